@@ -1,0 +1,42 @@
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check storm bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## .venv with everything that the other targets need
+
+$(STAMP): locks/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v[:2] < (3, 14) else f"error: Python 3.11 to 3.13 is needed, {sys.executable} is {v[0]}.{v[1]} (make PYTHON=python3.11 ...)")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) from locks/dev.txt (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP) ## the main job on two real clusters, ending in a table of promises
+	@$(BIN)/tanist demo --yes $(ARGS)
+
+test: $(STAMP) ## every test but the long storms and the benchmarks
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@PYTHONPATH=include:. $(BIN)/lint-imports
+
+storm: $(STAMP) ## minutes of random faults: make storm SECONDS=600 SEED=7
+	@$(BIN)/python -m tests.storm --seconds $(or $(SECONDS_),300) $(ARGS)
+
+bench: $(STAMP) ## the fetcher beside MirrorMaker 2, in one run
+	@$(BIN)/python -m bench $(ARGS)
+
+clean: ## everything that the targets above have made
+	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist sandbox bench/results

@@ -1,0 +1,1 @@
+"""Measured, side by side with the peer: see `make bench`."""

@@ -1,0 +1,1 @@
+"""Adapters to Kafka clusters, one module per port."""

@@ -1,0 +1,1 @@
+"""The one place that introduces adapters to use cases."""

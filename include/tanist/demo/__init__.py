@@ -1,0 +1,1 @@
+"""The whole story on a sandbox, ending in a table of promises."""

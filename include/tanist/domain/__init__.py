@@ -1,0 +1,1 @@
+"""Pure vocabulary and decisions: facts are frozen, functions know no clock, no socket and no log."""

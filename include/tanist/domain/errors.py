@@ -1,0 +1,263 @@
+"""Every way in which Tanist says no, and what to do about it.
+
+    TanistError
+    ├── Refused                     the answer is no, nothing was changed              exit 1
+    │   ├── UnknownMirror, MirrorExists, TopicAlreadyInMirror, TopicNotInMirror, ...   names of KIP-1279
+    │   └── NoSuchTransition        the state machine has no row for this
+    ├── Misconfigured               the command line or the configuration is wrong     exit 2
+    │   └── InvalidMirrorName, ...
+    ├── CouldNotTell                the facts could not be had, nothing was changed    exit 3
+    │   └── Unreachable, NotReady, TimedOut
+    ├── Interrupted                 partial: run it again                              exit 4
+    ├── BrokerError                 a broker answered with an error code               exit 3
+    │   └── one class per code we act on: see protocol.codes
+    └── PartitionBroken             one partition cannot go on; it fails alone         exit 1
+        └── ForeignWrite, CorruptBatch, CompactionHole, ...
+
+The message names the thing and the reason, the class names the next step. Whether to try again belongs to the error
+(`retriable`), never to a list kept elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TanistError(Exception):
+    """What a person must be told: the thing and the reason (the message), and the next step (the class)."""
+
+    name: ClassVar[str] = "INTERNAL"
+    operator_action: ClassVar[str] = "this is a bug of ours: report it with `tanist state dump`"
+    retriable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 70
+
+    @property
+    def reason(self) -> str:
+        """The message alone, without name and action."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason} ({self.operator_action})"
+
+
+# ── refused ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Refused(TanistError):
+    name, exit_code = "REFUSED", 1
+    operator_action = "nothing was changed"
+
+
+class NoSuchTransition(Refused):
+    name = "INVALID_MIRROR_STATE"
+    operator_action = "see `tanist fsm` for what this state allows"
+
+
+class UnknownMirror(Refused):
+    name = "UNKNOWN_MIRROR"
+    operator_action = "see `tanist mirrors list`"
+
+
+class MirrorExists(Refused):
+    name = "MIRROR_ALREADY_EXISTS"
+    operator_action = "choose another name, or `tanist mirrors alter` what may be altered"
+
+
+class TopicAlreadyInMirror(Refused):
+    name = "TOPIC_ALREADY_IN_MIRROR"
+    operator_action = "a topic of the destination belongs to one mirror"
+
+
+class TopicNotInMirror(Refused):
+    name = "TOPIC_NOT_IN_MIRROR"
+    operator_action = "see `tanist mirrors describe`"
+
+
+class UnknownTopic(Refused):
+    name = "UNKNOWN_TOPIC"
+    operator_action = "no topic of the source matches: check the regular expression, it must match the whole name"
+
+
+class MirrorTopicAlreadyPaused(Refused):
+    name = "MIRROR_TOPIC_ALREADY_PAUSED"
+    operator_action = "`tanist mirrors resume` starts it again"
+
+
+class MirrorTopicNotPaused(Refused):
+    name = "MIRROR_TOPIC_NOT_PAUSED"
+    operator_action = "see `tanist mirrors describe`"
+
+
+class MirrorNotEmpty(Refused):
+    name = "MIRROR_NOT_EMPTY"
+    operator_action = "remove its topics first"
+
+
+class SameCluster(Refused):
+    name = "SAME_CLUSTER"
+    operator_action = "source and destination must be two clusters: compare the bootstrap servers"
+
+
+class AnotherCluster(Refused):
+    name = "CLUSTER_ID_MISMATCH"
+    operator_action = "the connection leads to another cluster than when the mirror was created"
+
+
+class DestinationNotEmpty(Refused):
+    name = "DESTINATION_TOPIC_NOT_EMPTY"
+    operator_action = "choose other topics, or delete the topic at the destination if its records are not needed"
+
+
+class TopicMismatch(Refused):
+    name = "TOPIC_MISMATCH"
+    operator_action = "make the destination topic agree with the source's, or delete it there and let it be created"
+
+
+class AuthorizationFailed(Refused):
+    name = "MIRROR_AUTHORIZATION_FAILED"
+    operator_action = "grant what is named and run it again"
+
+
+class UnsafeStateTopic(Refused):
+    name = "UNSAFE_STATE_TOPIC"
+    operator_action = "make it compacted and replicated, or allow less by name (`allow_small_state` of the cluster)"
+
+
+class OperatorFenced(Refused):
+    name = "OPERATOR_FENCED"
+    operator_action = "somebody else changed the same mirror a moment ago: look at it, then decide again"
+
+
+class UnsupportedVersion(Refused):
+    name = "UNSUPPORTED_VERSION"
+    operator_action = "the broker is older than what this needs"
+
+
+# ── misconfigured ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Misconfigured(TanistError):
+    name, exit_code = "INVALID_CONFIG", 2
+    operator_action = "correct it and run the same command again"
+
+
+class InvalidMirrorName(Misconfigured):
+    name = "INVALID_MIRROR_NAME"
+
+
+class MissingDependency(Misconfigured):
+    name = "MISSING_DEPENDENCY"
+    operator_action = "install it and run the same command again"
+
+
+# ── could not tell ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class CouldNotTell(TanistError):
+    name, exit_code, retriable = "UNKNOWN", 3, True
+    operator_action = "restore access to what did not answer; nothing was changed"
+
+
+class Unreachable(CouldNotTell):
+    name = "UNREACHABLE"
+    operator_action = "check the address, the network and that the cluster is up; nothing was changed"
+
+
+class TimedOut(CouldNotTell):
+    name = "TIMED_OUT"
+    operator_action = "look at the cluster named above, or allow more time"
+
+
+class AuthenticationFailed(CouldNotTell):
+    name, retriable = "AUTHENTICATION_FAILED", False
+    operator_action = "check user, password, mechanism and certificates of this connection; nothing was changed"
+
+
+class ConnectionLost(CouldNotTell):
+    name = "CONNECTION_LOST"
+    operator_action = "none: it is opened again"
+
+
+class Stopped(CouldNotTell):
+    """A wait or a call was ended by our own shutdown."""
+
+    name = "STOPPED"
+    operator_action = "none: this process is stopping"
+
+
+class Interrupted(TanistError):
+    name, exit_code, retriable = "INTERRUPTED", 4, True
+    operator_action = "run the same command again: it finishes the job"
+
+
+# ── a broker answered with an error code (the table is in protocol.codes) ─────────────────────────────────────────
+
+
+class BrokerError(TanistError):
+    """An error code of the Kafka protocol. `code` is -1 where the class has none of its own."""
+
+    name, exit_code = "BROKER_ERROR", 3
+    operator_action = "look at the cluster named above"
+    code: ClassVar[int] = -1
+
+
+# ── a partition cannot go on ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class PartitionBroken(TanistError):
+    """One partition fails alone. Not retriable: it leaves FAILED only by remove and add."""
+
+    name, exit_code = "PARTITION_BROKEN", 1
+    operator_action = "remove the topic from the mirror, mend the cause, add it again"
+
+
+class ForeignWrite(PartitionBroken):
+    name = "FOREIGN_WRITE"
+    operator_action = "find who else writes to this mirror topic and take WRITE from them; then delete, remove and add"
+
+
+class CorruptBatch(PartitionBroken):
+    name = "CORRUPT_BATCH"
+    operator_action = "the source served a damaged batch, nothing was written: check the disks of the broker named"
+
+
+class CompactionHole(PartitionBroken):
+    name = "COMPACTION_HOLE"
+    operator_action = "compaction took offsets out of the source: identical offsets cannot be kept for this partition"
+
+
+class UnsupportedBatch(PartitionBroken):
+    name = "UNSUPPORTED_BATCH"
+    operator_action = "the source stores an old message format: rewrite the topic on the source"
+
+
+class Diverged(PartitionBroken):
+    name = "DIVERGED"
+    operator_action = (
+        "source and copy disagree: compare them, then delete the topic at the destination and add it again"
+    )
+
+
+class SourceTruncated(PartitionBroken):
+    name = "SOURCE_TRUNCATED"
+    operator_action = "the source lost records that were already copied (unclean election?): decide which side is right"
+
+
+class SourceTopicRecreated(PartitionBroken):
+    name = "SOURCE_TOPIC_RECREATED"
+    operator_action = "remove the topic, delete it at the destination, add it again"
+
+
+class LogStartTooFar(PartitionBroken):
+    name = "LOG_START_TOO_FAR"
+    operator_action = "raise `max_start_fill` of the mirror, or mirror this topic with `--offsets mapped`"
+
+
+class RecordTooLarge(PartitionBroken):
+    name = "RECORD_TOO_LARGE"
+    operator_action = "raise max.message.bytes of the destination topic to the source's; then remove and add"
+
+
+class FillerEpochsExhausted(PartitionBroken):
+    name = "FILLER_EPOCHS_EXHAUSTED"
+    operator_action = "remove the topic and add it again: it gets a new filler id"

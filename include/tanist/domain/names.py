@@ -1,0 +1,56 @@
+"""Names and numbers of the field, each a type of its own.
+
+Source and destination offsets are different types: mixing them up is the one unforgivable bug, so mypy looks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NewType
+
+from tanist.domain.errors import InvalidMirrorName
+
+MirrorName = NewType("MirrorName", str)
+SourceOffset = NewType("SourceOffset", int)
+DestinationOffset = NewType("DestinationOffset", int)
+EpochMs = NewType("EpochMs", int)
+"""Milliseconds since 1970, as Kafka counts them."""
+ProducerId = NewType("ProducerId", int)
+BrokerId = NewType("BrokerId", int)
+
+SEQUENCE_MODULUS: Final = 2**31
+"""Producer sequence numbers wrap from 2^31-1 to 0 (KIP-98, DefaultRecordBatch.incrementSequence)."""
+
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_FORBIDDEN_SUFFIXES: Final = (".removed", ".paused")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A partition of a topic; a mirror topic has the same name on both sides."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def mirror_name(text: str) -> MirrorName:
+    """`text` as a mirror's name: topic naming rules, and not one of KIP-1279's reserved suffixes.
+
+    Raises:
+        InvalidMirrorName: with the rule that was broken.
+    """
+    if not _TOPIC_NAME.fullmatch(text) or text in {".", ".."}:
+        raise InvalidMirrorName(f"{text[:80]!r} is not 1 to 249 characters of letters, digits, '.', '_' and '-'")
+    for suffix in _FORBIDDEN_SUFFIXES:
+        if text.endswith(suffix):
+            raise InvalidMirrorName(f"{text!r} ends with {suffix!r}, which is reserved")
+    return MirrorName(text)
+
+
+def after(sequence: int, records: int) -> int:
+    """The sequence number that follows a batch of `records` that began at `sequence`."""
+    return (sequence + records) % SEQUENCE_MODULUS

@@ -1,0 +1,1 @@
+"""The persistent service: supervisor, ownership, lanes; one lane thread copies many partitions."""

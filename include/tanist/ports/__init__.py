@@ -1,0 +1,1 @@
+"""What the use cases and the fetcher need of the world, one Protocol per noun."""

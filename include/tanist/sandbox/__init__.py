@@ -1,0 +1,1 @@
+"""Real embedded Kafka clusters for demos and tests."""

@@ -1,0 +1,1 @@
+"""The configuration file: names of clusters to endpoints."""
