@@ -1,0 +1,233 @@
+"""What the state topics hold, and how a view is folded from them.
+
+`__mirror_state` is the only database of the control plane. Credentials are never in it: a spec names a connection, and
+the host resolves it. Readers ignore fields they do not know and records of a newer major version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.states import MirrorState, Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+STATE_TOPIC: Final = "__mirror_state"
+OFFSETS_TOPIC: Final = "__mirror_offsets"
+SLICES: Final = 50
+"""Partitions of the state topic, pinned when it is created (KIP-1279's mirror.topic.num.partitions)."""
+
+
+class OffsetMode(StrEnum):
+    IDENTICAL, MAPPED = "identical", "mapped"
+
+
+class Engine(StrEnum):
+    BATCHES, RECORDS = "batches", "records"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSpec:
+    """One mirror. Cluster ids and producer ids are pinned at creation and never change."""
+
+    mirror: MirrorName
+    source: str
+    destination: str
+    source_cluster_id: str
+    destination_cluster_id: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    offsets: OffsetMode = OffsetMode.IDENTICAL
+    engine: Engine = Engine.BATCHES
+    replication_factor: int | None = None
+    max_start_fill: int = 100_000_000
+    """Offsets that may be filled to bring a log to the source's log start; about 1.4 bytes each."""
+    data_id: ProducerId
+    filler_id: ProducerId
+    start_id: ProducerId
+    created_at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"mirror/{self.mirror}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDesired:
+    """What people want of one topic of a mirror."""
+
+    mirror: MirrorName
+    topic: str
+    wish: Wish
+    source_topic_id: str
+    partitions: int
+    offsets: OffsetMode = OffsetMode.IDENTICAL
+    held_configs: tuple[tuple[str, str], ...] = ()
+    """Topic configs (name, value) that the destination gets when it takes over; the mirror holds them off till then."""
+    changed_at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"topic/{self.mirror}/{self.topic}"
+
+    def all_partitions(self) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition(self.topic, n) for n in range(self.partitions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Counts promotions of a topic. Whoever sees a higher one than its own stays stopped."""
+
+    mirror: MirrorName
+    topic: str
+    count: int
+
+    @property
+    def key(self) -> str:
+        return f"generation/{self.mirror}/{self.topic}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionObserved:
+    """Written on transitions only, by the worker that holds `claim_epoch` of the partition's slice."""
+
+    mirror: MirrorName
+    partition: TopicPartition
+    state: MirrorState
+    row: int
+    reason: str = ""
+    error: str | None = None
+    last_mirrored_epoch: int = -1
+    claim_epoch: int = 0
+    at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"partition/{self.mirror}/{self.partition.topic}/{self.partition.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """Last known ends of one source partition: the loss forecast once the source is dead."""
+
+    partition: TopicPartition
+    high_watermark: SourceOffset
+    last_stable: SourceOffset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEnds:
+    mirror: MirrorName
+    chunk: int
+    ends: tuple[SourceEnd, ...]
+    at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"ends/{self.mirror}/{self.chunk}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Who coordinates a slice. `epoch` rises with every claim and is the fillers' producer epoch."""
+
+    slice: int
+    epoch: int
+    worker: str
+
+    @property
+    def key(self) -> str:
+        return f"claim/{self.slice}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerAlive:
+    worker: str
+    version: str
+    host: str
+    started_at: EpochMs
+    at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"worker/{self.worker}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRunWritten:
+    """A run of the offset map, written ahead of its first record. Lives in `__mirror_offsets`, never overwritten."""
+
+    mirror: MirrorName
+    partition: TopicPartition
+    source: SourceOffset
+    destination: DestinationOffset
+    why: str = ""
+
+    @property
+    def key(self) -> str:
+        tp = self.partition
+        return f"run/{self.mirror}/{tp.topic}/{tp.partition}/{self.source}/{self.destination}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    key: str
+
+
+StateRecord: TypeAlias = (
+    MirrorSpec
+    | TopicDesired
+    | Generation
+    | PartitionObserved
+    | SourceEnds
+    | Claim
+    | WorkerAlive
+    | OffsetRunWritten
+    | Tombstone
+)
+StateView: TypeAlias = "Mapping[str, StateRecord]"
+NOTHING_YET: Final[StateView] = MappingProxyType({})
+
+
+def supersedes(record: StateRecord, held: StateRecord | None) -> bool:
+    """Whether `record`, read after `held` on the same key, becomes the last word. A zombie's late write does not."""
+    match record, held:
+        case Claim(epoch=new), Claim(epoch=old):
+            return new >= old
+        case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
+            return new >= old
+        case _:
+            return True
+
+
+def fold(view: StateView, records: Iterable[StateRecord]) -> StateView:
+    """The view after `records`: the last word on a key wins, and a tombstone takes it away."""
+    latest = dict(view)
+    for record in records:
+        if isinstance(record, Tombstone):
+            latest.pop(record.key, None)
+        elif supersedes(record, latest.get(record.key)):
+            latest[record.key] = record
+    return MappingProxyType(latest)
+
+
+def specs(view: StateView) -> tuple[MirrorSpec, ...]:
+    """All mirrors of a view, by name."""
+    return tuple(sorted((r for r in view.values() if isinstance(r, MirrorSpec)), key=lambda r: r.mirror))
+
+
+def topics(view: StateView, mirror: MirrorName | None = None) -> tuple[TopicDesired, ...]:
+    """The topics of `mirror` (of all mirrors if None), by key."""
+    found = (r for r in view.values() if isinstance(r, TopicDesired) and mirror in {None, r.mirror})
+    return tuple(sorted(found, key=lambda r: r.key))
+
+
+def observed(view: StateView, mirror: MirrorName, partition: TopicPartition) -> PartitionObserved | None:
+    """What was last reported of a partition."""
+    found = view.get(f"partition/{mirror}/{partition.topic}/{partition.partition}")
+    return found if isinstance(found, PartitionObserved) else None

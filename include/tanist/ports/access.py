@@ -1,0 +1,44 @@
+"""What our principal may do, asked of the cluster itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.ports.clock import Deadline
+
+
+class Verdict(StrEnum):
+    PASS, FAIL, UNKNOWN = "PASS", "FAIL", "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """One right, as Kafka names it: operation on a resource. `needed_for` says what fails without it."""
+
+    operation: str
+    resource_type: str
+    resource: str
+    needed_for: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightHeld:
+    right: Right
+    verdict: Verdict
+    reason: str = ""
+
+
+class Access(Protocol):
+    def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
+        """Whether each right is held, from the authorized operations that the brokers report (KIP-430).
+
+        UNKNOWN where the cluster does not say; a cluster without an authorizer grants everything.
+        """
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,35 @@
+"""Partition logs and producers: what librdkafka cannot ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import EpochMs, ProducerId, TopicPartition
+    from tanist.ports.clock import Deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnds:
+    """Offsets of one partition: log start, last stable offset, high watermark; `observed_at` ms."""
+
+    start: int
+    last_stable: int
+    high_watermark: int
+    observed_at: EpochMs
+
+
+class Logs(Protocol):
+    def ends(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, LogEnds | TanistError]: ...
+
+    def new_producer_id(self, by: Deadline) -> ProducerId:
+        """A producer id of this cluster that nobody else has; never -1."""
+        ...
+
+    def close(self) -> None: ...
