@@ -5,9 +5,9 @@
     │   ├── UnknownMirror, MirrorExists, TopicAlreadyInMirror, TopicNotInMirror, ...   names of KIP-1279
     │   └── NoSuchTransition        the state machine has no row for this
     ├── Misconfigured               the command line or the configuration is wrong     exit 2
-    │   └── InvalidMirrorName, ...
+    │   └── InvalidMirrorName, MissingDependency, PortTaken
     ├── CouldNotTell                the facts could not be had, nothing was changed    exit 3
-    │   └── Unreachable, NotReady, TimedOut
+    │   └── Unreachable, NotReady, TimedOut, WrongListener, MalformedFrame, ...
     ├── Interrupted                 partial: run it again                              exit 4
     ├── BrokerError                 a broker answered with an error code               exit 3
     │   └── one class per code we act on: see protocol.codes
@@ -150,6 +150,11 @@ class MissingDependency(Misconfigured):
     operator_action = "install it and run the same command again"
 
 
+class PortTaken(Misconfigured):
+    name = "PORT_TAKEN"
+    operator_action = "stop what listens there, or choose another port"
+
+
 # ── could not tell ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -173,9 +178,35 @@ class AuthenticationFailed(CouldNotTell):
     operator_action = "check user, password, mechanism and certificates of this connection; nothing was changed"
 
 
+class WrongListener(CouldNotTell):
+    """What answers there does not speak what this connection was told to speak."""
+
+    name, retriable = "WRONG_LISTENER", False
+    operator_action = "make security_protocol and port of this connection fit the listener; nothing was changed"
+
+
+class MalformedFrame(CouldNotTell):
+    """An answer that is not the one we asked for; its connection is closed."""
+
+    name = "MALFORMED_FRAME"
+    operator_action = "none: the connection is opened again; if it comes back, something between us changes bytes"
+
+
 class ConnectionLost(CouldNotTell):
     name = "CONNECTION_LOST"
     operator_action = "none: it is opened again"
+
+
+class DownloadFailed(CouldNotTell):
+    name = "DOWNLOAD_FAILED"
+    operator_action = "read the log named above, check network and proxy, and run the same command again"
+
+
+class ProcessFailed(CouldNotTell):
+    """A process that we started has ended by itself, or never became ready."""
+
+    name, retriable = "PROCESS_FAILED", False
+    operator_action = "read the log named above"
 
 
 class Stopped(CouldNotTell):
