@@ -50,6 +50,10 @@ class OffsetMap:
             latest[run.source] = run.destination
         return cls(tuple(OffsetRun(s, d) for s, d in sorted(latest.items())))
 
+    def with_run(self, run: OffsetRun) -> OffsetMap:
+        """This map and one run more."""
+        return OffsetMap.of((*self.runs, run))
+
     def locate(self, position: SourceOffset) -> DestinationOffset:
         """Where the first record at or after `position` lies in the copy, or will lie if nothing else happens."""
         i = bisect_right(self.runs, position, key=lambda run: run.source)

@@ -1,0 +1,260 @@
+"""Where a copy goes on: the recovery of one partition, decided from what both logs hold.
+
+The destination's log is the only checkpoint. The next sequence follows our last committed data batch; the position is
+the map's inverse of that batch's end, verified against the very batch of the source. Never the end alone: behind a
+surplus marker or a foreign record it would skip records; never DescribeProducers: it shows what is not committed yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+from tanist.domain.copying import Append, Batch, Fill, Refuse, Step
+from tanist.domain.errors import CouldNotTell, Diverged, ForeignWrite
+from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, after
+from tanist.domain.offset_map import OffsetRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.offset_map import OffsetMap
+
+FIRST_LOOK = 64
+"""Offsets read back from the end at first; four times as many each time that is not enough."""
+
+
+class Written(Batch, Protocol):
+    """The header of a batch of the copy."""
+
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
+
+
+H = TypeVar("H", bound=Written)
+Payload = TypeVar("Payload")
+
+
+class Writers(NamedTuple):
+    """The producer ids that may write to a mirror topic: data, filler markers, and what brings a log to its start."""
+
+    data: ProducerId
+    filler: ProducerId
+    start: ProducerId
+
+
+class CopyEnds(NamedTuple):
+    """Of the destination: log start, high watermark and the true end of the leader's log."""
+
+    start: DestinationOffset
+    high_watermark: DestinationOffset
+    end: DestinationOffset
+
+
+class SourceStart(NamedTuple):
+    """Of the source: its log start, and where the batch begins that holds it (at most the log start)."""
+
+    log_start: SourceOffset
+    first_batch: SourceOffset
+
+
+class NotCommittedYet(CouldNotTell):
+    name = "NOT_COMMITTED_YET"
+    operator_action = "none: it is read again as soon as the followers have caught up"
+
+
+class SourceBehind(CouldNotTell):
+    name = "SOURCE_BEHIND"
+    operator_action = "none at first; if it lasts, the source has lost records that were already copied"
+
+
+class Evidence(Protocol[H, Payload]):
+    """Both logs of one partition, read on demand."""
+
+    def copy_ends(self) -> CopyEnds: ...
+
+    def copy(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[H, Payload]]:
+        """All batches that reach into [start, until), control batches too, in order, wholly."""
+        ...
+
+    def offset_map(self) -> OffsetMap:
+        """Read anew: the map as it is after the log was read."""
+        ...
+
+    def source(self, position: SourceOffset) -> Sequence[Step[H, Payload]] | None:
+        """Some steps from `position` on (at least one), None where retention has taken them.
+
+        Raises:
+            SourceBehind: the source ends before `position`.
+        """
+        ...
+
+    def source_start(self) -> SourceStart: ...
+
+    def next_sequence(self) -> int | None:
+        """What the broker expects of our data id; None: it does not know the id. For logs without any data of ours."""
+        ...
+
+    def same(self, copied: Payload, original: Payload) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The destination's log must begin where the source's does, before anything is appended."""
+
+    to: SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where the copy goes on. `runs` are missing in the map and must be written before anything else."""
+
+    position: SourceOffset
+    end: DestinationOffset
+    sequence: int
+    runs: tuple[OffsetRun, ...] = ()
+    align: Alignment | None = None
+
+
+class _Tail(NamedTuple, Generic[H, Payload]):
+    start: DestinationOffset
+    data: tuple[tuple[H, Payload], ...]
+
+
+def anchor(evidence: Evidence[H, Payload], writers: Writers, suspect_from: DestinationOffset | None = None) -> Anchor:
+    """Where to go on, or why not.
+
+    `suspect_from`: an append landed elsewhere than here, so what lies between must be looked at too.
+
+    Raises:
+        NotCommittedYet: the followers have not caught up; try again.
+        ForeignWrite, Diverged: this partition cannot go on.
+        SourceBehind, CouldNotTell: the source did not show what is needed; try again.
+    """
+    ends = evidence.copy_ends()
+    if ends.high_watermark != ends.end:
+        raise NotCommittedYet(f"the high watermark {ends.high_watermark} is below the end {ends.end}")
+    tail = _last_data(evidence, writers, ends, suspect_from)
+    offsets = evidence.offset_map()
+    if not tail.data:
+        return _without_data(evidence, ends, offsets)
+    header, payload = tail.data[-1]
+    sequence = after(header.base_sequence, header.record_count)
+    begun = offsets.origin(DestinationOffset(header.base_offset))
+    if _verified(evidence, begun, payload):
+        found = Anchor(SourceOffset(begun + header.next_offset - header.base_offset), ends.end, sequence)
+    else:
+        found = _walk_back(evidence, writers, ends, tail, offsets)
+    return _above_log_start(evidence, found)
+
+
+def _last_data(
+    evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, suspect_from: DestinationOffset | None
+) -> _Tail[H, Payload]:
+    back = max(FIRST_LOOK, ends.end - suspect_from if suspect_from is not None else 0)
+    while True:
+        tail = _tail(evidence, writers, ends, back)
+        if tail.data or tail.start == ends.start:
+            return tail
+        back *= 4
+
+
+def _tail(evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, back: int) -> _Tail[H, Payload]:
+    start = DestinationOffset(max(ends.start, ends.end - back))
+    batches = evidence.copy(start, ends.end) if start < ends.end else ()
+    for header, _ in batches:
+        _must_be_ours(header, writers)
+    data = tuple((h, p) for h, p in batches if h.producer_id == writers.data and not h.is_control)
+    return _Tail(start, data)
+
+
+def _must_be_ours(header: Written, writers: Writers) -> None:
+    ours = {
+        writers.data: True,  # data, or the barrier of a promotion
+        writers.filler: header.is_control,
+        writers.start: not header.is_control,
+    }
+    if not ours.get(ProducerId(header.producer_id), False):
+        raise ForeignWrite(
+            f"destination offsets {header.base_offset} to {header.next_offset - 1} were written by producer id "
+            f"{header.producer_id}, not by this mirror"
+        )
+
+
+def _verified(evidence: Evidence[H, Payload], begun: SourceOffset, payload: Payload) -> bool:
+    steps = evidence.source(begun)
+    if steps is None:
+        return True  # the source no longer has it: the map is the best witness left
+    first = steps[0]
+    return isinstance(first, Append) and first.start == begun and evidence.same(payload, first.payload)
+
+
+def _walk_back(
+    evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, tail: _Tail[H, Payload], offsets: OffsetMap
+) -> Anchor:
+    """The map lags behind the log: find the last batch that it explains, and pair forward from there."""
+    while True:
+        for i in range(len(tail.data) - 1, -1, -1):
+            header, payload = tail.data[i]
+            begun = offsets.origin(DestinationOffset(header.base_offset))
+            if _verified(evidence, begun, payload):
+                position = SourceOffset(begun + header.next_offset - header.base_offset)
+                return _pair_forward(evidence, ends, tail.data[i + 1 :], position, offsets)
+        if tail.start == ends.start:
+            break
+        tail = _tail(evidence, writers, ends, 4 * (ends.end - tail.start))
+    if ends.start > evidence.source_start().first_batch:
+        raise Diverged(f"no batch from destination offset {ends.start} on is where the map says the source has it")
+    return _pair_forward(evidence, ends, tail.data, evidence.source_start().first_batch, offsets)
+
+
+def _pair_forward(
+    evidence: Evidence[H, Payload],
+    ends: CopyEnds,
+    data: Sequence[tuple[H, Payload]],
+    position: SourceOffset,
+    offsets: OffsetMap,
+) -> Anchor:
+    runs: list[OffsetRun] = []
+    sequence = 0
+    todo = list(reversed(data))
+    while todo:
+        steps = evidence.source(position)
+        if not steps:
+            raise Diverged(f"the source no longer has offset {position}, which the copy must be compared with")
+        for step in steps:
+            if isinstance(step, Refuse):
+                raise step.error
+            position = step.until
+            if isinstance(step, Fill):
+                continue
+            header, payload = todo.pop()
+            if not evidence.same(payload, step.payload):
+                raise Diverged(f"source offset {step.start} and destination offset {header.base_offset} differ")
+            if offsets.locate(step.start) != header.base_offset:
+                runs.append(OffsetRun(step.start, DestinationOffset(header.base_offset)))
+                offsets = offsets.with_run(runs[-1])
+            sequence = after(header.base_sequence, header.record_count)
+            if not todo:
+                break
+    return Anchor(position, ends.end, sequence, tuple(runs))
+
+
+def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: OffsetMap) -> Anchor:
+    """Nothing was copied yet, or retention took all of it: the log start says where we are."""
+    start = evidence.source_start()
+    position = SourceOffset(max(start.first_batch, offsets.origin(ends.start)))
+    sequence = evidence.next_sequence() or 0
+    misaligned = ends.start < start.first_batch
+    return Anchor(position, ends.end, sequence, align=Alignment(start.first_batch) if misaligned else None)
+
+
+def _above_log_start(evidence: Evidence[H, Payload], found: Anchor) -> Anchor:
+    """Where the source's retention overtook the copy, its log start is where both go on (KIP-1279)."""
+    start = evidence.source_start()
+    if found.position >= start.log_start:
+        return found
+    to = start.first_batch
+    return Anchor(SourceOffset(max(found.position, to)), found.end, found.sequence, found.runs, Alignment(to))

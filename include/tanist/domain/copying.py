@@ -1,0 +1,143 @@
+"""What becomes of each batch that was fetched from the source.
+
+Committed data is appended as it is. Every offset that the source spends on something no reader of committed records
+sees (control markers, aborted data) is filled, one marker an offset, so that both logs agree offset by offset. What
+cannot be copied without breaking that is refused, by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from tanist.domain.errors import CompactionHole, Diverged, PartitionBroken
+from tanist.domain.names import DestinationOffset, SourceOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+
+class Batch(Protocol):
+    """The header of a record batch, as far as a decision needs it."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def is_control(self) -> bool: ...
+    @property
+    def is_transactional(self) -> bool: ...
+    @property
+    def is_dense(self) -> bool: ...
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction that a READ_COMMITTED fetch names: everything of this id from here to its marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+H = TypeVar("H", bound=Batch)
+Payload = TypeVar("Payload")
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Generic[H, Payload]):
+    """A batch that goes to the destination, all of it."""
+
+    header: H
+    payload: Payload
+
+    @property
+    def start(self) -> SourceOffset:
+        return SourceOffset(self.header.base_offset)
+
+    @property
+    def until(self) -> SourceOffset:
+        return SourceOffset(self.header.next_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Source offsets from `start` up to, not including, `until` hold nothing that a reader would see."""
+
+    start: SourceOffset
+    until: SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The partition cannot go on from here."""
+
+    error: PartitionBroken
+
+
+Step: TypeAlias = "Append[H, Payload] | Fill | Refuse"
+
+
+def decide(
+    position: SourceOffset,
+    batches: Iterable[tuple[H, Payload]],
+    aborted: Sequence[Aborted],
+    ends_abort: Callable[[Payload], bool],
+) -> Iterator[Step[H, Payload]]:
+    """The steps that copy `batches`, which were fetched READ_COMMITTED at `position`.
+
+    Steps are contiguous: each starts where the one before ended. `ends_abort` says of a control batch whether it is
+    an ABORT marker. Adjacent gaps become one Fill. The first Refuse is the last step.
+
+    Raises:
+        PartitionBroken: what the iteration of `batches` raises (a corrupt batch) passes through.
+    """
+    at, gap_from = position, position
+    open_aborts: set[int] = set()
+    upcoming = sorted(aborted, key=lambda a: a.first_offset, reverse=True)
+    for header, payload in batches:
+        if header.next_offset <= at:
+            continue
+        while upcoming and upcoming[-1].first_offset < header.next_offset:
+            open_aborts.add(upcoming.pop().producer_id)
+        if broken := _misplaced(header, at):
+            yield from _gap(gap_from, at)
+            yield Refuse(broken)
+            return
+        at = SourceOffset(header.next_offset)
+        if header.is_control:
+            if header.producer_id in open_aborts and ends_abort(payload):
+                open_aborts.discard(header.producer_id)
+        elif header.is_transactional and header.producer_id in open_aborts:
+            pass
+        elif not header.is_dense:
+            yield from _gap(gap_from, SourceOffset(header.base_offset))
+            yield Refuse(CompactionHole(f"the batch at source offset {header.base_offset} lacks records"))
+            return
+        else:
+            yield from _gap(gap_from, SourceOffset(header.base_offset))
+            yield Append(header, payload)
+            gap_from = at
+    yield from _gap(gap_from, at)
+
+
+def _gap(start: SourceOffset, until: SourceOffset) -> Iterator[Fill]:
+    if start < until:
+        yield Fill(start, until)
+
+
+def _misplaced(header: Batch, at: SourceOffset) -> PartitionBroken | None:
+    if header.base_offset > at:
+        return CompactionHole(f"source offsets {at} to {header.base_offset - 1} are gone")
+    if header.base_offset < at:
+        return Diverged(f"the source's batch at {header.base_offset} begins before the position {at}")
+    return None
+
+
+def fillers(until: SourceOffset, end: DestinationOffset) -> int:
+    """Markers to write when a gap of the source ends at `until` and the copy ends at `end`.
+
+    Covers partial fills, lost ones and healing alike: a copy that is ahead works its surplus off here.
+    """
+    return max(0, until - end)
