@@ -1,1 +1,1 @@
-"""Real embedded Kafka clusters for demos and tests."""
+"""Real Apache Kafka clusters on this machine, for demo, tests and benchmarks. Never for data that matters."""

@@ -1,0 +1,150 @@
+"""Apache Kafka's jars, resolved once per user by the Ivy that comes with pyspark.
+
+    CACHE/jars/kafka_2.13-4.3.1/*.jar     complete, or not there at all
+    CACHE/jars/kafka_2.13-4.3.1.log       what Ivy said the last time
+    CACHE/ivy/                            Ivy's own cache
+
+CACHE is `$TANIST_CACHE`, or `tanist` in `$XDG_CACHE_HOME`, or in `~/.cache`. `$TANIST_IVY_SETTINGS` may name an Ivy
+settings file, for a house with a repository of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tanist.domain.errors import DownloadFailed, MissingDependency
+from tanist.sandbox.java import java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KAFKA_VERSION: Final = "4.3.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A published module by its coordinates."""
+
+    organisation: str
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
+KAFKA: Final = Module("org.apache.kafka", "kafka_2.13", KAFKA_VERSION)
+CONNECT_MIRROR: Final = Module("org.apache.kafka", "connect-mirror", KAFKA_VERSION)
+_LOG_BINDING: Final = Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+"""Kafka logs through slf4j 1.7 and its module names no binding: without one every broker is mute."""
+
+
+def cache_dir() -> Path:
+    """Where downloads are kept, per user."""
+    if own := os.environ.get("TANIST_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tanist"
+
+
+def class_path(module: Module = KAFKA) -> str:
+    """The class path of `module` and all that it needs; downloads it the first time (a minute).
+
+    Raises:
+        MissingDependency: no Java, or no pyspark.
+        DownloadFailed: Ivy could not resolve everything; names its log.
+    """
+    jars = cache_dir() / "jars" / str(module)
+    if not jars.is_dir():
+        jars.parent.mkdir(parents=True, exist_ok=True)
+        with locked(jars.parent / f"{module}.lock"):
+            if not jars.is_dir():
+                _download(module, jars)
+    return f"{jars}/*"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the file lock `path` against other processes; waits for them. The kernel drops it when we die."""
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _ivy_class_path() -> str:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise MissingDependency("pyspark, whose Ivy downloads Kafka, is not installed: pip install 'tanist[sandbox]'")
+    return f"{Path(spec.origin).parent / 'jars'}/*"
+
+
+def _ivy_file(module: Module) -> str:
+    wanted = "".join(
+        f'<dependency org="{m.organisation}" name="{m.name}" rev="{m.version}" conf="default->default"/>'
+        for m in (module, _LOG_BINDING)
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="tanist" module="sandbox"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
+    )
+
+
+def _ivy_command(work: Path) -> list[str]:
+    settings = os.environ.get("TANIST_IVY_SETTINGS")
+    return [
+        *(java(), "-cp", _ivy_class_path(), "org.apache.ivy.Main"),
+        *(("-settings", settings) if settings else ()),
+        *("-cache", str(cache_dir() / "ivy"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
+        *("-types", "jar", "bundle", "-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+
+
+def _download(module: Module, jars: Path) -> None:
+    log = jars.with_name(f"{module}.log")
+    work = Path(tempfile.mkdtemp(prefix=f".{module}-", dir=jars.parent))
+    try:
+        (work / "ivy.xml").write_text(_ivy_file(module), encoding="utf-8")
+        code = _run_ivy(_ivy_command(work), log, f"Apache Kafka: {module}")
+        if code != 0 or not any((work / "jars").glob(f"{module}.jar")):
+            raise DownloadFailed(f"{module} could not be downloaded (exit code {code}), log: {log}")
+        (work / "jars").rename(jars)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run_ivy(command: list[str], log: Path, title: str) -> int:
+    found = fetched = 0
+    with (
+        log.open("w", encoding="utf-8") as kept,
+        _progress() as progress,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy,
+    ):
+        task = progress.add_task(title, total=None, counts="")
+        try:
+            for line in ivy.stdout or ():
+                kept.write(line)
+                found += line.startswith("\tfound ")
+                fetched += "[SUCCESSFUL ]" in line
+                progress.update(task, counts=f"{found} modules found, {fetched} downloaded")
+        except BaseException:
+            ivy.kill()
+            raise
+    return ivy.returncode
+
+
+def _progress() -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.fields[counts]}"))
+    console = Console(file=sys.stderr)
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
