@@ -1,1 +1,322 @@
-"""The configuration file: names of clusters to endpoints."""
+"""The configuration file: names of clusters to endpoints.
+
+    [clusters.east]
+    bootstrap_servers = "east-1:9092,east-2:9092"
+    security_protocol = "SASL_SSL"
+    sasl_mechanism = "SCRAM-SHA-512"
+    sasl_username = "tanist"
+    sasl_password = "${EAST_PASSWORD}"        # or sasl_password_file = "east.password"
+    ssl_ca_location = "ca.pem"                # relative to this file
+
+Keys are spelled as librdkafka spells them, with underscores. Everything that is wrong is told at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret, SecurityProtocol, Tls
+from tanist.domain.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from enum import StrEnum
+
+_E = TypeVar("_E", bound="StrEnum")
+
+DEFAULT_FILE: Final = Path("tanist.toml")
+VARIABLE: Final = "TANIST_CONFIG"
+DEFAULT_PORT: Final = 9092
+
+_SECRETS: Final = ("sasl_password", "ssl_key_password")
+_SASL: Final = ("sasl_mechanism", "sasl_username", "sasl_password")
+_FILES: Final = ("ssl_ca_location", "ssl_certificate_location", "ssl_key_location")
+_TEXTS: Final = (
+    "bootstrap_servers",
+    "security_protocol",
+    *_SASL,
+    *_FILES,
+    "ssl_key_password",
+    "ssl_endpoint_identification_algorithm",
+)
+_ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}
+KEYS: Final = (*_TEXTS, *_ALIASES, *(f"{name}_file" for name in _SECRETS), "allow_small_state")
+"""What a `[clusters.NAME]` section may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    endpoint: Endpoint
+    allow_small_state: bool = False
+    """Whether the state topics may have fewer than three replicas, or a minimum ISR below two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says. `origin` is how a message names the file."""
+
+    origin: str
+    clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
+
+    def cluster(self, name: str) -> ClusterSettings:
+        """The cluster of that name.
+
+        Raises:
+            Misconfigured: naming those that there are.
+        """
+        if found := self.clusters.get(name):
+            return found
+        known = ", ".join(sorted(self.clusters)) or "none"
+        raise Misconfigured(f"no cluster is called {name!r}{_suggestion(name, self.clusters)}; {self.origin}: {known}")
+
+    def endpoint(self, name: str) -> Endpoint:
+        """How to reach the cluster of that name; raises as `cluster` does."""
+        return self.cluster(name).endpoint
+
+
+def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
+    """The settings in `config`, else in `$TANIST_CONFIG`, else in ./tanist.toml, else none at all.
+
+    Raises:
+        Misconfigured: with everything that is wrong in the file, or that it cannot be read.
+    """
+    named = config or (Path(environ[VARIABLE]) if environ.get(VARIABLE) else None)
+    if named is None and not DEFAULT_FILE.exists():
+        return Settings(f"no {DEFAULT_FILE} here, no --config and no ${VARIABLE}")
+    file = named or DEFAULT_FILE
+    return _Reading(file, environ).settings(_parsed(file))
+
+
+def from_flags(bootstrap_server: str, command_config: Path | None = None) -> Endpoint:
+    """The endpoint that `--bootstrap-server` and `--command-config` name, as the kafka-*.sh tools take them.
+
+    Raises:
+        Misconfigured: with everything that is wrong in either.
+    """
+    reading = _Reading(command_config or Path("--bootstrap-server"), {})
+    section = _from_java(_properties(command_config), reading) if command_config else {}
+    found = reading.endpoint(bootstrap_server, {**section, "bootstrap_servers": bootstrap_server})
+    reading.finish()
+    return found
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Misconfigured(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise Misconfigured(f"{file}: {error}") from error
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+class _Reading:
+    """One file being read: collects every problem, with section and key, and raises them together."""
+
+    def __init__(self, file: Path, environ: Mapping[str, str]) -> None:
+        self._file, self._environ = file, environ
+        self._problems: list[str] = []
+        self._where = ""
+
+    def settings(self, parsed: dict[str, Any]) -> Settings:
+        for key in (key for key in parsed if key != "clusters"):
+            self.problem(f"{key!r} is not known{_suggestion(key, ['clusters'])}")
+        sections = parsed.get("clusters", {})
+        if not isinstance(sections, dict):
+            self.problem("'clusters' must be sections: [clusters.NAME]")
+            sections = {}
+        clusters = {name: self._cluster(name, section) for name, section in sections.items()}
+        self.finish()
+        return Settings(str(self._file), MappingProxyType(clusters))
+
+    def problem(self, text: str) -> None:
+        self._problems.append(f"{self._where}{text}")
+
+    def finish(self) -> None:
+        """Raises Misconfigured if there was any problem."""
+        if len(self._problems) == 1:
+            raise Misconfigured(f"{self._file}: {self._problems[0]}")
+        if self._problems:
+            lines = "".join(f"\n  {problem}" for problem in self._problems)
+            raise Misconfigured(f"{self._file} has {len(self._problems)} problems:{lines}\n")
+
+    def _cluster(self, name: str, section: Any) -> ClusterSettings:
+        self._where = f"[clusters.{name}] "
+        if not isinstance(section, dict):
+            self.problem("is not a section")
+            section = {}
+        for key in (key for key in section if key not in KEYS):
+            self.problem(f"{key}: unknown key{_suggestion(key, KEYS)}")
+        small = section.get("allow_small_state", False)
+        if not isinstance(small, bool):
+            self.problem("allow_small_state: must be true or false")
+        found = ClusterSettings(self.endpoint(name, section), allow_small_state=small is True)
+        self._where = ""
+        return found
+
+    def endpoint(self, name: str, section: Mapping[str, Any]) -> Endpoint:
+        texts = [key for key in (*_TEXTS, *_ALIASES) if key in section]
+        values = {_ALIASES.get(key, key): self._text(key, section[key]) for key in texts}
+        values |= self._secret_files(section)
+        bootstrap = self._addresses(values.get("bootstrap_servers", ""))
+        protocol = self._one_of(SecurityProtocol, values, "security_protocol", SecurityProtocol.PLAINTEXT)
+        if protocol is None:
+            return Endpoint(name=name, bootstrap=bootstrap)
+        tls = self._tls(values) if self._belongs(protocol, "SSL", "ssl_", values) else None
+        sasl = self._sasl(values) if self._belongs(protocol, "SASL", "sasl_", values) else None
+        return Endpoint(name=name, bootstrap=bootstrap, tls=tls, sasl=sasl)
+
+    def _text(self, key: str, value: Any) -> str:
+        if isinstance(value, list) and key == "bootstrap_servers" and all(isinstance(v, str) for v in value):
+            value = ",".join(value)
+        if not isinstance(value, str):
+            self.problem(f"{key}: must be a text in quotes")
+            return ""
+        return _VARIABLE.sub(lambda found: self._variable(key, found), value)
+
+    def _variable(self, key: str, found: re.Match[str]) -> str:
+        if found["escaped"]:
+            return "${"
+        value = self._environ.get(found["name"], "")
+        if not value:
+            self.problem(f"{key}: the environment variable {found['name']} is not set")
+        return value
+
+    def _secret_files(self, section: Mapping[str, Any]) -> dict[str, str]:
+        return {
+            name: self._secret_file(f"{name}_file", section[f"{name}_file"], twice=name in section)
+            for name in _SECRETS
+            if f"{name}_file" in section
+        }
+
+    def _secret_file(self, key: str, value: Any, *, twice: bool) -> str:
+        if twice:
+            self.problem(f"{key}: {key.removesuffix('_file')} is given as well; one of the two")
+        file = self._beside(self._text(key, value))
+        try:
+            secret = file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            self.problem(f"{key}: {file} cannot be read: {error}")
+            return ""
+        if not secret:
+            self.problem(f"{key}: {file} is empty")
+        return secret
+
+    def _beside(self, name: str) -> Path:
+        return self._file.parent / Path(name).expanduser()
+
+    def _addresses(self, servers: str) -> tuple[Address, ...]:
+        found = tuple(self._address(server.strip()) for server in servers.split(",") if server.strip())
+        if not found:
+            self.problem("bootstrap_servers: is missing")
+        return found
+
+    def _address(self, server: str) -> Address:
+        host, port = server, str(DEFAULT_PORT)
+        if match := _ADDRESS.fullmatch(server):
+            host, port = match["v6"] or match["host"], match["port"] or port
+        else:
+            self.problem(f"bootstrap_servers: {server!r} is not HOST:PORT")
+        number = int(port)
+        if not 0 < number < 1 << 16:
+            self.problem(f"bootstrap_servers: {server!r}: there is no port {number}")
+        return Address(host, number)
+
+    def _one_of(self, kind: type[_E], values: Mapping[str, str], key: str, default: _E) -> _E | None:
+        if key not in values:
+            return default
+        try:
+            return kind(values[key].upper())
+        except ValueError:
+            self.problem(f"{key}: {values[key]!r} is none of {', '.join(kind)}")
+            return None
+
+    def _belongs(self, protocol: SecurityProtocol, part: str, prefix: str, values: Mapping[str, str]) -> bool:
+        """Whether `protocol` has that part; keys of a part that it has not would be ignored in silence: a problem."""
+        if part in protocol.split("_"):
+            return True
+        if given := sorted(key for key in values if key.startswith(prefix)):
+            self.problem(f"{', '.join(given)}: security_protocol {protocol} has no {part}")
+        return False
+
+    def _sasl(self, values: Mapping[str, str]) -> Sasl:
+        for key in _SASL:
+            if key not in values:
+                self.problem(f"{key}: is missing, security_protocol needs it")
+        return Sasl(
+            mechanism=self._one_of(SaslMechanism, values, "sasl_mechanism", SaslMechanism.PLAIN) or SaslMechanism.PLAIN,
+            username=values.get("sasl_username", ""),
+            password=Secret(values.get("sasl_password", "")),
+        )
+
+    def _tls(self, values: Mapping[str, str]) -> Tls:
+        files = {key: self._existing(key, values[key]) for key in _FILES if key in values}
+        if ("ssl_certificate_location" in files) != ("ssl_key_location" in files):
+            self.problem("ssl_certificate_location and ssl_key_location: one is useless without the other")
+        algorithm = values.get("ssl_endpoint_identification_algorithm", "https").lower()
+        if algorithm not in {"https", "none", ""}:
+            self.problem(f"ssl_endpoint_identification_algorithm: {algorithm!r} is none of https, none")
+        return Tls(
+            ca_location=files.get("ssl_ca_location"),
+            certificate_location=files.get("ssl_certificate_location"),
+            key_location=files.get("ssl_key_location"),
+            key_password=Secret(values["ssl_key_password"]) if "ssl_key_password" in values else None,
+            verify_hostname=algorithm == "https",
+        )
+
+    def _existing(self, key: str, name: str) -> str:
+        file = self._beside(name)
+        if not file.exists():
+            self.problem(f"{key}: there is no {file}")
+        return str(file)
+
+
+_VARIABLE: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+_ADDRESS: Final = re.compile(r"(\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]/]+))(:(?P<port>\d{1,6}))?")
+
+
+# ── the property files of the Java tools ──────────────────────────────────────────────────────────────────────────
+
+_JAVA: Final = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "ssl.truststore.location": "ssl_ca_location",
+    "ssl.key.password": "ssl_key_password",
+    "ssl.endpoint.identification.algorithm": "ssl_endpoint_identification_algorithm",
+}
+_JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def _properties(file: Path) -> dict[str, str]:
+    try:
+        lines = file.read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"{file} cannot be read: {error}") from error
+    pairs = (
+        re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()[:1] not in {"", "#", "!"}
+    )
+    return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}
+
+
+def _from_java(properties: Mapping[str, str], reading: _Reading) -> dict[str, str]:
+    """The same in librdkafka's words. What has nothing to do with connecting is ignored, as the Java tools do."""
+    section = {ours: properties[theirs] for theirs, ours in _JAVA.items() if theirs in properties}
+    if "sasl.jaas.config" in properties:
+        options = dict(_JAAS_OPTION.findall(properties["sasl.jaas.config"]))
+        section |= {f"sasl_{name}": options[name] for name in ("username", "password") if name in options}
+    if store := properties.get("ssl.keystore.location"):
+        section |= {"ssl_certificate_location": store, "ssl_key_location": store}
+    for store in ("truststore", "keystore"):
+        if f"ssl.{store}.location" in properties and properties.get(f"ssl.{store}.type") != "PEM":
+            reading.problem(f"ssl.{store}.type: only PEM can be read here; convert the Java key store")
+    return section
