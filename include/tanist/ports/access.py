@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
+
+from tanist.domain.checks import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.ports.clock import Deadline
 
-
-class Verdict(StrEnum):
-    PASS, FAIL, UNKNOWN = "PASS", "FAIL", "UNKNOWN"
+__all__ = ["Access", "Right", "RightHeld", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,115 @@
+"""Which topics a mirror takes: regular expressions that match whole names, and that cannot be made to run for ever."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_LONGEST: Final = 1_000
+_MOST_REPEATS: Final = 4
+"""`*`, `+` and `{n,m}` one after another: a name has at most 249 characters, so the worst case stays finite."""
+_MOST_CHOICES: Final = 10
+_OURS: Final = re.compile(r"__mirror_.*|__consumer_offsets|__transaction_state|__share_group_state")
+_PIECES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[^():]*:?|\{\d*,?\d*\}|.", re.DOTALL)
+_LITERAL: Final = re.compile(r"(?:[a-zA-Z0-9_-]|\\[._-]|\.)+")
+
+
+@dataclass(slots=True)
+class _Group:
+    """What was counted inside one pair of parentheses so far."""
+
+    repeats: int = 0
+    choices: int = 0
+
+
+def _objection(text: str) -> str | None:
+    """Why `text` could take exponential time to match, or None."""
+    open_groups, closed = [_Group()], _Group()
+    before = ""
+    for piece in _PIECES.findall(text):
+        if piece.startswith("("):
+            open_groups.append(_Group())
+        elif piece == ")" and len(open_groups) > 1:
+            closed = open_groups.pop()
+            open_groups[-1].repeats += closed.repeats
+            open_groups[-1].choices += closed.choices
+        elif piece == "|" and len(open_groups) == 1:
+            open_groups = [_Group()]  # another expression altogether
+        elif piece == "|" or (piece == "?" and before not in {"*", "+", "?"}):
+            open_groups[-1].choices += piece == "?" or open_groups[-1].choices == 0
+        elif piece in {"*", "+"} or (piece.startswith("{") and len(piece) > 1):
+            if before == ")" and closed.repeats + closed.choices:
+                return "a repeat of something that already repeats or has alternatives"
+            open_groups[-1].repeats += 1
+        if sum(g.repeats for g in open_groups) > _MOST_REPEATS:
+            return f"more than {_MOST_REPEATS} repeats one after another"
+        if sum(g.choices for g in open_groups) > _MOST_CHOICES:
+            return f"more than {_MOST_CHOICES} optional parts one after another"
+        before = piece
+    return None
+
+
+def topic_pattern(text: str) -> re.Pattern[str]:
+    """`text` as a regular expression for names of topics.
+
+    Raises:
+        Misconfigured: it is none, or it could take for ever.
+    """
+    if not text or len(text) > _LONGEST:
+        raise Misconfigured(f"a regular expression for topics has 1 to {_LONGEST} characters, not {len(text)}")
+    try:
+        pattern = re.compile(text)
+    except (re.error, RecursionError, OverflowError) as exc:
+        raise Misconfigured(f"{text!r} is not a regular expression: {exc}") from exc
+    if found := _objection(text):
+        raise Misconfigured(f"{text!r} could take for ever to match: {found}; give several --topic instead")
+    if pattern.groupindex or re.search(r"\\[1-9]|\(\?[=!<P]", text):
+        raise Misconfigured(f"{text!r} looks around or back, which names of topics do not need; use --exclude")
+    return pattern
+
+
+def pattern_problems(texts: Iterable[str]) -> tuple[Misconfigured, ...]:
+    """What is wrong with each of `texts`; empty: nothing."""
+    found = []
+    for text in texts:
+        try:
+            topic_pattern(text)
+        except Misconfigured as exc:
+            found.append(exc)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Whole-name matches of any `include` but of no `exclude`. The clusters' and our own topics never match."""
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+
+    def of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The selected names, sorted."""
+        wanted = [topic_pattern(text) for text in self.include]
+        unwanted = [topic_pattern(text) for text in self.exclude]
+        return tuple(
+            sorted(
+                name
+                for name in set(names)
+                if not _OURS.fullmatch(name)
+                and any(p.fullmatch(name) for p in wanted)
+                and not any(p.fullmatch(name) for p in unwanted)
+            )
+        )
+
+    def idle(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The `include` expressions that match none of `names`: most likely typing mistakes."""
+        return tuple(text for text in self.include if not any(topic_pattern(text).fullmatch(n) for n in names))
+
+    def literals(self) -> tuple[str, ...]:
+        """Names that `include` spells out, so that they can be asked for even where they are not listed."""
+        return tuple(re.sub(r"\\(.)", r"\1", text) for text in self.include if _LITERAL.fullmatch(text))

@@ -1,0 +1,89 @@
+"""What a mirror topic is configured as, while it mirrors and once it takes over.
+
+A mirror topic must take old records and must not lose any on its own account, so a few configs are *held*: set to what
+the copy needs, and remembered as what the source has, for the day the topic takes over.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FOR_EVER: Final = "9223372036854775807"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+MIN_ISR: Final = "min.insync.replicas"
+_SAFE_MIN_ISR: Final = 2
+
+WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "cleanup.policy": "delete",  # compaction would take offsets out of the copy
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "compression.type": "producer",  # anything else rewrites the batches
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": _FOR_EVER,  # old records would be refused
+        "message.timestamp.after.max.ms": _FOR_EVER,
+    }
+)
+
+_NEVER_COPIED: Final = (
+    (re.compile(r".*\.replication\.throttled\.replicas"), "names brokers of the source"),
+    (re.compile(r"remote\..*"), "tiered storage belongs to its cluster"),
+    (re.compile(r"mirror\..*"), "belongs to the mirroring of its cluster"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigs:
+    """`now`: what the mirror topic has while it mirrors; `held`: (name, value) at takeover; `dropped`: (name, why)."""
+
+    now: Mapping[str, str]
+    held: tuple[tuple[str, str], ...]
+    dropped: tuple[tuple[str, str], ...] = ()
+
+
+def _why_dropped(name: str, known: frozenset[str] | None) -> str | None:
+    for pattern, why in _NEVER_COPIED:
+        if pattern.fullmatch(name):
+            return why
+    return "the destination does not know it" if known is not None and name not in known else None
+
+
+def plan_configs(
+    own: Mapping[str, str],
+    effective: Mapping[str, str],
+    *,
+    known: frozenset[str] | None = None,
+    replication_factor: int | None = None,
+) -> TopicConfigs:
+    """How the copy of a topic is configured.
+
+    Args:
+        own: what is set on the source's topic itself.
+        effective: what applies to it, defaults of the source's brokers included.
+        known: names of topic configs that the destination knows; None: not found out, so all are tried.
+        replication_factor: of the copy; None: the broker's default, taken to be enough for `min.insync.replicas`.
+    """
+    dropped = {name: why for name in own if (why := _why_dropped(name, known))}
+    hold = {name: value for name, value in WHILE_MIRRORING.items() if known is None or name in known}
+    if MAX_MESSAGE_BYTES in effective:
+        hold[MAX_MESSAGE_BYTES] = effective[MAX_MESSAGE_BYTES]
+    wanted_isr = int(own.get(MIN_ISR, "1"))
+    if replication_factor is not None and wanted_isr > replication_factor:
+        hold[MIN_ISR] = str(min(replication_factor, _SAFE_MIN_ISR))
+    return TopicConfigs(
+        now={name: value for name, value in own.items() if name not in dropped} | hold,
+        held=tuple((name, effective[name]) for name in sorted(hold) if name in effective),
+        dropped=tuple(sorted(dropped.items())),
+    )
+
+
+def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str | None]:
+    """Changes that turn `found` into `wanted`; None deletes. Empty: nothing to do."""
+    changes: dict[str, str | None] = {name: value for name, value in wanted.items() if found.get(name) != value}
+    return changes | {name: None for name in found if name not in wanted}

@@ -1,0 +1,1 @@
+"""What people do with mirrors: one module per thing done. Observe, decide (pure), apply, record."""

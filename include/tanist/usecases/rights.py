@@ -1,0 +1,118 @@
+"""Which rights a mirror needs, side by side with the request that fails without them (reference: broker facts)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain import broker_errors
+from tanist.domain.checks import Verdict
+from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.ports.access import Right
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.sides import Side
+
+_REFUSALS = (
+    broker_errors.TopicAuthorizationFailed,
+    broker_errors.ClusterAuthorizationFailed,
+    broker_errors.GroupAuthorizationFailed,
+    broker_errors.TransactionalIdAuthorizationFailed,
+)
+CLUSTER = "kafka-cluster"
+"""The name of the one resource of type Cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One of `rights` is enough."""
+
+    rights: tuple[Right, ...]
+
+    @property
+    def title(self) -> str:
+        first = self.rights[0]
+        operations = " or ".join(right.operation for right in self.rights)
+        return f"{operations} on {first.resource_type} {first.resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class NeedMet:
+    need: Need
+    verdict: Verdict
+    reason: str
+
+
+def _need(operations: str, resource_type: str, resource: str, needed_for: str) -> Need:
+    return Need(
+        tuple(
+            Right(operation=operation, resource_type=resource_type, resource=resource, needed_for=needed_for)
+            for operation in operations.split("|")
+        )
+    )
+
+
+def source_needs(topics: Iterable[str]) -> tuple[Need, ...]:
+    """What the copier needs to read `topics`."""
+    return tuple(
+        need
+        for topic in topics
+        for need in (
+            _need("READ", "Topic", topic, "fetching records"),
+            _need("DESCRIBE_CONFIGS", "Topic", topic, "giving the copy the same configs"),
+        )
+    )
+
+
+def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[Need, ...]:
+    """What the copier needs to write the existing `topics`; `state`: and the existing state topics."""
+    needs = [_need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "markers that keep offsets identical")]
+    for topic in topics:
+        needs += [
+            _need("WRITE", "Topic", topic, "appending records"),
+            _need("READ", "Topic", topic, "finding where the copy ends"),
+            _need("ALTER_CONFIGS", "Topic", topic, "holding retention while it mirrors"),
+            _need("DELETE", "Topic", topic, "starting the copy at the source's log start"),
+        ]
+    for topic in (STATE_TOPIC, OFFSETS_TOPIC) if state else ():
+        needs += [_need("WRITE", "Topic", topic, "recording states"), _need("READ", "Topic", topic, "reading states")]
+    return tuple(needs)
+
+
+def met(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[NeedMet, ...]:
+    """Each need with its verdict: PASS if one of its rights is held, UNKNOWN if that cannot be told."""
+    rights = [right for need in needs for right in need.rights]
+    held = {found.right: found for found in side.access.check(rights, by)} if rights else {}
+    return tuple(
+        _met(need, {right: (held[right].verdict, held[right].reason) for right in need.rights}) for need in needs
+    )
+
+
+def _met(need: Need, held: Mapping[Right, tuple[Verdict, str]]) -> NeedMet:
+    for verdict in (Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL):
+        for found, reason in held.values():
+            if found is verdict:
+                return NeedMet(need, verdict, reason)
+    return NeedMet(need, Verdict.UNKNOWN, "the cluster did not say")
+
+
+def refusals(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[AuthorizationFailed, ...]:
+    """An error for every need that is certainly not met. What cannot be told is left to the calls themselves."""
+    return tuple(
+        AuthorizationFailed(
+            f"on {side.name!r}, our principal lacks {found.need.title}, needed for {found.need.rights[0].needed_for}"
+        )
+        for found in met(side, needs, by)
+        if found.verdict is Verdict.FAIL
+    )
+
+
+def named(error: TanistError, side: Side, right: str) -> TanistError:
+    """`error`, or if a broker refused for want of a right, the error that names it."""
+    if isinstance(error, _REFUSALS):
+        return AuthorizationFailed(f"on {side.name!r}, our principal lacks {right}: {error.reason}")
+    return error
