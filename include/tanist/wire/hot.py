@@ -1,0 +1,95 @@
+"""The copy path: fetches and appends on connections of their own, several in flight, no batch ever copied."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import MalformedFrame
+from tanist.protocol.frames import (
+    FetchAnswer,
+    FetchLimits,
+    ProduceAnswer,
+    correlation_id,
+    fetch_request,
+    parse_fetch,
+    parse_produce,
+    produce_request,
+)
+from tanist.wire.connection import ReceiveBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+    from tanist.protocol.frames import FetchPosition
+    from tanist.wire.connection import Connection
+
+
+class _Pipeline:
+    """Requests in flight on one connection, answered in their order."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._expected: deque[int] = deque()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._expected)
+
+    def _post(self, number: int, views: Sequence[bytes | memoryview], by: Deadline) -> None:
+        self.connection.send(views, by)
+        self._expected.append(number)
+
+    def _take(self, buffer: ReceiveBuffer, by: Deadline) -> memoryview:
+        frame = self.connection.receive(buffer, by)
+        number = self._expected.popleft()
+        if correlation_id(frame) != number:
+            self.connection.close()
+            raise MalformedFrame(f"{self.connection.peer}: answer {correlation_id(frame)} to request {number}")
+        return frame
+
+
+class Fetches(_Pipeline):
+    """Post a fetch, do something else, receive it later."""
+
+    def post(self, positions: Sequence[FetchPosition], limits: FetchLimits, by: Deadline) -> None:
+        number = self.connection.next_correlation_id()
+        self._post(number, [fetch_request(number, self.connection.client_id, positions, limits)], by)
+
+    def receive(self, buffer: ReceiveBuffer, by: Deadline) -> FetchAnswer:
+        """The oldest fetch in flight. Its records lie in `buffer`, until that is used again."""
+        return parse_fetch(self._take(buffer, by))
+
+
+class Appends(_Pipeline):
+    """Post batches, several requests in flight, and collect the answers in the order of the posts.
+
+    `replication_ms` is how long a leader waits for its followers before it answers REQUEST_TIMED_OUT.
+    """
+
+    def __init__(self, connection: Connection, replication_ms: int = 30_000) -> None:
+        super().__init__(connection)
+        self._replication_ms = replication_ms
+        self._buffer = ReceiveBuffer()
+        self._early: deque[ProduceAnswer] = deque()
+
+    @property
+    def in_flight(self) -> int:
+        """Posts whose answers have not been collected."""
+        return len(self._expected) + len(self._early)
+
+    def post(self, batches: Sequence[tuple[TopicPartition, memoryview]], by: Deadline) -> None:
+        """At least one batch, one for a partition. When this returns the kernel has them, their memory is free."""
+        while self._expected and self.connection.login_due:
+            self._early.append(self._receive(by))
+        number = self.connection.next_correlation_id()
+        self._post(number, produce_request(number, self.connection.client_id, batches, self._replication_ms), by)
+
+    def collect(self, by: Deadline) -> ProduceAnswer:
+        """The oldest answer. After any error here nobody knows what was appended: recover."""
+        return self._early.popleft() if self._early else self._receive(by)
+
+    def _receive(self, by: Deadline) -> ProduceAnswer:
+        return parse_produce(self._take(self._buffer, by))

@@ -1,0 +1,51 @@
+"""The messages of kafka-python that we send, and its SASL conversations: the one door to that library.
+
+It reads its schemas with a function that Python 3.11 and 3.12 call deprecated (3.13 took that back): hence the filter.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.net.sasl import SaslMechanism as Conversation
+    from kafka.net.sasl import get_sasl_mechanism
+    from kafka.protocol.admin import (
+        CreateAclsRequest,
+        DeleteAclsRequest,
+        DeleteRecordsRequest,
+        DescribeAclsRequest,
+        DescribeConfigsRequest,
+        DescribeProducersRequest,
+        ElectLeadersRequest,
+        IncrementalAlterConfigsRequest,
+    )
+    from kafka.protocol.api_message import ApiMessage
+    from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+    from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+    from kafka.protocol.producer import InitProducerIdRequest, WriteTxnMarkersRequest
+    from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+__all__ = [
+    "ApiMessage",
+    "ApiVersionsRequest",
+    "Conversation",
+    "CreateAclsRequest",
+    "DeleteAclsRequest",
+    "DeleteRecordsRequest",
+    "DescribeAclsRequest",
+    "DescribeConfigsRequest",
+    "DescribeProducersRequest",
+    "ElectLeadersRequest",
+    "FindCoordinatorRequest",
+    "IncrementalAlterConfigsRequest",
+    "InitProducerIdRequest",
+    "ListOffsetsRequest",
+    "MetadataRequest",
+    "OffsetForLeaderEpochRequest",
+    "SaslAuthenticateRequest",
+    "SaslHandshakeRequest",
+    "WriteTxnMarkersRequest",
+    "get_sasl_mechanism",
+]

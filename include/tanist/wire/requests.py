@@ -1,0 +1,376 @@
+"""What we ask of partitions: many in one request, grouped by leader; every partition has its own answer or error.
+
+A leader that is unknown or outdated is looked up once more and asked again where the question has no effect. Where it
+has one (markers), the partition keeps its error and the next call finds the new leader.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from tanist.domain.broker_errors import (
+    ConcurrentTransactions,
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
+    LeaderNotAvailable,
+    NotCoordinator,
+    NotLeader,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+from tanist.domain.errors import BrokerError, MalformedFrame, Stopped, TanistError
+from tanist.domain.names import ProducerId, TopicPartition
+from tanist.ports.clock import Deadline
+from tanist.protocol.codes import NONE, error_for
+from tanist.protocol.frames import FetchedPartition, FetchLimits, FetchPosition, Isolation
+from tanist.wire.connection import ReceiveBuffer
+from tanist.wire.hot import Fetches
+from tanist.wire.messages import (
+    DeleteRecordsRequest,
+    DescribeProducersRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    WriteTxnMarkersRequest,
+)
+from tanist.wire.router import share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tanist.domain.names import BrokerId
+    from tanist.wire.connection import Connection
+    from tanist.wire.router import Router
+
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
+Answers: TypeAlias = "dict[TopicPartition, _A | TanistError]"
+_Ask: TypeAlias = "Callable[[Connection, Mapping[TopicPartition, _Q], Deadline], Answers[_A]]"
+
+_OUTDATED: Final = (NotLeader, LeaderNotAvailable, UnknownTopicOrPartition, FencedLeaderEpoch, UnknownLeaderEpoch)
+_NOT_YET: Final = (CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator, ConcurrentTransactions)
+_PAUSE_SECONDS: Final = 0.1
+_NO_EPOCH: Final = -1
+_CONSUMER: Final = -1
+_DEBUGGER: Final = -2  # FetchRequest.DEBUGGING_REPLICA_ID: sees the log to its very end
+
+
+class End(Enum):
+    """Which offset of a log is asked for: (timestamp, isolation level, replica id) of ListOffsets."""
+
+    EARLIEST = (-2, Isolation.READ_UNCOMMITTED, _CONSUMER)
+    HIGH_WATERMARK = (-1, Isolation.READ_UNCOMMITTED, _CONSUMER)
+    LAST_STABLE = (-1, Isolation.READ_COMMITTED, _CONSUMER)
+    LOG_END = (-1, Isolation.READ_UNCOMMITTED, _DEBUGGER)
+    """The leader's true end, also above the high watermark."""
+
+
+class Markers(NamedTuple):
+    """One ABORT marker for each of `coordinator_epochs`, in that order, on one partition."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epochs: Sequence[int]
+
+
+class ActiveProducer(NamedTuple):
+    """`last_sequence` is -1 after markers only; `last_timestamp` in ms; `transaction_start` is -1 without an open one."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_start: int
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch not above the one asked for, and where it ends; both -1 if there is none."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+def list_offsets(router: Router, ends: Mapping[TopicPartition, End], by: Deadline) -> Answers[int]:
+    """One offset of each log. OffsetNotAvailable (78) from a new leader means: wait, ask again."""
+    answers: Answers[int] = {}
+    for end in End:
+        asked = {at: end for at, wanted in ends.items() if wanted is end}
+        if asked:
+            answers |= _ask_leaders(router, asked, by, _list_offsets)
+    return answers
+
+
+def _list_offsets(connection: Connection, ends: Mapping[TopicPartition, End], by: Deadline) -> Answers[int]:
+    timestamp, isolation, replica = next(iter(ends.values())).value
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    part = kind.ListOffsetsPartition
+    topics = [
+        kind(
+            name=topic,
+            partitions=[
+                part(partition_index=n, current_leader_epoch=_NO_EPOCH, timestamp=timestamp) for n in partitions
+            ],
+        )
+        for topic, partitions in _by_topic(ends)
+    ]
+    version = connection.version(ListOffsetsRequest, 4, 5)
+    request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics, version=version)
+    answer = connection.call(request, by)
+    return {
+        at: _result(each, f"offsets of {at}", each.offset)
+        for at, each in _each(answer.topics, "name", "partitions", "partition_index")
+    }
+
+
+def init_producer_id(router: Router, by: Deadline) -> ProducerId:
+    """A new producer id of its own, epoch 0. A coordinator that is not ready yet is asked again until the deadline.
+
+    Raises:
+        ClusterAuthorizationFailed: IDEMPOTENT_WRITE is missing. CoordinatorLoading and the like: until the deadline.
+        BrokerError: whatever else; an answer without an id is an error too, for id -1 switches every check off.
+    """
+    while True:
+        connection = router.any_connection(by)
+        request = InitProducerIdRequest(
+            transactional_id=None,
+            transaction_timeout_ms=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+            version=connection.version(InitProducerIdRequest, 1, 4),
+        )
+        answer = connection.call(request, by)
+        if answer.error_code == NONE:
+            if answer.producer_id < 0:
+                raise MalformedFrame(f"{connection.peer}: producer id {answer.producer_id} is none")
+            return ProducerId(answer.producer_id)
+        error = error_for(answer.error_code, f"{connection.peer}: a producer id")
+        if not isinstance(error, _NOT_YET) or by.left(time.monotonic()) == 0:
+            raise error
+        router.pause(_PAUSE_SECONDS, by)
+
+
+def write_markers(router: Router, markers: Mapping[TopicPartition, Markers], by: Deadline) -> Answers[None]:
+    """Append abort markers. None says only that no entry was refused: count them by the committed offsets.
+
+    The answer has one error for all entries of a producer id and partition, so a refused one may hide (`broker facts`).
+    After ConnectionLost or TimedOut any number of them may have been appended, or may still be.
+    """
+    return _ask_leaders(router, markers, by, _write_markers, again=False)
+
+
+def _write_markers(connection: Connection, markers: Mapping[TopicPartition, Markers], by: Deadline) -> Answers[None]:
+    kind = WriteTxnMarkersRequest.WritableTxnMarker
+    entries = [
+        kind(
+            producer_id=wanted.producer_id,
+            producer_epoch=wanted.producer_epoch,
+            transaction_result=False,
+            topics=[kind.WritableTxnMarkerTopic(name=at.topic, partition_indexes=[at.partition])],
+            coordinator_epoch=epoch,
+        )
+        for at, wanted in markers.items()
+        for epoch in wanted.coordinator_epochs
+    ]
+    version = connection.version(WriteTxnMarkersRequest, 1, 1)
+    answer = connection.call(WriteTxnMarkersRequest(markers=entries, version=version), by)
+    answers: Answers[None] = {}
+    for of_id in answer.markers:
+        for at, each in _each(of_id.topics, "name", "partitions", "partition_index"):
+            if of_id.producer_id == markers[at].producer_id:
+                answers[at] = _result(each, f"markers on {at}", None)
+    return answers
+
+
+def describe_producers(
+    router: Router, partitions: Iterable[TopicPartition], by: Deadline
+) -> Answers[tuple[ActiveProducer, ...]]:
+    """Who the leader remembers as a writer. It shows what is not committed yet: never a checkpoint."""
+    return _ask_leaders(router, dict.fromkeys(partitions), by, _describe_producers)
+
+
+def _describe_producers(
+    connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
+) -> Answers[tuple[ActiveProducer, ...]]:
+    kind = DescribeProducersRequest.TopicRequest
+    topics = [kind(name=topic, partition_indexes=numbers) for topic, numbers in _by_topic(partitions)]
+    version = connection.version(DescribeProducersRequest, 0, 0)
+    answer = connection.call(DescribeProducersRequest(topics=topics, version=version), by)
+    return {
+        at: _result(each, f"producers of {at}", tuple(map(_producer, each.active_producers or ())))
+        for at, each in _each(answer.topics, "name", "partitions", "partition_index")
+    }
+
+
+def _producer(state: Any) -> ActiveProducer:
+    return ActiveProducer(
+        state.producer_id,
+        state.producer_epoch,
+        state.last_sequence,
+        state.last_timestamp,
+        state.coordinator_epoch,
+        state.current_txn_start_offset,
+    )
+
+
+def delete_records(router: Router, offsets: Mapping[TopicPartition, int], by: Deadline) -> Answers[int]:
+    """Move the start of logs up to a named offset. The answer is the new start.
+
+    Raises:
+        ValueError: an offset below 0. -1 would mean "all of it", and nobody here may say that by accident.
+    """
+    if bad := {str(at): offset for at, offset in offsets.items() if offset < 0}:
+        raise ValueError(f"no offsets to delete to: {bad}")
+    return _ask_leaders(router, offsets, by, _delete_records)
+
+
+def _delete_records(connection: Connection, offsets: Mapping[TopicPartition, int], by: Deadline) -> Answers[int]:
+    kind = DeleteRecordsRequest.DeleteRecordsTopic
+    part = kind.DeleteRecordsPartition
+    topics = [
+        kind(
+            name=topic, partitions=[part(partition_index=n, offset=offsets[TopicPartition(topic, n)]) for n in numbers]
+        )
+        for topic, numbers in _by_topic(offsets)
+    ]
+    version = connection.version(DeleteRecordsRequest, 1, 2)
+    answer = connection.call(DeleteRecordsRequest(topics=topics, timeout_ms=_left_ms(by), version=version), by)
+    return {
+        at: _result(each, f"deleting records of {at}", each.low_watermark)
+        for at, each in _each(answer.topics, "name", "partitions", "partition_index")
+    }
+
+
+def offset_for_leader_epoch(router: Router, epochs: Mapping[TopicPartition, int], by: Deadline) -> Answers[EpochEnd]:
+    """Where a leader epoch ends in each log (KIP-101, KIP-320)."""
+    return _ask_leaders(router, epochs, by, _offset_for_leader_epoch)
+
+
+def _offset_for_leader_epoch(
+    connection: Connection, epochs: Mapping[TopicPartition, int], by: Deadline
+) -> Answers[EpochEnd]:
+    kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    part = kind.OffsetForLeaderPartition
+    topics = [
+        kind(
+            topic=topic,
+            partitions=[
+                part(partition=n, current_leader_epoch=_NO_EPOCH, leader_epoch=epochs[TopicPartition(topic, n)])
+                for n in numbers
+            ],
+        )
+        for topic, numbers in _by_topic(epochs)
+    ]
+    version = connection.version(OffsetForLeaderEpochRequest, 3, 4)
+    answer = connection.call(OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics, version=version), by)
+    return {
+        at: _result(each, f"leader epochs of {at}", EpochEnd(each.leader_epoch, each.end_offset))
+        for at, each in _each(answer.topics, "topic", "partitions", "partition")
+    }
+
+
+def fetch(
+    router: Router,
+    offsets: Mapping[TopicPartition, int],
+    by: Deadline,
+    limits: FetchLimits = FetchLimits(max_wait_ms=0),  # noqa: B008  # frozen
+    partition_max_bytes: int = 1 << 20,
+) -> Answers[FetchedPartition]:
+    """Raw batches from each offset on, once. Memory is the answer's own: it stays valid. Not for the copy path."""
+
+    def ask(connection: Connection, at: Mapping[TopicPartition, int], by: Deadline) -> Answers[FetchedPartition]:
+        positions = [FetchPosition(p.topic, p.partition, offset, partition_max_bytes) for p, offset in at.items()]
+        pipeline = Fetches(connection)
+        pipeline.post(positions, limits, by)
+        try:
+            answer = pipeline.receive(ReceiveBuffer(), by)
+        except TanistError:
+            connection.close()  # the answer may still come, and would be taken for another's
+            raise
+        found = {TopicPartition(each.topic, each.partition): each for each in answer.partitions}
+        return {p: _result(each, f"records of {p} from {at[p]} on", each) for p, each in found.items()}
+
+    return _ask_leaders(router, offsets, by, ask)
+
+
+def _ask_leaders(
+    router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: _Ask[_Q, _A], *, again: bool = True
+) -> Answers[_A]:
+    """`ask` each leader about its partitions. What one leader cannot answer stays with its partitions alone.
+
+    Raises:
+        Stopped: the router was interrupted. CouldNotTell: no broker of the cluster tells who leads.
+    """
+    _find_leaders(router, questions, by)
+    answers = _ask_once(router, questions, by, ask)
+    if outdated := [at for at, answer in answers.items() if isinstance(answer, _OUTDATED)]:
+        router.refresh(sorted({at.topic for at in outdated}), by)
+        if again:
+            answers |= _ask_once(router, {at: questions[at] for at in outdated}, by, ask)
+    return answers
+
+
+def _find_leaders(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> None:
+    unknown = {at.topic for at in partitions if isinstance(_leader(router, at), TanistError)}
+    if unknown:
+        router.refresh(sorted(unknown), by)
+
+
+def _leader(router: Router, at: TopicPartition) -> BrokerId | TanistError:
+    try:
+        return router.leader(at)
+    except BrokerError as error:
+        return error
+
+
+def _ask_once(router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: _Ask[_Q, _A]) -> Answers[_A]:
+    answers: Answers[_A] = {}
+    groups: defaultdict[BrokerId, dict[TopicPartition, _Q]] = defaultdict(dict)
+    for at, question in questions.items():
+        leader = _leader(router, at)
+        if isinstance(leader, TanistError):
+            answers[at] = leader
+        else:
+            groups[leader][at] = question
+    for index, (broker, group) in enumerate(groups.items()):
+        answers |= _ask_broker(router, broker, group, share(by, len(groups) - index), ask)
+    return answers
+
+
+def _ask_broker(
+    router: Router, broker: BrokerId, group: Mapping[TopicPartition, _Q], by: Deadline, ask: _Ask[_Q, _A]
+) -> Answers[_A]:
+    try:
+        connection = router.connection(broker, by)
+        answers = ask(connection, group, by)
+    except Stopped:
+        raise
+    except TanistError as error:
+        return dict.fromkeys(group, error)
+    silent = MalformedFrame(f"{connection.peer}: an answer without this partition")
+    return {at: answers.get(at, silent) for at in group}
+
+
+def _result(each: Any, context: str, value: _A) -> _A | TanistError:
+    return value if each.error_code == NONE else error_for(each.error_code, context)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    topics: defaultdict[str, list[int]] = defaultdict(list)
+    for at in partitions:
+        topics[at.topic].append(at.partition)
+    return list(topics.items())
+
+
+def _each(topics: Iterable[Any], name: str, partitions: str, number: str) -> Iterable[tuple[TopicPartition, Any]]:
+    for topic in topics:
+        for each in getattr(topic, partitions):
+            yield TopicPartition(getattr(topic, name), getattr(each, number)), each
+
+
+def _left_ms(by: Deadline) -> int:
+    return max(1, int(by.left(time.monotonic()) * 1000))
