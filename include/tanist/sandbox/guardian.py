@@ -84,6 +84,7 @@ def _serve(owner: int, children: list[subprocess.Popen[bytes]]) -> bool:
         if not received:
             return False
         *lines, pending = (pending + received).split(b"\n")
+        children[:] = [child for child in children if child.poll() is None]
         for line in lines:
             if line == b"release":
                 return True

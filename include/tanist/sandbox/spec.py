@@ -1,0 +1,75 @@
+"""What a cluster of the sandbox shall be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ADMIN: Final = "admin"
+USERS: Final = (ADMIN, "mirror", "operator", "approver", "app")
+"""The users of a cluster with an authorizer. `admin` is a super user, the others start with no permission at all."""
+
+CONTROLLER_ID: Final = 100
+"""Node id of the separate controller of a cluster of several brokers, which are 1, 2, 3, ..."""
+
+MOST_BROKERS: Final = 9
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """One cluster. One broker is its own controller; several have a separate one, so that any of them may be killed.
+
+    `heap_mb`: of each broker. `ports`: one per broker, empty: free ones are chosen. `full_speed`: let the compiler go
+    all the way (for benchmarks); otherwise brokers start faster and peak lower.
+    """
+
+    name: str
+    brokers: int = 1
+    authorizer: bool = False
+    tls: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    heap_mb: int = 0
+    ports: tuple[int, ...] = ()
+    full_speed: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise Misconfigured(f"cluster name {self.name[:80]!r} is not lower-case letters, digits and '-'")
+        if not 1 <= self.brokers <= MOST_BROKERS:
+            raise Misconfigured(f"{self.name}: {self.brokers} brokers, 1 to {MOST_BROKERS} are possible")
+        if self.ports and len(self.ports) != self.brokers:
+            raise Misconfigured(f"{self.name}: {len(self.ports)} ports for {self.brokers} brokers")
+
+    @property
+    def combined(self) -> bool:
+        return self.brokers == 1
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        return tuple(range(1, self.brokers + 1))
+
+    @property
+    def controller_id(self) -> int:
+        return 1 if self.combined else CONTROLLER_ID
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        return self.broker_ids if self.combined else (self.controller_id, *self.broker_ids)
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol of the one listener that clients and brokers use."""
+        return ("SASL_" if self.authorizer else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+    def heap_of(self, node: int) -> int:
+        """Megabytes."""
+        if node == CONTROLLER_ID:
+            return 160
+        return self.heap_mb or (512 if self.combined else 384)

@@ -1,0 +1,76 @@
+"""Real clusters for every test that wants them. Nothing survives the test process, however it ends."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from tanist.sandbox.cluster import Cluster
+from tanist.sandbox.processes import Guardian
+from tanist.sandbox.spec import ClusterSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class ClusterFactory(Protocol):
+    def __call__(
+        self,
+        name: str,
+        *,
+        brokers: int = 3,
+        authorizer: bool = False,
+        tls: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> Cluster:
+        """A cluster of the test's own, ready; it ends with the test."""
+
+
+@pytest.fixture(scope="session")
+def guardian() -> Iterator[Guardian]:
+    with Guardian() as guardian:
+        yield guardian
+
+
+@pytest.fixture(scope="session")
+def clusters(guardian: Guardian) -> Iterator[Mapping[str, Cluster]]:
+    """`east` and `west`, one broker each, shared by the whole session: own your topics, not the cluster."""
+    with ExitStack() as stack:
+        both = [Cluster.new(ClusterSpec(name=name, heap_mb=384), guardian=guardian) for name in ("east", "west")]
+        for cluster in both:
+            stack.callback(cluster.close)
+            cluster.launch()
+        for cluster in both:
+            cluster.start()
+        yield {cluster.name: cluster for cluster in both}
+
+
+@pytest.fixture
+def cluster_factory(guardian: Guardian) -> Iterator[ClusterFactory]:
+    with ExitStack() as stack:
+
+        def make(
+            name: str,
+            *,
+            brokers: int = 3,
+            authorizer: bool = False,
+            tls: bool = False,
+            properties: Mapping[str, str] | None = None,
+        ) -> Cluster:
+            spec = ClusterSpec(name=name, brokers=brokers, authorizer=authorizer, tls=tls, properties=properties or {})
+            cluster = Cluster.new(spec, guardian=guardian)
+            stack.callback(cluster.close)
+            cluster.start()
+            return cluster
+
+        yield make
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name that nobody else uses, and that tells which test it belongs to."""
+    return f"{re.sub(r'[^a-zA-Z0-9]+', '-', request.node.name)[:60]}-{uuid.uuid4().hex[:8]}"
