@@ -9,8 +9,8 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka.net.sasl import SaslMechanism as Conversation
     from kafka.net.sasl import get_sasl_mechanism
+    from kafka.net.sasl.abc import SaslMechanism as Conversation
     from kafka.protocol.admin import (
         CreateAclsRequest,
         DeleteAclsRequest,

@@ -1,34 +1,24 @@
-"""What we ask of partitions: many in one request, grouped by leader; every partition has its own answer or error.
-
-A leader that is unknown or outdated is looked up once more and asked again where the question has no effect. Where it
-has one (markers), the partition keeps its error and the next call finds the new leader.
-"""
+"""What we ask of partitions, many in one request; every partition has its own answer or error (see `leaders`)."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.broker_errors import (
     ConcurrentTransactions,
     CoordinatorLoading,
     CoordinatorNotAvailable,
-    FencedLeaderEpoch,
-    LeaderNotAvailable,
     NotCoordinator,
-    NotLeader,
-    UnknownLeaderEpoch,
-    UnknownTopicOrPartition,
 )
-from tanist.domain.errors import BrokerError, MalformedFrame, Stopped, TanistError
+from tanist.domain.errors import MalformedFrame, TanistError
 from tanist.domain.names import ProducerId, TopicPartition
-from tanist.ports.clock import Deadline
 from tanist.protocol.codes import NONE, error_for
 from tanist.protocol.frames import FetchedPartition, FetchLimits, FetchPosition, Isolation
 from tanist.wire.connection import ReceiveBuffer
 from tanist.wire.hot import Fetches
+from tanist.wire.leaders import Answers, ask_leaders, by_topic, each_partition, result
 from tanist.wire.messages import (
     DeleteRecordsRequest,
     DescribeProducersRequest,
@@ -37,21 +27,14 @@ from tanist.wire.messages import (
     OffsetForLeaderEpochRequest,
     WriteTxnMarkersRequest,
 )
-from tanist.wire.router import share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from tanist.domain.names import BrokerId
+    from tanist.ports.clock import Deadline
     from tanist.wire.connection import Connection
     from tanist.wire.router import Router
 
-_Q = TypeVar("_Q")
-_A = TypeVar("_A")
-Answers: TypeAlias = "dict[TopicPartition, _A | TanistError]"
-_Ask: TypeAlias = "Callable[[Connection, Mapping[TopicPartition, _Q], Deadline], Answers[_A]]"
-
-_OUTDATED: Final = (NotLeader, LeaderNotAvailable, UnknownTopicOrPartition, FencedLeaderEpoch, UnknownLeaderEpoch)
 _NOT_YET: Final = (CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator, ConcurrentTransactions)
 _PAUSE_SECONDS: Final = 0.1
 _NO_EPOCH: Final = -1
@@ -78,7 +61,7 @@ class Markers(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """`last_sequence` is -1 after markers only; `last_timestamp` in ms; `transaction_start` is -1 without an open one."""
+    """`last_sequence` is -1 after markers only; `last_timestamp` in ms; `transaction_start` is -1 if none is open."""
 
     producer_id: int
     producer_epoch: int
@@ -101,7 +84,7 @@ def list_offsets(router: Router, ends: Mapping[TopicPartition, End], by: Deadlin
     for end in End:
         asked = {at: end for at, wanted in ends.items() if wanted is end}
         if asked:
-            answers |= _ask_leaders(router, asked, by, _list_offsets)
+            answers |= ask_leaders(router, asked, by, _list_offsets)
     return answers
 
 
@@ -116,15 +99,12 @@ def _list_offsets(connection: Connection, ends: Mapping[TopicPartition, End], by
                 part(partition_index=n, current_leader_epoch=_NO_EPOCH, timestamp=timestamp) for n in partitions
             ],
         )
-        for topic, partitions in _by_topic(ends)
+        for topic, partitions in by_topic(ends)
     ]
     version = connection.version(ListOffsetsRequest, 4, 5)
     request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics, version=version)
     answer = connection.call(request, by)
-    return {
-        at: _result(each, f"offsets of {at}", each.offset)
-        for at, each in _each(answer.topics, "name", "partitions", "partition_index")
-    }
+    return {at: result(each, f"offsets of {at}", each.offset) for at, each in each_partition(answer.topics)}
 
 
 def init_producer_id(router: Router, by: Deadline) -> ProducerId:
@@ -160,7 +140,7 @@ def write_markers(router: Router, markers: Mapping[TopicPartition, Markers], by:
     The answer has one error for all entries of a producer id and partition, so a refused one may hide (`broker facts`).
     After ConnectionLost or TimedOut any number of them may have been appended, or may still be.
     """
-    return _ask_leaders(router, markers, by, _write_markers, again=False)
+    return ask_leaders(router, markers, by, _write_markers, again=False)
 
 
 def _write_markers(connection: Connection, markers: Mapping[TopicPartition, Markers], by: Deadline) -> Answers[None]:
@@ -180,9 +160,9 @@ def _write_markers(connection: Connection, markers: Mapping[TopicPartition, Mark
     answer = connection.call(WriteTxnMarkersRequest(markers=entries, version=version), by)
     answers: Answers[None] = {}
     for of_id in answer.markers:
-        for at, each in _each(of_id.topics, "name", "partitions", "partition_index"):
+        for at, each in each_partition(of_id.topics):
             if of_id.producer_id == markers[at].producer_id:
-                answers[at] = _result(each, f"markers on {at}", None)
+                answers[at] = result(each, f"markers on {at}", None)
     return answers
 
 
@@ -190,19 +170,19 @@ def describe_producers(
     router: Router, partitions: Iterable[TopicPartition], by: Deadline
 ) -> Answers[tuple[ActiveProducer, ...]]:
     """Who the leader remembers as a writer. It shows what is not committed yet: never a checkpoint."""
-    return _ask_leaders(router, dict.fromkeys(partitions), by, _describe_producers)
+    return ask_leaders(router, dict.fromkeys(partitions), by, _describe_producers)
 
 
 def _describe_producers(
     connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline
 ) -> Answers[tuple[ActiveProducer, ...]]:
     kind = DescribeProducersRequest.TopicRequest
-    topics = [kind(name=topic, partition_indexes=numbers) for topic, numbers in _by_topic(partitions)]
+    topics = [kind(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions)]
     version = connection.version(DescribeProducersRequest, 0, 0)
     answer = connection.call(DescribeProducersRequest(topics=topics, version=version), by)
     return {
-        at: _result(each, f"producers of {at}", tuple(map(_producer, each.active_producers or ())))
-        for at, each in _each(answer.topics, "name", "partitions", "partition_index")
+        at: result(each, f"producers of {at}", tuple(map(_producer, each.active_producers or ())))
+        for at, each in each_partition(answer.topics)
     }
 
 
@@ -225,7 +205,7 @@ def delete_records(router: Router, offsets: Mapping[TopicPartition, int], by: De
     """
     if bad := {str(at): offset for at, offset in offsets.items() if offset < 0}:
         raise ValueError(f"no offsets to delete to: {bad}")
-    return _ask_leaders(router, offsets, by, _delete_records)
+    return ask_leaders(router, offsets, by, _delete_records)
 
 
 def _delete_records(connection: Connection, offsets: Mapping[TopicPartition, int], by: Deadline) -> Answers[int]:
@@ -235,19 +215,18 @@ def _delete_records(connection: Connection, offsets: Mapping[TopicPartition, int
         kind(
             name=topic, partitions=[part(partition_index=n, offset=offsets[TopicPartition(topic, n)]) for n in numbers]
         )
-        for topic, numbers in _by_topic(offsets)
+        for topic, numbers in by_topic(offsets)
     ]
     version = connection.version(DeleteRecordsRequest, 1, 2)
     answer = connection.call(DeleteRecordsRequest(topics=topics, timeout_ms=_left_ms(by), version=version), by)
     return {
-        at: _result(each, f"deleting records of {at}", each.low_watermark)
-        for at, each in _each(answer.topics, "name", "partitions", "partition_index")
+        at: result(each, f"deleting records of {at}", each.low_watermark) for at, each in each_partition(answer.topics)
     }
 
 
 def offset_for_leader_epoch(router: Router, epochs: Mapping[TopicPartition, int], by: Deadline) -> Answers[EpochEnd]:
     """Where a leader epoch ends in each log (KIP-101, KIP-320)."""
-    return _ask_leaders(router, epochs, by, _offset_for_leader_epoch)
+    return ask_leaders(router, epochs, by, _offset_for_leader_epoch)
 
 
 def _offset_for_leader_epoch(
@@ -263,13 +242,13 @@ def _offset_for_leader_epoch(
                 for n in numbers
             ],
         )
-        for topic, numbers in _by_topic(epochs)
+        for topic, numbers in by_topic(epochs)
     ]
     version = connection.version(OffsetForLeaderEpochRequest, 3, 4)
     answer = connection.call(OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics, version=version), by)
     return {
-        at: _result(each, f"leader epochs of {at}", EpochEnd(each.leader_epoch, each.end_offset))
-        for at, each in _each(answer.topics, "topic", "partitions", "partition")
+        at: result(each, f"leader epochs of {at}", EpochEnd(each.leader_epoch, each.end_offset))
+        for at, each in each_partition(answer.topics, "topic", "partition")
     }
 
 
@@ -292,84 +271,9 @@ def fetch(
             connection.close()  # the answer may still come, and would be taken for another's
             raise
         found = {TopicPartition(each.topic, each.partition): each for each in answer.partitions}
-        return {p: _result(each, f"records of {p} from {at[p]} on", each) for p, each in found.items()}
+        return {p: result(each, f"records of {p} from {at[p]} on", each) for p, each in found.items()}
 
-    return _ask_leaders(router, offsets, by, ask)
-
-
-def _ask_leaders(
-    router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: _Ask[_Q, _A], *, again: bool = True
-) -> Answers[_A]:
-    """`ask` each leader about its partitions. What one leader cannot answer stays with its partitions alone.
-
-    Raises:
-        Stopped: the router was interrupted. CouldNotTell: no broker of the cluster tells who leads.
-    """
-    _find_leaders(router, questions, by)
-    answers = _ask_once(router, questions, by, ask)
-    if outdated := [at for at, answer in answers.items() if isinstance(answer, _OUTDATED)]:
-        router.refresh(sorted({at.topic for at in outdated}), by)
-        if again:
-            answers |= _ask_once(router, {at: questions[at] for at in outdated}, by, ask)
-    return answers
-
-
-def _find_leaders(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> None:
-    unknown = {at.topic for at in partitions if isinstance(_leader(router, at), TanistError)}
-    if unknown:
-        router.refresh(sorted(unknown), by)
-
-
-def _leader(router: Router, at: TopicPartition) -> BrokerId | TanistError:
-    try:
-        return router.leader(at)
-    except BrokerError as error:
-        return error
-
-
-def _ask_once(router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: _Ask[_Q, _A]) -> Answers[_A]:
-    answers: Answers[_A] = {}
-    groups: defaultdict[BrokerId, dict[TopicPartition, _Q]] = defaultdict(dict)
-    for at, question in questions.items():
-        leader = _leader(router, at)
-        if isinstance(leader, TanistError):
-            answers[at] = leader
-        else:
-            groups[leader][at] = question
-    for index, (broker, group) in enumerate(groups.items()):
-        answers |= _ask_broker(router, broker, group, share(by, len(groups) - index), ask)
-    return answers
-
-
-def _ask_broker(
-    router: Router, broker: BrokerId, group: Mapping[TopicPartition, _Q], by: Deadline, ask: _Ask[_Q, _A]
-) -> Answers[_A]:
-    try:
-        connection = router.connection(broker, by)
-        answers = ask(connection, group, by)
-    except Stopped:
-        raise
-    except TanistError as error:
-        return dict.fromkeys(group, error)
-    silent = MalformedFrame(f"{connection.peer}: an answer without this partition")
-    return {at: answers.get(at, silent) for at in group}
-
-
-def _result(each: Any, context: str, value: _A) -> _A | TanistError:
-    return value if each.error_code == NONE else error_for(each.error_code, context)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    topics: defaultdict[str, list[int]] = defaultdict(list)
-    for at in partitions:
-        topics[at.topic].append(at.partition)
-    return list(topics.items())
-
-
-def _each(topics: Iterable[Any], name: str, partitions: str, number: str) -> Iterable[tuple[TopicPartition, Any]]:
-    for topic in topics:
-        for each in getattr(topic, partitions):
-            yield TopicPartition(getattr(topic, name), getattr(each, number)), each
+    return ask_leaders(router, offsets, by, ask)
 
 
 def _left_ms(by: Deadline) -> int:

@@ -191,6 +191,12 @@ class Router:
         for key in [key for key in self._connections if key[0] == broker]:
             self._connections.pop(key).close()
 
+    def forget(self, broker: BrokerId) -> None:
+        """It did not answer: what it led must be looked up before it is asked for again."""
+        led = {name for name, topic in self._topics.items() if any(part.leader == broker for part in topic.partitions)}
+        for name in led:
+            del self._topics[name]
+
     def interrupt(self) -> None:
         """From any thread: whatever this router or its connections wait for ends with Stopped, now and ever after."""
         self._stop.set()
@@ -231,6 +237,6 @@ def _ids(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
 
 
 def share(by: Deadline, parts: int) -> Deadline:
-    """An equal part of what is left, but enough for a connection if there is as much."""
+    """An equal part of what is left, but enough for a connection if there is as much: the dead do not starve others."""
     now = time.monotonic()
     return Deadline(min(by.at, now + max(by.left(now) / parts, _LEAST_CONNECT_SECONDS)))
