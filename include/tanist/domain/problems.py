@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from tanist.domain.errors import TanistError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+_T = TypeVar("_T")
 _GRAVEST_FIRST: Final = (70, 2, 3, 4, 1)
 
 
@@ -34,6 +35,27 @@ def exit_code(error: TanistError) -> int:
     return next(code for code in _GRAVEST_FIRST if code in codes)
 
 
-def refuse(problems: Sequence[TanistError]) -> NoReturn:
+def refuse(problems: Iterable[TanistError]) -> NoReturn:
     """Raise `problems`: the only one as itself."""
-    raise problems[0] if len(problems) == 1 else Problems(problems)
+    flat = [one for problem in problems for one in each(problem)]
+    raise flat[0] if len(flat) == 1 else Problems(flat)
+
+
+class Findings:
+    """Collects what is wrong over several looks, so that one refusal can name it all."""
+
+    def __init__(self, problems: Iterable[TanistError] = ()) -> None:
+        self.problems = list(problems)
+
+    def attempt(self, look: Callable[[], _T]) -> _T | None:
+        """What `look` returns; None where it raises: the error is kept."""
+        try:
+            return look()
+        except TanistError as error:
+            self.problems.append(error)
+            return None
+
+    def settle(self) -> None:
+        """Raises everything that was found wrong, if anything was."""
+        if self.problems:
+            refuse(self.problems)

@@ -84,6 +84,5 @@ def plan_configs(
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str | None]:
-    """Changes that turn `found` into `wanted`; None deletes. Empty: nothing to do."""
-    changes: dict[str, str | None] = {name: value for name, value in wanted.items() if found.get(name) != value}
-    return changes | {name: None for name in found if name not in wanted}
+    """Changes that bring `wanted` into `found`; what else is set there was set by somebody, and stays."""
+    return {name: value for name, value in wanted.items() if found.get(name) != value}

@@ -51,12 +51,21 @@ class Side:
     small_state: bool = False
 
 
-def first_contact(clock: Clock, by: Deadline) -> Deadline:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One command while it runs: its time, and whether it may change anything."""
+
+    clock: Clock
+    by: Deadline
+    dry_run: bool = False
+
+
+def first_contact(run: Run) -> Deadline:
     """The deadline of a first call: the command's own, but no later than a dead cluster should be reported."""
-    return Deadline(min(by.at, clock.deadline(FIRST_CONTACT_SECONDS).at))
+    return Deadline(min(run.by.at, run.clock.deadline(FIRST_CONTACT_SECONDS).at))
 
 
-def identify(sides: Sequence[Side], clock: Clock, by: Deadline) -> tuple[str, ...]:
+def identify(sides: Sequence[Side], run: Run) -> tuple[str, ...]:
     """The cluster id of each side.
 
     Raises:
@@ -65,7 +74,7 @@ def identify(sides: Sequence[Side], clock: Clock, by: Deadline) -> tuple[str, ..
     ids, problems = [], []
     for side in sides:
         try:
-            ids.append(side.topics.cluster_id(first_contact(clock, by)))
+            ids.append(side.topics.cluster_id(first_contact(run)))
         except TanistError as error:
             problems.append(error)
     if problems:
@@ -73,13 +82,13 @@ def identify(sides: Sequence[Side], clock: Clock, by: Deadline) -> tuple[str, ..
     return tuple(ids)
 
 
-def distinct(source: Side, destination: Side, clock: Clock, by: Deadline) -> tuple[str, str]:
+def distinct(source: Side, destination: Side, run: Run) -> tuple[str, str]:
     """The cluster ids of both sides.
 
     Raises:
         SameCluster: they are one.
     """
-    source_id, destination_id = identify((source, destination), clock, by)
+    source_id, destination_id = identify((source, destination), run)
     if source_id == destination_id:
         raise SameCluster(f"{source.name!r} and {destination.name!r} both lead to cluster {source_id}")
     return source_id, destination_id

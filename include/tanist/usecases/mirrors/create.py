@@ -1,0 +1,195 @@
+"""`tanist mirrors create`: bad input changes nothing at all, the same input twice changes nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
+from tanist.domain.names import ProducerId, mirror_name
+from tanist.domain.problems import Findings
+from tanist.domain.records import STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
+from tanist.domain.selection import Selection, pattern_problems
+from tanist.usecases import rights, sides
+from tanist.usecases.mirrors import take
+
+if TYPE_CHECKING:
+    from tanist.domain.records import StateView
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.sides import Run, Side
+
+EXPIRATION: Final = "producer.id.expiration.ms"
+LONGEST_EXPIRATION_MS: Final = 2_147_483_647
+"""24.8 days: how long a broker can remember our producer ids, and with them refuse what was appended already."""
+
+_MOST_REPLICAS: Final = 32_767
+_NO_ID: Final = ProducerId(-1)
+
+
+class NotSupported(UnsupportedVersion):
+    operator_action = "this version of Tanist has nothing else; nothing was changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line asks for."""
+
+    mirror: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    offsets: OffsetMode = OffsetMode.IDENTICAL
+    engine: Engine = Engine.BATCHES
+    replication_factor: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """What was done, or with a dry run would be. `changed` is False where the same mirror was there already."""
+
+    spec: MirrorSpec
+    topics: tuple[TopicDesired, ...]
+    changed: bool
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Everything that was looked at, and nothing in the way. Without `plans` and unchanged: it exists already."""
+
+    spec: MirrorSpec
+    exists: bool
+    view: StateView
+    plans: tuple[TopicPlan, ...] = ()
+
+
+def wrong(request: Request) -> tuple[TanistError, ...]:
+    """What can be said against `request` without asking any cluster."""
+    found = Findings(pattern_problems((*request.include, *request.exclude)))
+    found.attempt(lambda: mirror_name(request.mirror))
+    found.problems += option_problems(request.replication_factor)
+    if request.offsets is not OffsetMode.IDENTICAL:
+        found.problems.append(NotSupported(f"--offsets {request.offsets}: only {OffsetMode.IDENTICAL}"))
+    if request.engine is not Engine.BATCHES:
+        found.problems.append(NotSupported(f"--engine {request.engine}: only {Engine.BATCHES}"))
+    return tuple(found.problems)
+
+
+def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> tuple[Misconfigured, ...]:
+    """What is wrong with numbers of a spec."""
+    found = []
+    if replication_factor is not None and not 0 < replication_factor <= _MOST_REPLICAS:
+        found.append(Misconfigured(f"--replication-factor {replication_factor} is not 1 to {_MOST_REPLICAS}"))
+    if max_start_fill < 0:
+        found.append(Misconfigured(f"--max-start-fill {max_start_fill} is negative"))
+    return tuple(found)
+
+
+def examine(request: Request, source: Side, destination: Side, run: Run) -> Draft:
+    """Look at everything; change nothing.
+
+    Raises:
+        Problems, or the only one: all that is wrong.
+    """
+    found = Findings(wrong(request))
+    ids = found.attempt(lambda: sides.distinct(source, destination, run)) or ("", "")
+    found.settle()
+    by = run.by
+    view = sides.read(destination, STATE_TOPIC, by)
+    spec = _spec(request, (source, destination), ids, run.clock)
+    if existing := view.get(spec.key):
+        return Draft(spec=_same(existing, spec), exists=True, view=view)
+    new_state = found.attempt(lambda: sides.missing_state_topics(destination, by)) or ()
+    found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
+    situation = take.situation(destination, view, request.replication_factor, by)
+    selection = Selection(request.include, request.exclude)
+    names = found.attempt(lambda: take.selection_names(source, selection, by)) or ()
+    plans = found.attempt(lambda: take.examine(source, destination, names, situation, by)) or ()
+    found.settle()
+    return Draft(spec=spec, exists=False, view=view, plans=plans)
+
+
+def _spec(request: Request, pair: tuple[Side, Side], ids: tuple[str, str], clock: Clock) -> MirrorSpec:
+    return MirrorSpec(
+        mirror=mirror_name(request.mirror),
+        source=pair[0].name,
+        destination=pair[1].name,
+        source_cluster_id=ids[0],
+        destination_cluster_id=ids[1],
+        include=request.include,
+        exclude=request.exclude,
+        offsets=request.offsets,
+        engine=request.engine,
+        replication_factor=request.replication_factor,
+        data_id=_NO_ID,
+        filler_id=_NO_ID,
+        start_id=_NO_ID,
+        created_at=clock.now(),
+    )
+
+
+_ASKED: Final = ("source", "destination", "include", "exclude", "offsets", "engine", "replication_factor")
+
+
+def _same(existing: object, asked: MirrorSpec) -> MirrorSpec:
+    """`existing`, if it is what `asked` asks for."""
+    if not isinstance(existing, MirrorSpec):
+        raise MirrorExists(f"{asked.mirror!r} is there, but this version cannot read it")
+    for name in _ASKED:
+        if (ours := getattr(asked, name)) != (theirs := getattr(existing, name)):
+            raise MirrorExists(f"mirror {asked.mirror!r} exists with {name} {_shown(theirs)}, not {_shown(ours)}")
+    sides.same_as_pinned(existing, asked.source_cluster_id, asked.destination_cluster_id)
+    return existing
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
+
+
+def create(request: Request, source: Side, destination: Side, run: Run) -> Created:
+    """Register a mirror and make its empty copies; a crash in between is finished by running it again."""
+    draft = examine(request, source, destination, run)
+    if draft.exists:
+        known = tuple(r for r in draft.view.values() if isinstance(r, TopicDesired) and r.mirror == draft.spec.mirror)
+        return Created(spec=draft.spec, topics=known, changed=False)
+    dropped = tuple(
+        f"{plan.name}: {name} is not copied: {why}" for plan in draft.plans for name, why in plan.configs.dropped
+    )
+    if run.dry_run:
+        topics = tuple(plan.desired(draft.spec.mirror, run.clock.now()) for plan in draft.plans)
+        return Created(spec=draft.spec, topics=topics, changed=True, warnings=dropped)
+    try:
+        done = _apply(draft, destination, run)
+    except TanistError as error:
+        raise take.partial(error) from error
+    return replace(done, warnings=(*done.warnings, *dropped))
+
+
+def _apply(draft: Draft, destination: Side, run: Run) -> Created:
+    by = run.by
+    for topic, error in destination.topics.create(sides.missing_state_topics(destination, by), by).items():
+        if error is not None:
+            raise rights.named(error, destination, f"CREATE on Topic {topic}")
+    store = destination.open_store(STATE_TOPIC, draft.spec.mirror, by)
+    try:
+        view = store.catch_up(by)
+        if existing := view.get(draft.spec.key):  # somebody was faster
+            return Created(spec=_same(existing, draft.spec), topics=(), changed=False)
+        warnings = remember_longer(destination, by)
+        data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
+        spec = replace(draft.spec, data_id=data_id, filler_id=filler_id, start_id=start_id)
+        take.make(destination, draft.plans, by)
+        topics = tuple(plan.desired(spec.mirror, run.clock.now()) for plan in draft.plans)
+        store.append([spec, *topics], by)
+    finally:
+        store.close()
+    return Created(spec=spec, topics=topics, changed=True, warnings=warnings)
+
+
+def remember_longer(destination: Side, by: Deadline) -> tuple[str, ...]:
+    """Let the destination's brokers remember our producer ids as long as they can; a warning where we may not."""
+    error = destination.configs.set_for_all_brokers(EXPIRATION, str(LONGEST_EXPIRATION_MS), by)
+    if error is None:
+        return ()
+    lasting = f"{EXPIRATION} of {destination.name!r} could not be set to {LONGEST_EXPIRATION_MS} ({error.name})"
+    return (f"{lasting}: a partition without records for a day is compared before it goes on",)

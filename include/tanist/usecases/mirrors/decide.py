@@ -1,0 +1,108 @@
+"""What becomes of each topic that a mirror is to take: pure decisions over what was observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import DestinationNotEmpty, TanistError, TopicAlreadyInMirror, TopicMismatch
+from tanist.domain.records import TopicDesired, topics
+from tanist.domain.states import Wish
+from tanist.domain.topic_configs import TopicConfigs, differences, plan_configs
+from tanist.ports.topics import NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import StateView
+    from tanist.usecases.mirrors.observe import DestinationTopic, SourceTopic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What all topics of one command share."""
+
+    destination: str
+    owners: Mapping[str, MirrorName]
+    known_configs: frozenset[str] | None
+    replication_factor: int | None
+    state_exists: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """One topic that can be taken. `changes`: configs to alter, where the topic exists already, still empty."""
+
+    source: SourceTopic
+    configs: TopicConfigs
+    replication_factor: int | None
+    exists: bool = False
+    changes: Mapping[str, str | None]
+
+    @property
+    def name(self) -> str:
+        return self.source.facts.name
+
+    def new_topic(self) -> NewTopic:
+        return NewTopic(
+            name=self.name,
+            partitions=self.source.facts.partitions,
+            replication_factor=self.replication_factor,
+            configs=self.configs.now,
+        )
+
+    def desired(self, mirror: MirrorName, now: EpochMs) -> TopicDesired:
+        return TopicDesired(
+            mirror=mirror,
+            topic=self.name,
+            wish=Wish.MIRRORING,
+            source_topic_id=self.source.facts.topic_id,
+            partitions=self.source.facts.partitions,
+            held_configs=self.configs.held,
+            changed_at=now,
+        )
+
+
+def owners(view: StateView) -> dict[str, MirrorName]:
+    """Which mirror each topic of a destination belongs to."""
+    return {topic.topic: topic.mirror for topic in topics(view) if topic.wish is not Wish.REMOVED}
+
+
+def plan_topic(source: SourceTopic, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
+    """How the copy of `source` comes to be, or why it cannot."""
+    name = source.facts.name
+    if owner := situation.owners.get(name):
+        return TopicAlreadyInMirror(f"{name!r} belongs to mirror {owner!r} of {situation.destination!r}")
+    if existing and (problem := _unfit(source, existing, situation)):
+        return problem
+    replication_factor = existing.facts.replication_factor if existing else situation.replication_factor
+    configs = plan_configs(
+        source.facts.configs,
+        source.effective,
+        known=situation.known_configs,
+        replication_factor=replication_factor,
+    )
+    return TopicPlan(
+        source=source,
+        configs=configs,
+        replication_factor=replication_factor,
+        exists=existing is not None,
+        changes=differences(configs.now, existing.facts.configs) if existing else {},
+    )
+
+
+def _unfit(source: SourceTopic, existing: DestinationTopic, situation: Situation) -> TanistError | None:
+    name, where = source.facts.name, situation.destination
+    if existing.records:
+        return DestinationNotEmpty(f"{name!r} on {where!r} has spent {existing.records} offsets already")
+    if existing.facts.partitions != source.facts.partitions:
+        found, wanted = existing.facts.partitions, source.facts.partitions
+        return TopicMismatch(f"{name!r} has {found} partition(s) on {where!r}, {wanted} on the source")
+    wanted_replicas = situation.replication_factor
+    if wanted_replicas is not None and existing.facts.replication_factor != wanted_replicas:
+        found = existing.facts.replication_factor
+        return TopicMismatch(
+            f"{name!r} has {found} replica(s) on {where!r}, --replication-factor asks {wanted_replicas}"
+        )
+    return None

@@ -1,0 +1,189 @@
+"""`tanist mirrors add|pause|resume`: what people want of single topics. All problems at once, or all of it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import (
+    MirrorTopicAlreadyPaused,
+    MirrorTopicNotPaused,
+    Misconfigured,
+    TanistError,
+    TopicAlreadyInMirror,
+    TopicNotInMirror,
+)
+from tanist.domain.names import mirror_name
+from tanist.domain.problems import Findings, refuse
+from tanist.domain.records import STATE_TOPIC, TopicDesired
+from tanist.domain.records import topics as topics_of
+from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.states import Wish
+from tanist.usecases import sides
+from tanist.usecases.mirrors import take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.state import StateStore
+    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.sides import Run, Side
+
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """What was written, or with a dry run would be."""
+
+    spec: MirrorSpec
+    topics: tuple[TopicDesired, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def checked(mirror: str, include: Sequence[str]) -> MirrorName:
+    """The mirror's name, once nothing is wrong with the command line."""
+    found = Findings(pattern_problems(include))
+    name = found.attempt(lambda: mirror_name(mirror))
+    if not include:
+        found.problems.append(Misconfigured("which topics? give --topic REGEX"))
+    found.settle()
+    return name or mirror_name(mirror)
+
+
+@contextmanager
+def changing(destination: Side, mirror: MirrorName, run: Run) -> Iterator[tuple[StateStore, StateView]]:
+    """The destination's state topic, opened for changes of `mirror` unless it is a dry run, and its view.
+
+    Opening it fences everybody who opened the same mirror before, so what is decided on the view is not overwritten.
+
+    Raises:
+        UnknownMirror: nothing was opened for changes.
+    """
+    sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), mirror, destination.name)
+    store = destination.open_store(STATE_TOPIC, None if run.dry_run else mirror, run.by)
+    try:
+        yield store, store.catch_up(run.by)
+    finally:
+        store.close()
+
+
+# ── pause and resume ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def paused(topic: TopicDesired) -> TopicDesired | TanistError:
+    """`topic`, wished to be paused."""
+    if topic.wish is Wish.PAUSED:
+        return MirrorTopicAlreadyPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is paused already")
+    return replace(topic, wish=Wish.PAUSED)
+
+
+def resumed(topic: TopicDesired) -> TopicDesired | TanistError:
+    """`topic`, wished to be mirrored again."""
+    if topic.wish is not Wish.PAUSED:
+        return MirrorTopicNotPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is not paused")
+    return replace(topic, wish=Wish.MIRRORING)
+
+
+def decide(
+    view: StateView,
+    mirror: MirrorName,
+    include: Sequence[str],
+    change: Callable[[TopicDesired], TopicDesired | TanistError],
+    now: EpochMs,
+) -> tuple[TopicDesired, ...]:
+    """The new wishes for all topics of `mirror` that `include` matches.
+
+    Raises:
+        Problems, or the only one: for each topic that cannot change, and each expression without a topic.
+    """
+    known = {topic.topic: topic for topic in topics_of(view, mirror) if topic.wish is not Wish.REMOVED}
+    selection = Selection(tuple(include))
+    problems: list[TanistError] = [
+        TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}: {_some(known)}")
+        for text in selection.idle(tuple(known))
+    ]
+    answers = [change(known[name]) for name in selection.of(known)]
+    problems += [answer for answer in answers if isinstance(answer, TanistError)]
+    if problems:
+        refuse(problems)
+    return tuple(replace(answer, changed_at=now) for answer in answers if isinstance(answer, TopicDesired))
+
+
+def _some(names: Sequence[str] | dict[str, TopicDesired]) -> str:
+    shown = sorted(names)
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return f"it has {', '.join(shown[:_MOST_NAMED])}{more}" if shown else "it has none"
+
+
+def wish(
+    mirror: str,
+    include: Sequence[str],
+    change: Callable[[TopicDesired], TopicDesired | TanistError],
+    destination: Side,
+    run: Run,
+) -> Desired:
+    """Pause or resume (`change`) topics of a mirror; changes nothing if any of them cannot."""
+    name = checked(mirror, include)
+    (cluster_id,) = sides.identify((destination,), run)
+    with changing(destination, name, run) as (store, view):
+        spec = sides.spec_of(view, name, destination.name)
+        sides.same_as_pinned(spec, None, cluster_id)
+        desired = decide(view, name, include, change, run.clock.now())
+        if not run.dry_run:
+            store.append(desired, run.by)
+    return Desired(spec=spec, topics=desired)
+
+
+# ── add ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def add(
+    mirror: str,
+    include: Sequence[str],
+    destination: Side,
+    connect: Callable[[str], Side],
+    run: Run,
+) -> Desired:
+    """Take more topics of the source into a mirror. `connect` opens the source by the name that the spec gives."""
+    name = checked(mirror, include)
+    (destination_id,) = sides.identify((destination,), run)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), name, destination.name)
+    source = connect(spec.source)
+    (source_id,) = sides.identify((source,), run)
+    sides.same_as_pinned(spec, source_id, destination_id)
+    with changing(destination, name, run) as (store, view):
+        plans = _examine(spec, tuple(include), (source, destination), view, run.by)
+        desired = tuple(plan.desired(name, run.clock.now()) for plan in plans)
+        if not run.dry_run:
+            _apply(plans, desired, destination, store, run.by)
+    dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
+    return Desired(spec=spec, topics=desired, warnings=tuple(dropped))
+
+
+def _examine(
+    spec: MirrorSpec, include: tuple[str, ...], pair: tuple[Side, Side], view: StateView, by: Deadline
+) -> tuple[TopicPlan, ...]:
+    source, destination = pair
+    situation = take.situation(destination, view, spec.replication_factor, by)
+    names = take.selection_names(source, Selection(include, spec.exclude), by)
+    taken = [
+        TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners
+    ]
+    if taken:
+        refuse(taken)
+    return take.examine(source, destination, names, situation, by)
+
+
+def _apply(
+    plans: Sequence[TopicPlan], desired: Sequence[TopicDesired], destination: Side, store: StateStore, by: Deadline
+) -> None:
+    try:
+        take.make(destination, plans, by)
+        store.append(desired, by)
+    except TanistError as error:
+        raise take.partial(error) from error

@@ -1,0 +1,108 @@
+"""What is known of the topics on both sides before anything is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, TanistError, UnknownTopic
+from tanist.domain.names import TopicPartition
+from tanist.domain.problems import refuse
+from tanist.usecases import rights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.domain.selection import Selection
+    from tanist.ports.clock import Deadline
+    from tanist.ports.topics import TopicFacts
+    from tanist.usecases.sides import Side
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTopic:
+    facts: TopicFacts
+    effective: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestinationTopic:
+    """`records`: offsets spent so far in all partitions, deleted ones included."""
+
+    facts: TopicFacts
+    records: int
+
+
+def select(source: Side, selection: Selection, by: Deadline) -> tuple[str, ...]:
+    """Names of the source's topics that `selection` takes.
+
+    Raises:
+        UnknownTopic: some expression matches none; AuthorizationFailed: because we may not see it.
+    """
+    names = source.topics.names(by)
+    if idle := selection.idle(names):
+        refuse([_not_found(source, text, len(names), selection, by) for text in idle])
+    return selection.of(names)
+
+
+def _not_found(source: Side, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
+    spelled_out = [name for name in selection.literals() if name == text.replace("\\", "")]
+    for found in source.topics.describe(spelled_out, by).values() if spelled_out else ():
+        if isinstance(found, TopicAuthorizationFailed):
+            return AuthorizationFailed(f"on {source.name!r}, our principal lacks DESCRIBE on Topic {spelled_out[0]}")
+    return UnknownTopic(f"{text!r} matches none of the {seen} topics that we may see on {source.name!r}")
+
+
+def source_topics(source: Side, names: Sequence[str], by: Deadline) -> tuple[SourceTopic, ...]:
+    """Facts of `names` at the source; every right that is missing there is named at once."""
+    if not names:
+        return ()
+    if missing := rights.refusals(source, rights.source_needs(names), by):
+        refuse(missing)
+    facts = _all_or_refuse(source, source.topics.describe(names, by), "DESCRIBE or DESCRIBE_CONFIGS on Topic")
+    effective = _all_or_refuse(source, source.configs.effective(names, by), "DESCRIBE_CONFIGS on Topic")
+    return tuple(SourceTopic(facts=facts[name], effective=effective[name]) for name in names)
+
+
+def destination_topics(destination: Side, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:
+    """Those of `names` that exist at the destination already."""
+    if not names:
+        return {}
+    found = {
+        name: facts
+        for name, facts in destination.topics.describe(names, by).items()
+        if not isinstance(facts, UnknownTopicOrPartition)
+    }
+    facts = _all_or_refuse(destination, found, "DESCRIBE or DESCRIBE_CONFIGS on Topic")
+    spent = _records(destination, facts.values(), by)
+    return {name: DestinationTopic(facts=each, records=spent[name]) for name, each in facts.items()}
+
+
+def _records(side: Side, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
+    partitions = [TopicPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
+    ends = _all_or_refuse(side, side.logs.ends(partitions, by) if partitions else {}, "DESCRIBE on Topic")
+    return {tp.topic: sum(e.high_watermark for p, e in ends.items() if p.topic == tp.topic) for tp in partitions}
+
+
+def _all_or_refuse(side: Side, answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
+    problems = [
+        rights.named(answer, side, f"{right} {item}")
+        for item, answer in answers.items()
+        if isinstance(answer, TanistError)
+    ]
+    if problems:
+        refuse(problems)
+    return {item: answer for item, answer in answers.items() if not isinstance(answer, TanistError)}
+
+
+def known_configs(destination: Side, by: Deadline) -> frozenset[str] | None:
+    """Names of topic configs that the destination knows, from any topic it has; None: it has none to ask about."""
+    names = destination.topics.names(by)[:1]
+    for answer in destination.configs.effective(names, by).values() if names else ():
+        if not isinstance(answer, TanistError):
+            return frozenset(answer)
+    return None

@@ -1,0 +1,116 @@
+"""Taking topics into a mirror, for `create` and `add` alike: examine everything first, then make the copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import InvalidReplicationFactor
+from tanist.domain.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    CouldNotTell,
+    Interrupted,
+    Misconfigured,
+    TanistError,
+    UnsafeStateTopic,
+)
+from tanist.domain.problems import Findings
+from tanist.usecases import rights
+from tanist.usecases.mirrors import observe
+from tanist.usecases.mirrors.decide import Situation, TopicPlan, owners, plan_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.records import StateView
+    from tanist.domain.selection import Selection
+    from tanist.ports.clock import Deadline
+    from tanist.ports.topics import NewTopic
+    from tanist.usecases.sides import Side
+
+
+def examine(
+    source: Side,
+    destination: Side,
+    names: Sequence[str],
+    situation: Situation,
+    by: Deadline,
+) -> tuple[TopicPlan, ...]:
+    """How each of the source's topics `names` is taken; changes nothing.
+
+    Raises:
+        Problems, or the only one: everything that speaks against it, on both sides.
+    """
+    found = Findings()
+    at_source = found.attempt(lambda: observe.source_topics(source, names, by)) or ()
+    existing = found.attempt(lambda: observe.destination_topics(destination, names, by))
+    if existing is None:
+        found.settle()
+        return ()
+    needs = rights.destination_needs(existing, state=situation.state_exists)
+    found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
+    answers = [plan_topic(topic, existing.get(topic.facts.name), situation) for topic in at_source]
+    found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
+    plans = tuple(answer for answer in answers if not isinstance(answer, TanistError))
+    new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in existing]
+    found.problems += found.attempt(lambda: rehearse(destination, new, by)) or ()
+    found.settle()
+    return plans
+
+
+def situation(destination: Side, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
+    """What all topics of one command share."""
+    return Situation(
+        destination=destination.name,
+        owners=owners(view),
+        known_configs=observe.known_configs(destination, by),
+        replication_factor=replication_factor,
+        state_exists=bool(view),
+    )
+
+
+def rehearse(side: Side, new: Sequence[NewTopic], by: Deadline) -> tuple[TanistError, ...]:
+    """What the destination's controller has against creating `new`; creates nothing."""
+    answers = side.topics.create(new, by, validate_only=True) if new else {}
+    return tuple(_told(side, name, answer) for name, answer in answers.items() if answer is not None)
+
+
+def _told(side: Side, topic: str, error: TanistError) -> TanistError:
+    if isinstance(error, InvalidReplicationFactor):
+        if topic.startswith("__mirror_"):
+            return UnsafeStateTopic(f"{side.name!r} cannot hold {topic}: {error.reason}")
+        return Misconfigured(f"{side.name!r} cannot hold {topic!r}: {error.reason}; see --replication-factor")
+    return rights.named(error, side, f"CREATE on Topic {topic}")
+
+
+def make(destination: Side, plans: Sequence[TopicPlan], by: Deadline) -> None:
+    """Create the copies that are not there yet, and alter those that are. Repeating it is harmless.
+
+    Raises:
+        AuthorizationFailed: naming the right; Interrupted: some copies are made, some not.
+    """
+    new = [plan.new_topic() for plan in plans if not plan.exists]
+    answers = dict(destination.topics.create(new, by)) if new else {}
+    for plan in plans:
+        if plan.changes:
+            answers[plan.name] = destination.topics.alter_configs(plan.name, plan.changes, by)
+    problems = [(name, error) for name, error in answers.items() if error is not None]
+    if not problems:
+        return
+    name, error = problems[0]
+    told = rights.named(error, destination, f"CREATE or ALTER_CONFIGS on Topic {name}")
+    if isinstance(told, AuthorizationFailed):
+        raise told from error
+    raise Interrupted(f"{len(problems)} of {len(plans)} copies could not be made; {name!r}: {error}") from error
+
+
+def partial(error: TanistError) -> TanistError:
+    """What an error means once something may have been changed: run it again."""
+    if isinstance(error, (CouldNotTell, BrokerError)):
+        return Interrupted(str(error))
+    return error
+
+
+def selection_names(source: Side, selection: Selection, by: Deadline) -> tuple[str, ...]:
+    """Names that `selection` takes at the source; none without an expression."""
+    return observe.select(source, selection, by) if selection.include else ()
