@@ -196,14 +196,14 @@ class Cluster:
         for node in tuple(self._state.processes):
             self._wait_for(node, deadline)
 
-    def kill(self, broker: int) -> None:
-        """SIGKILL: no flush, no goodbye. Returns when it is gone."""
-        self._require(broker)
-        with self._lock:
-            process = self._state.processes.pop(broker, None)
-            self._state.save()
-        if process and process.send(signal.SIGKILL):
-            process.wait(Deadline(time.monotonic() + _KILL))
+    def kill(self, broker: int | None = None) -> None:
+        """SIGKILL: no flush, no goodbye; None: the whole cluster at once. Returns when it is gone."""
+        nodes = self.spec.node_ids if broker is None else (self._require(broker),)
+        hit = self._send(nodes, signal.SIGKILL)
+        self._forget(nodes)
+        deadline = Deadline(time.monotonic() + _KILL)
+        for process in hit:
+            process.wait(deadline)
 
     def pause(self, broker: int) -> None:
         """SIGSTOP: connections stay open, nothing answers."""
@@ -218,10 +218,7 @@ class Cluster:
         self._end(self.spec.broker_ids, signal.SIGTERM, deadline)
         self._end(self.spec.node_ids, signal.SIGTERM, deadline)
         self._end(self.spec.node_ids, signal.SIGKILL, Deadline(time.monotonic() + _KILL))
-        with self._lock:
-            self._state.processes.clear()
-            if self.cluster_id:
-                self._state.save()
+        self._forget(self.spec.node_ids)
 
     def close(self) -> None:
         """Ends it at once; a temporary directory goes with it, a given one stays and can be started again."""
@@ -277,6 +274,13 @@ class Cluster:
         for process in self._send(nodes, sign):
             process.send(signal.SIGCONT)
             process.wait(deadline)
+
+    def _forget(self, nodes: Iterable[int]) -> None:
+        with self._lock:
+            for node in nodes:
+                self._state.processes.pop(node, None)
+            if self.cluster_id:
+                self._state.save()
 
     def _send(self, nodes: Iterable[int], sign: signal.Signals) -> list[Process]:
         with self._lock:

@@ -1,0 +1,122 @@
+"""What every command prints: a table or one JSON object on standard output, errors in one line on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tanist.domain.errors import TanistError
+from tanist.wire.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+SCHEMA_VERSION: Final = 1
+INTERRUPTED: Final = 130
+BUG: Final = 70
+
+
+class Format(StrEnum):
+    TABLE, JSON = "table", "json"
+
+
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print what was found.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Short for -o json.")]
+
+
+def emit(
+    items: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    as_json: bool,
+    *,
+    rows: Sequence[Mapping[str, Any]] | None = None,
+    errors: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Prints `items` as one JSON object, or `rows` (by default the items) as a table of `columns`, keys of a row.
+
+    Under JSON nothing else may be printed on standard output by the same command.
+    """
+    if as_json:
+        print(_envelope(items, errors))
+    else:
+        print(_table(items if rows is None else rows, columns))
+
+
+def say(text: str) -> None:
+    """A word on what is going on, for people: standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
+    """Turns what went wrong inside into one line and the exit code of `cli.md`.
+
+    Tracebacks of bugs go to a private file, and to the terminal only with `debug` or $TANIST_DEBUG.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except TanistError as refusal:
+        _report(refusal, as_json)
+        raise typer.Exit(refusal.exit_code) from None
+    except KeyboardInterrupt:
+        say("error: INTERRUPTED: ended by Ctrl-C (run the same command again)")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has seen enough
+        raise typer.Exit(0) from None
+    except Exception as bug:  # noqa: BLE001 -- the outermost edge
+        _report_bug(bug, shown=debug or _debugging())
+        raise typer.Exit(BUG) from None
+
+
+def _report(refusal: TanistError, as_json: bool) -> None:
+    say(f"error: {refusal}")
+    if as_json:
+        told = {"name": refusal.name, "reason": refusal.reason, "action": refusal.operator_action}
+        print(_envelope((), (told,)))
+
+
+def _report_bug(bug: Exception, *, shown: bool) -> None:
+    text = "".join(traceback.format_exception(bug))
+    handle, path = tempfile.mkstemp(prefix="tanist-", suffix=".log")
+    with os.fdopen(handle, "w", encoding="utf-8") as log:
+        log.write(text)
+    if shown:
+        say(text)
+    say(f"error: INTERNAL: {type(bug).__name__}: {bug} ({TanistError.operator_action}; details: {path})")
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get("TANIST_DEBUG"))
+
+
+def _envelope(items: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> str:
+    whole = {"schema_version": SCHEMA_VERSION, "as_of_ms": SystemClock().now(), "items": items, "errors": errors}
+    return json.dumps(whole, indent=2 if sys.stdout.isatty() else None)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    head = [column.upper().replace("_", "-") for column in columns]
+    lines = [head, *([_cell(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return str(value)
