@@ -153,13 +153,18 @@ def missing_state_topics(side: Side, by: Deadline) -> tuple[NewTopic, ...]:
     return tuple(missing)
 
 
+def exists(side: Side, topic: str, by: Deadline) -> bool:
+    """Whether there is such a topic; raises what the cluster answers otherwise."""
+    facts = side.topics.describe([topic], by)[topic]
+    if isinstance(facts, TanistError) and not isinstance(facts, UnknownTopicOrPartition):
+        raise facts
+    return isinstance(facts, TopicFacts)
+
+
 def read(side: Side, topic: str, by: Deadline) -> StateView:
     """The view of a state topic as it is now; empty where the topic does not exist."""
-    facts = side.topics.describe([topic], by)[topic]
-    if isinstance(facts, UnknownTopicOrPartition):
+    if not exists(side, topic, by):
         return records.NOTHING_YET
-    if isinstance(facts, TanistError):
-        raise facts
     store = side.open_store(topic, None, by)
     try:
         return store.catch_up(by)

@@ -9,6 +9,7 @@ from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOr
 from tanist.domain.errors import AuthorizationFailed, TanistError, UnknownTopic
 from tanist.domain.names import TopicPartition
 from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import rights
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def select(source: Side, selection: Selection, by: Deadline) -> tuple[str, ...]:
 def _not_found(source: Side, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
     spelled_out = [name for name in selection.literals() if name == text.replace("\\", "")]
     for found in source.topics.describe(spelled_out, by).values() if spelled_out else ():
-        if isinstance(found, TopicAuthorizationFailed):
+        if isinstance(found, (TopicAuthorizationFailed, AuthorizationFailed)):
             return AuthorizationFailed(f"on {source.name!r}, our principal lacks DESCRIBE on Topic {spelled_out[0]}")
     return UnknownTopic(f"{text!r} matches none of the {seen} topics that we may see on {source.name!r}")
 
@@ -101,8 +102,8 @@ def _all_or_refuse(side: Side, answers: Mapping[_K, _V | TanistError], right: st
 
 def known_configs(destination: Side, by: Deadline) -> frozenset[str] | None:
     """Names of topic configs that the destination knows, from any topic it has; None: it has none to ask about."""
-    names = destination.topics.names(by)[:1]
-    for answer in destination.configs.effective(names, by).values() if names else ():
+    for name in (*destination.topics.names(by)[:1], STATE_TOPIC):
+        answer = destination.configs.effective([name], by)[name]
         if not isinstance(answer, TanistError):
             return frozenset(answer)
     return None

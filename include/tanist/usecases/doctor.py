@@ -1,0 +1,125 @@
+"""`tanist doctor`: is everything in place on this host and in these clusters?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Check, Verdict
+from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.readiness import workers_check
+from tanist.domain.records import STATE_TOPIC, specs, topics
+from tanist.domain.states import Wish
+from tanist.usecases import rights, sides
+from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
+from tanist.usecases.status import workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.usecases.rights import Need
+    from tanist.usecases.sides import Run, Side
+
+
+def unknown(name: str, error: TanistError) -> Check:
+    """A check that could not be made, or (where somebody did answer) that failed."""
+    verdict = Verdict.UNKNOWN if isinstance(error, CouldNotTell) else Verdict.FAIL
+    return Check(name=name, verdict=verdict, observed=error.name, reason=f"{error.reason} ({error.operator_action})")
+
+
+def clusters(names: Sequence[str], connect: Callable[[str], Side], run: Run) -> tuple[Check, ...]:
+    """Every check of every cluster in the configuration; a dead one hides no other."""
+    open_sides: dict[str, Side] = {}
+    ids: dict[str, str] = {}
+    found: list[Check] = []
+    for name in names:
+        try:
+            open_sides[name] = connect(name)
+            (ids[name],) = sides.identify((open_sides[name],), run)
+        except TanistError as error:
+            found.append(unknown(f"cluster {name}", error))
+        else:
+            found.append(Check(name=f"cluster {name}", verdict=Verdict.PASS, observed=f"cluster id {ids[name]}"))
+    found.append(distinct(ids, len(names)))
+    for name in ids:
+        found += _of_cluster(name, open_sides, run)
+    return tuple(found)
+
+
+def distinct(ids: Mapping[str, str], configured: int) -> Check:
+    """Whether all names lead to different clusters."""
+    twice = sorted(name for name, found in ids.items() if list(ids.values()).count(found) > 1)
+    verdict = Verdict.FAIL if twice else Verdict.UNKNOWN if len(ids) < configured else Verdict.PASS
+    reason = f"{', '.join(twice)} lead to the same cluster" if twice else ""
+    return Check(name="cluster ids", verdict=verdict, observed=f"{len(set(ids.values()))} distinct", reason=reason)
+
+
+def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+    side = open_sides[name]
+    try:
+        if not sides.exists(side, STATE_TOPIC, run.by):
+            return  # no destination of ours
+        yield _state_topic(side, run)
+        yield _expiration(side, run)
+        view = sides.read(side, STATE_TOPIC, run.by)
+    except TanistError as error:
+        yield unknown(f"state topic of {name}", error)
+        return
+    alive = workers_check(workers(view), run.clock.now())
+    if any(topic.wish is not Wish.REMOVED for topic in topics(view)):
+        yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
+    for spec in specs(view):
+        yield from _access(spec, view, open_sides, run)
+
+
+def _state_topic(side: Side, run: Run) -> Check:
+    name = f"state topic of {side.name}"
+    try:
+        missing = sides.missing_state_topics(side, run.by)
+    except TanistError as error:
+        return unknown(name, error)
+    if missing:
+        return Check(name=name, verdict=Verdict.FAIL, observed="incomplete", reason=f"no {missing[0].name}")
+    return Check(name=name, verdict=Verdict.PASS, observed="compacted, safe replication")
+
+
+def _expiration(side: Side, run: Run) -> Check:
+    name = f"{EXPIRATION} of {side.name}"
+    try:
+        value = side.configs.broker(run.by).get(EXPIRATION)
+    except TanistError as error:
+        return unknown(name, error)
+    if value is None:
+        return Check(name=name, verdict=Verdict.UNKNOWN, reason="the broker does not tell")
+    short = int(value) < LONGEST_EXPIRATION_MS
+    why = f"below {LONGEST_EXPIRATION_MS}: after that time without records a partition is compared before it goes on"
+    return Check(
+        name=name, verdict=Verdict.FAIL if short else Verdict.PASS, observed=value, reason=why if short else ""
+    )
+
+
+def _access(spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+    names = [topic.topic for topic in topics(view, spec.mirror) if topic.wish is not Wish.REMOVED]
+    needs = (
+        (spec.source, rights.source_needs(names)),
+        (spec.destination, rights.destination_needs(names, state=True)),
+    )
+    for side, needed in needs:
+        title = f"rights of {spec.mirror} on {side}"
+        if side not in open_sides:
+            yield Check(name=title, verdict=Verdict.UNKNOWN, reason=f"{side!r} is not in the configuration")
+        elif needed:
+            yield _held(title, open_sides[side], needed, run)
+
+
+def _held(title: str, side: Side, needed: Sequence[Need], run: Run) -> Check:
+    try:
+        found = rights.met(side, needed, sides.first_contact(run))
+    except TanistError as error:
+        return unknown(title, error)
+    missing = [each.need.title for each in found if each.verdict is Verdict.FAIL]
+    untold = [f"{each.need.title}: {each.reason}" for each in found if each.verdict is Verdict.UNKNOWN]
+    verdict = Verdict.FAIL if missing else Verdict.UNKNOWN if untold else Verdict.PASS
+    reason = f"missing: {', '.join(missing[:10])}" if missing else "; ".join(untold[:5])
+    held = len(found) - len(missing) - len(untold)
+    return Check(name=title, verdict=verdict, observed=f"{held} of {len(found)} held", reason=reason)

@@ -1,0 +1,218 @@
+"""`tanist mirrors list|describe`: wishes and states from the state topic, offsets from the clusters themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tanist.domain import records
+from tanist.domain.errors import TanistError
+from tanist.domain.lag import KnownEnd, PartitionRow
+from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.selection import Selection
+from tanist.domain.states import MIRROR_STATES, MirrorState, Wish
+from tanist.usecases import sides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tanist.domain.records import MirrorSpec, PartitionObserved, StateView, TopicDesired
+    from tanist.ports.clock import Deadline
+    from tanist.ports.logs import LogEnds
+    from tanist.ports.state import StateStore
+    from tanist.usecases.sides import Run, Side
+
+_ROWS = {row.number: row for row in MIRROR_STATES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What was asked of one cluster: ends per partition, or why there is none."""
+
+    found: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
+    errors: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
+    down: TanistError | None = None
+
+    def error(self, partition: TopicPartition) -> str | None:
+        """Why there is nothing known about `partition`."""
+        error = self.down or self.errors.get(partition)
+        return str(error) if error else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One mirror, seen from both sides. `source_down`: why nothing comes from the source now."""
+
+    spec: MirrorSpec
+    rows: tuple[PartitionRow, ...]
+    source_down: TanistError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    spec: MirrorSpec
+    topics: int
+
+
+def listing(view: StateView) -> tuple[Listed, ...]:
+    """All mirrors of a destination, with the number of topics in each."""
+    return tuple(
+        Listed(spec=spec, topics=sum(t.wish is not Wish.REMOVED for t in records.topics(view, spec.mirror)))
+        for spec in records.specs(view)
+    )
+
+
+def ask(side: Side, partitions: Sequence[TopicPartition], by: Deadline) -> Ends:
+    """The ends of `partitions`, never raising: a dead cluster is a fact here."""
+    if not partitions:
+        return Ends()
+    try:
+        answers = side.logs.ends(partitions, by)
+    except TanistError as error:
+        return Ends(down=error)
+    found = {p: a for p, a in answers.items() if not isinstance(a, TanistError)}
+    errors = {p: a for p, a in answers.items() if isinstance(a, TanistError)}
+    return Ends(found=found, errors=errors)
+
+
+def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
+    """The source's ends as the workers last wrote them down."""
+    latest: dict[TopicPartition, KnownEnd] = {}
+    for record in view.values():
+        if isinstance(record, records.SourceEnds) and record.mirror == mirror:
+            for end in record.ends:
+                if end.partition not in latest or latest[end.partition].at < record.at:
+                    latest[end.partition] = KnownEnd(end.high_watermark, record.at)
+    return latest
+
+
+def maps(view: StateView, mirror: MirrorName) -> Mapping[TopicPartition, OffsetMap]:
+    """The offset maps of a mirror, from a view of `__mirror_offsets`; partitions without runs are identical."""
+    runs: dict[TopicPartition, list[OffsetRun]] = defaultdict(list)
+    for record in view.values():
+        if isinstance(record, records.OffsetRunWritten) and record.mirror == mirror:
+            runs[record.partition].append(OffsetRun(record.source, record.destination))
+    return MappingProxyType({partition: OffsetMap.of(found) for partition, found in runs.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Everything that one description is made of."""
+
+    state: StateView
+    maps: Mapping[TopicPartition, OffsetMap]
+    source: Ends
+    destination: Ends
+
+
+def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -> tuple[PartitionRow, ...]:
+    """One row per partition: pure."""
+    known = last_known(seen.state, spec.mirror)
+    return tuple(
+        _row(spec, topic, partition, seen, known.get(partition))
+        for topic in topics
+        for partition in topic.all_partitions()
+    )
+
+
+def _row(
+    spec: MirrorSpec, topic: TopicDesired, partition: TopicPartition, seen: Observed, known: KnownEnd | None
+) -> PartitionRow:
+    observed = records.observed(seen.state, spec.mirror, partition)
+    live, copy = seen.source.found.get(partition), seen.destination.found.get(partition)
+    return PartitionRow(
+        mirror=spec.mirror,
+        partition=partition,
+        desired=topic.wish,
+        state=observed.state if observed else MirrorState.UNKNOWN,
+        source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else known,
+        destination_end=DestinationOffset(copy.high_watermark) if copy else None,
+        map=seen.maps.get(partition, OffsetMap()),
+        observed=observed,
+        source_error=seen.source.error(partition),
+        destination_error=seen.destination.error(partition),
+    )
+
+
+def reason(observed: PartitionObserved | None) -> str:
+    """The row of the state machine that led here, and what the worker had to say."""
+    if observed is None:
+        return "no worker has reported it yet"
+    row = _ROWS.get(observed.row)
+    parts = [f"row {observed.row}", observed.error or "", observed.reason or (row.reason if row else "")]
+    return ": ".join(part for part in parts if part)
+
+
+@dataclass(slots=True)
+class Describer:
+    """Describes mirrors of one destination, again and again: the connections and readers stay open.
+
+    `connect` opens the source that a spec names; it may raise, which makes the source unknown and no more.
+    """
+
+    destination: Side
+    connect: Callable[[str], Side]
+    include: tuple[str, ...] = (".*",)
+    _sources: dict[str, Side | TanistError] = field(default_factory=dict)
+    _stores: dict[str, StateStore] = field(default_factory=dict)
+
+    def describe(self, mirror: MirrorName | None, run: Run) -> tuple[Described, ...]:
+        """One mirror, or all of them.
+
+        Raises:
+            UnknownMirror: there is none of that name; and what the destination answers if it cannot be read.
+        """
+        sides.identify((self.destination,), run)
+        state, runs = (self.view(topic, run.by) for topic in (records.STATE_TOPIC, records.OFFSETS_TOPIC))
+        named = (sides.spec_of(state, mirror, self.destination.name),) if mirror else records.specs(state)
+        return tuple(self._described(spec, state, maps(runs, spec.mirror), run) for spec in named)
+
+    def view(self, topic: str, by: Deadline) -> StateView:
+        """A state topic as it is now; the reader stays open for the next time."""
+        if topic not in self._stores:
+            if not sides.exists(self.destination, topic, by):
+                return records.NOTHING_YET
+            self._stores[topic] = self.destination.open_store(topic, None, by)
+        return self._stores[topic].catch_up(by)
+
+    def close(self) -> None:
+        """Close the readers; the sides belong to whoever opened them."""
+        for store in self._stores.values():
+            store.close()
+
+    def _described(
+        self, spec: MirrorSpec, state: StateView, offsets: Mapping[TopicPartition, OffsetMap], run: Run
+    ) -> Described:
+        topics = [topic for topic in records.topics(state, spec.mirror) if topic.wish is not Wish.REMOVED]
+        shown = set(Selection(self.include).of(topic.topic for topic in topics))
+        topics = [topic for topic in topics if topic.topic in shown]
+        partitions = [partition for topic in topics for partition in topic.all_partitions()]
+        seen = Observed(
+            state=state,
+            maps=offsets,
+            source=self._ask_source(spec, partitions, run),
+            destination=ask(self.destination, partitions, run.by),
+        )
+        return Described(spec=spec, rows=assemble(spec, topics, seen), source_down=seen.source.down)
+
+    def _ask_source(self, spec: MirrorSpec, partitions: Sequence[TopicPartition], run: Run) -> Ends:
+        if spec.source not in self._sources:
+            self._sources[spec.source] = self._open(spec)
+        source = self._sources[spec.source]
+        if isinstance(source, TanistError):
+            return Ends(down=source)
+        try:
+            (cluster_id,) = sides.identify((source,), run)
+            sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
+        except TanistError as error:
+            return Ends(down=error)
+        return ask(source, partitions, sides.first_contact(run))
+
+    def _open(self, spec: MirrorSpec) -> Side | TanistError:
+        try:
+            return self.connect(spec.source)
+        except TanistError as error:
+            return error

@@ -1,0 +1,108 @@
+"""`tanist mirrors wait`: as kubectl wait, for a state or for the copy to have caught up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Misconfigured, Refused
+from tanist.domain.states import MirrorState
+from tanist.usecases.mirrors.describe import reason
+from tanist.usecases.sides import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tanist.domain.lag import PartitionRow
+    from tanist.domain.names import MirrorName
+    from tanist.usecases.mirrors.describe import Describer
+
+_POLL_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 10.0
+"""One look at both clusters has its own time, so that the end of the waiting is not taken for a dead cluster."""
+_MOST_NAMED: Final = 10
+
+
+class NotYet(Refused):
+    name = "WAIT_TIMED_OUT"
+    operator_action = "see `tanist mirrors describe`, or allow more time with --timeout"
+
+
+class WaitedInVain(Refused):
+    name = "PARTITION_FAILED"
+    operator_action = "see `tanist mirrors describe`: FAILED does not pass by itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A state that every partition should have, or (None) no lag anywhere."""
+
+    state: MirrorState | None
+
+    @classmethod
+    def parse(cls, text: str) -> Goal:
+        """`state=MIRRORING` or `lag=0`.
+
+        Raises:
+            Misconfigured: it is neither.
+        """
+        kind, _, value = text.partition("=")
+        if (kind, value) == ("lag", "0"):
+            return cls(None)
+        if kind == "state" and value.upper() in MirrorState.__members__:
+            return cls(MirrorState(value.upper()))
+        states = ", ".join(MirrorState)
+        raise Misconfigured(f"--for {text!r} is neither lag=0 nor state=STATE with one of {states}")
+
+    def holds(self, row: PartitionRow) -> bool:
+        """Whether `row` is there. A lag that is not known, or was only known in the past, is not 0."""
+        if self.state:
+            return row.state is self.state
+        return row.lag == 0 and row.source_error is None
+
+    def missing(self, rows: Iterable[PartitionRow]) -> tuple[PartitionRow, ...]:
+        """Rows that are not there yet."""
+        return tuple(row for row in rows if not self.holds(row))
+
+    def hopeless(self, rows: Iterable[PartitionRow]) -> tuple[PartitionRow, ...]:
+        """Rows that will never be there by themselves."""
+        failed = [row for row in rows if row.state is MirrorState.FAILED]
+        return () if self.state is MirrorState.FAILED else tuple(failed)
+
+
+def told(row: PartitionRow) -> str:
+    """What keeps `row` from a goal, in a few words."""
+    lag = "unknown" if row.lag is None else row.lag
+    why = row.source_error or row.destination_error or reason(row.observed)
+    return f"{row.partition} is {row.state}, lag {lag} ({why})"
+
+
+def _few(rows: tuple[PartitionRow, ...]) -> str:
+    more = f"; and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+    return "; ".join(told(row) for row in rows[:_MOST_NAMED]) + more
+
+
+def wait_for(
+    mirror: MirrorName,
+    goal: Goal,
+    describer: Describer,
+    run: Run,
+    progress: Callable[[int, int], None] = lambda _there, _of: None,
+) -> tuple[PartitionRow, ...]:
+    """Wait until every partition of `mirror` is where `goal` wants it; `progress` hears (there, all).
+
+    Raises:
+        NotYet: the time is over; WaitedInVain: at once, when a partition is FAILED.
+    """
+    clock = run.clock
+    while True:
+        (described,) = describer.describe(mirror, Run(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
+        if hopeless := goal.hopeless(described.rows):
+            raise WaitedInVain(_few(hopeless))
+        missing = goal.missing(described.rows)
+        progress(len(described.rows) - len(missing), len(described.rows))
+        if not missing:
+            return described.rows
+        if run.by.left(clock.monotonic()) <= _POLL_SECONDS:
+            raise NotYet(f"{len(missing)} of {len(described.rows)} partition(s) are missing: {_few(missing)}")
+        clock.wait(_POLL_SECONDS)

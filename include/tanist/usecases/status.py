@@ -1,0 +1,55 @@
+"""`tanist status`: read-only. It gathers the facts; `domain.readiness` judges them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.readiness import Facts, status
+from tanist.domain.records import STATE_TOPIC, WorkerAlive
+from tanist.usecases import sides
+
+if TYPE_CHECKING:
+    from tanist.domain.names import MirrorName
+    from tanist.domain.readiness import Status
+    from tanist.domain.records import StateView
+    from tanist.usecases.mirrors.describe import Describer
+    from tanist.usecases.sides import Run, Side
+
+
+def workers(view: StateView) -> tuple[WorkerAlive, ...]:
+    """All workers that have ever written a heartbeat, by name."""
+    return tuple(sorted((r for r in view.values() if isinstance(r, WorkerAlive)), key=lambda r: r.worker))
+
+
+def state_topic_problem(destination: Side, run: Run) -> str | None:
+    """Why the state topics cannot be trusted; None: they can."""
+    try:
+        missing = sides.missing_state_topics(destination, run.by)
+    except TanistError as error:
+        return error.reason
+    return f"{missing[0].name} does not exist" if missing else None
+
+
+def observe(describer: Describer, mirror: MirrorName | None, run: Run) -> tuple[Status, ...]:
+    """The status of one mirror, or of all of a destination.
+
+    Raises:
+        UnknownMirror, and what the destination answers if it cannot be read.
+    """
+    described = describer.describe(mirror, run)
+    problem = state_topic_problem(describer.destination, run)
+    alive = workers(describer.view(STATE_TOPIC, run.by))
+    return tuple(
+        status(
+            Facts(
+                mirror=each.spec.mirror,
+                rows=each.rows,
+                workers=alive,
+                source_error=str(each.source_down) if each.source_down else None,
+                state_topic_problem=problem,
+                now=run.clock.now(),
+            )
+        )
+        for each in described
+    )
