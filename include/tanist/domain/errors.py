@@ -289,6 +289,16 @@ class RecordTooLarge(PartitionBroken):
     operator_action = "raise max.message.bytes of the destination topic to the source's; then remove and add"
 
 
+class RecordRefused(PartitionBroken):
+    name = "RECORD_REFUSED"
+    operator_action = "make the destination topic accept what the source accepted (see the reason); then remove and add"
+
+
+class Sealed(PartitionBroken):
+    name = "SEALED"
+    operator_action = "the destination was promoted: this mirror may never write here again"
+
+
 class FillerEpochsExhausted(PartitionBroken):
     name = "FILLER_EPOCHS_EXHAUSTED"
     operator_action = "remove the topic and add it again: it gets a new filler id"

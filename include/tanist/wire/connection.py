@@ -109,6 +109,11 @@ class Connection:
         """The session ends soon: `send` logs in again, but only with nothing in flight. Collect the answers first."""
         return time.monotonic() >= self._login_again_at
 
+    @property
+    def readable(self) -> bool:
+        """Whether an answer, or the end of the connection, is there already."""
+        return self.closed or self._transport.readable
+
     def version(self, request: type[ApiMessage], lowest: int, highest: int) -> int:
         """The newest version of `request` from `lowest` to `highest` that the broker speaks too.
 

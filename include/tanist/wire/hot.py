@@ -38,6 +38,11 @@ class _Pipeline:
     def in_flight(self) -> int:
         return len(self._expected)
 
+    @property
+    def readable(self) -> bool:
+        """Whether collecting an answer would not wait long."""
+        return bool(self._expected) and self.connection.readable
+
     def _post(self, number: int, views: Sequence[bytes | memoryview], by: Deadline) -> None:
         self.connection.send(views, by)
         self._expected.append(number)

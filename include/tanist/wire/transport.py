@@ -155,6 +155,15 @@ class Transport:
         while view:
             view = view[self.receive_some(view, by) :]
 
+    @property
+    def readable(self) -> bool:
+        """Whether something can be received now, be it only the news that the other side has closed."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True
+        look = select.poll()
+        look.register(self._socket, select.POLLIN)
+        return bool(look.poll(0))
+
     def _eventually(self, operation: Callable[[], _T], events: int, by: Deadline, doing: str) -> _T:
         """The result of `operation`, tried at once and again whenever the socket is ready for it."""
         while True:

@@ -1,0 +1,73 @@
+"""Bringing an empty copy to the log start of its source: N offsets of nothing, then DeleteRecords up to N."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.broker_errors import MessageTooLarge
+from tanist.domain.errors import LogStartTooFar, TanistError
+from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset
+from tanist.fetcher.filling import NotAsExpected
+from tanist.protocol.batch import filler_batch
+from tanist.protocol.codes import NONE, error_for
+from tanist.wire import requests
+
+if TYPE_CHECKING:
+    from tanist.fetcher.copy import PartitionCopy
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.wire.hot import Appends
+    from tanist.wire.router import Router
+
+MOST_AT_ONCE: Final = 400_000
+"""Offsets in one batch: some 560 kB, under the default max.message.bytes of 1 MiB."""
+
+
+class Alignment:
+    """One chunk a call, so that a long way does not hold up the other partitions of the lane.
+
+    The batches carry an id of their own and the offset as their sequence: two workers doing the same, or one doing it
+    again, write each offset once. They carry the current time: with old timestamps the broker would forget the id.
+    """
+
+    def __init__(self, destination: Router, clock: Clock) -> None:
+        self._destination = destination
+        self._clock = clock
+        self._chunk: dict[str, int] = {}
+
+    def step(self, copy: PartitionCopy, appends: Appends, by: Deadline) -> bool:
+        """Do the next chunk; True once both logs begin at the same offset. Then, and after any error, recover.
+
+        Raises:
+            LogStartTooFar: the way is longer than the mirror allows.
+        """
+        assert copy.align is not None  # noqa: S101  # the caller's contract
+        to = copy.align.to
+        if to - copy.end > copy.assigned.spec.max_start_fill:
+            raise LogStartTooFar(
+                f"{copy.partition}: the source begins at {to}, {to - copy.end} offsets from here; "
+                f"at most {copy.assigned.spec.max_start_fill} are filled"
+            )
+        if copy.end < to:
+            self._append(copy, appends, to, by)
+            return False
+        answer = requests.delete_records(self._destination, {copy.partition: to}, by)[copy.partition]
+        if isinstance(answer, TanistError):
+            raise answer
+        return True
+
+    def _append(self, copy: PartitionCopy, appends: Appends, to: int, by: Deadline) -> None:
+        topic = copy.partition.topic
+        count = min(self._chunk.get(topic, MOST_AT_ONCE), to - copy.end)
+        sequence = copy.end % SEQUENCE_MODULUS
+        batch = filler_batch(count, copy.writers.start, 0, sequence, self._clock.now())
+        appends.post([(copy.partition, memoryview(batch))], by)
+        answer = appends.collect(by).partitions[0]
+        refused = None if answer.error_code == NONE else error_for(answer.error_code, f"fillers of {copy.partition}")
+        if isinstance(refused, MessageTooLarge) and count > 1:
+            self._chunk[topic] = count // 2
+        elif refused is not None:
+            raise refused
+        elif answer.base_offset == copy.end:
+            copy.end = DestinationOffset(copy.end + count)
+        else:
+            raise NotAsExpected(f"fillers of {copy.partition} landed at {answer.base_offset}, not at {copy.end}")

@@ -1,0 +1,71 @@
+"""What the coordination thread tells the lanes, and what they answer. Frozen values, replaced whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.states import Finding
+
+
+class Copied(NamedTuple):
+    """The name of one copy: two mirrors may have topics of the same name on different destinations."""
+
+    mirror: MirrorName
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return f"{self.mirror}/{self.partition}"
+
+
+class LaneKey(NamedTuple):
+    """One lane thread for each source broker of a mirror; `number` above 0 where one is not enough."""
+
+    mirror: MirrorName
+    broker: BrokerId
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """One partition to copy. `draining`: what is in flight may land, nothing more is fetched."""
+
+    spec: MirrorSpec
+    partition: TopicPartition
+    slice: int
+    claim_epoch: int
+    draining: bool = False
+
+    @property
+    def copied(self) -> Copied:
+        return Copied(self.spec.mirror, self.partition)
+
+
+Assignment = dict["LaneKey", "Mapping[Copied, Assigned]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a lane knows of one partition now. `error` is set while it cannot go on; `finding` says what to make of it.
+
+    Offsets are -1 while unknown. `failing_since` is monotonic seconds.
+    """
+
+    finding: Finding | None = None
+    error: TanistError | None = None
+    failing_since: float | None = None
+    note: str = ""
+    position: SourceOffset | None = None
+    end: DestinationOffset | None = None
+    source_high_watermark: SourceOffset | None = None
+    source_last_stable: SourceOffset | None = None
+    observed_at: EpochMs | None = None
+    last_mirrored_epoch: int = -1
+    records: int = 0
+    bytes: int = 0

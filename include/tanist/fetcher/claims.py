@@ -1,0 +1,85 @@
+"""The right to do what only one worker at a time may do: the lease of a slice, and its rising epoch."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import CouldNotTell, FillerEpochsExhausted
+from tanist.domain.records import Claim
+
+if TYPE_CHECKING:
+    from tanist.domain.records import StateView
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.membership import Ownership
+    from tanist.ports.state import StateStore
+
+LAST_EPOCH: Final = 32_767
+"""A claim's epoch goes onto the wire as the fillers' producer epoch, an int16."""
+MARGIN_SECONDS: Final = 0.2
+"""A request that leaves now reaches the broker before the lease ends."""
+
+
+class NotOurs(CouldNotTell):
+    name = "NOT_OUR_SLICE"
+    operator_action = "none: the worker that owns it goes on"
+
+
+def held_epoch(view: StateView, number: int) -> int:
+    """The epoch of the last claim on a slice; 0 if there never was one."""
+    claim = view.get(f"claim/{number}")
+    return claim.epoch if isinstance(claim, Claim) else 0
+
+
+class Claims:
+    """Thread-safe: the coordination thread renews, lanes ask.
+
+    For data a claim is a courtesy, the idempotence check is the safety; for filler markers, and for records so old
+    that the broker may forget our producer id, it is an exclusive lease.
+    """
+
+    def __init__(self, worker: str, store: StateStore, clock: Clock) -> None:
+        self._worker = worker
+        self._store = store
+        self._clock = clock
+        self._ownership: Ownership | None = None
+        self._claiming = threading.Lock()
+
+    def renew(self, ownership: Ownership) -> None:
+        """By the coordination thread, after each poll."""
+        self._ownership = ownership
+
+    def holds(self, number: int) -> bool:
+        """Whether something exclusive may be sent for this slice now; ask immediately before sending."""
+        held = self._ownership
+        if held is None or number not in held.slices:
+            return False
+        return self._clock.monotonic() < held.holds_until() - MARGIN_SECONDS
+
+    def claim(self, numbers: frozenset[int], by: Deadline) -> StateView:
+        """Claim slices that were just given to us: the next epoch of each, read back."""
+        with self._claiming:
+            view = self._store.catch_up(by)
+            return self._store.append([self._next(view, number) for number in sorted(numbers)], by)
+
+    def raise_epoch(self, number: int, above: int, by: Deadline) -> int:
+        """A new epoch of a slice that is ours, above `above`, which must never be used again.
+
+        Raises:
+            NotOurs: the lease is over, or somebody else's claim came first.
+            FillerEpochsExhausted: there is none left.
+        """
+        with self._claiming:
+            if not self.holds(number):
+                raise NotOurs(f"slice {number} is not ours any more")
+            mine = self._next(self._store.catch_up(by), number, above)
+            held = self._store.append([mine], by).get(mine.key)
+        if held != mine:
+            raise NotOurs(f"slice {number} was claimed by somebody else")
+        return mine.epoch
+
+    def _next(self, view: StateView, number: int, above: int = 0) -> Claim:
+        epoch = max(held_epoch(view, number), above) + 1
+        if epoch > LAST_EPOCH:
+            raise FillerEpochsExhausted(f"slice {number} was claimed {LAST_EPOCH} times")
+        return Claim(slice=number, epoch=epoch, worker=self._worker)

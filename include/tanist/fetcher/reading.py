@@ -1,0 +1,141 @@
+"""The source side of a lane: one fetch in flight for all its partitions, decided as soon as it has arrived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange
+from tanist.domain.copying import Aborted, Refuse, Step, decide
+from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
+from tanist.fetcher.copy import Phase
+from tanist.fetcher.evidence import ends_abort
+from tanist.protocol.batch import walk
+from tanist.protocol.codes import NONE, error_for
+from tanist.protocol.frames import FetchLimits, FetchPosition
+from tanist.wire.connection import ReceiveBuffer
+from tanist.wire.hot import Fetches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.domain.names import BrokerId
+    from tanist.fetcher.copy import PartitionCopy
+    from tanist.ports.clock import Clock
+    from tanist.protocol.batch import BatchHeader
+    from tanist.protocol.frames import FetchedPartition
+    from tanist.wire.router import Router
+
+FETCH_BYTES: Final = 8 << 20
+"""Of one answer; a lane holds two. A larger batch still comes whole (KIP-74)."""
+PARTITION_BYTES: Final = 1 << 20
+MOST_PARTITION_BYTES: Final = 4 << 20
+WAIT_MS: Final = 500
+HURRY_MS: Final = 20
+ANSWER_SECONDS: Final = 15.0
+
+
+class Reading:
+    """Owned by the lane's thread."""
+
+    def __init__(self, source: Router, broker: BrokerId, clock: Clock) -> None:
+        self.stale = False
+        """A leader has moved, or this broker does not answer."""
+        self._source = source
+        self._broker = broker
+        self._clock = clock
+        self._buffers = (ReceiveBuffer(), ReceiveBuffer())
+        self._fetches: Fetches | None = None
+        self._posted: list[PartitionCopy] = []
+        self._turn = 0
+
+    def post(self, copies: Sequence[PartitionCopy], *, hurry: bool) -> bool:
+        """Ask for what comes next in `copies`; False: there was nobody to ask for, or nobody to ask.
+
+        The copies take turns at being the first: only the first is sure of its share (KIP-74). `hurry`: other work
+        waits, so do not wait long for new records.
+        """
+        now = self._clock.monotonic()
+        self._posted = _rotated([copy for copy in copies if copy.read_again_at <= now], self._turn)
+        if not self._posted:
+            return False
+        self._turn += 1
+        limits = FetchLimits(max_wait_ms=HURRY_MS if hurry else WAIT_MS, max_bytes=FETCH_BYTES)
+        size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
+        positions = [FetchPosition(c.partition.topic, c.partition.partition, c.fetch_from, size) for c in self._posted]
+        try:
+            self._open().post(positions, limits, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except CouldNotTell as why:
+            self._lost(why)
+            return False
+        return True
+
+    def _open(self) -> Fetches:
+        if self._fetches is None or self._fetches.connection.closed:
+            by = self._clock.deadline(ANSWER_SECONDS)
+            if self._broker not in self._source.brokers:
+                self._source.refresh(sorted({copy.partition.topic for copy in self._posted}), by)
+            self._fetches = Fetches(self._source.connection(self._broker, by, lane="fetch"))
+        return self._fetches
+
+    def readable(self) -> bool:
+        """Whether an answer is waiting."""
+        return self._fetches is not None and self._fetches.readable
+
+    def receive(self) -> None:
+        """Take the answer to what was posted, and decide what becomes of each batch."""
+        buffer = self._buffers[self._turn % 2]
+        try:
+            answer = self._open().receive(buffer, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._lost(why)
+            return
+        copies = {(copy.partition.topic, copy.partition.partition): copy for copy in self._posted}
+        for fetched in answer.partitions:
+            self._take(copies[fetched.topic, fetched.partition], fetched)
+
+    def _lost(self, why: TanistError) -> None:
+        self.stale = True
+        self._source.drop(self._broker)
+        now = self._clock.monotonic()
+        for copy in self._posted:
+            copy.cannot_read(why, now)
+
+    def _take(self, copy: PartitionCopy, fetched: FetchedPartition) -> None:
+        if copy.phase is not Phase.COPY:
+            return  # an append failed meanwhile: what was fetched ahead of it is void
+        if fetched.error_code != NONE:
+            self._refused(copy, error_for(fetched.error_code, f"fetch of {copy.partition} at {copy.fetch_from}"))
+            return
+        copy.was_read(self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
+        copy.steps.extend(_steps(copy, fetched))
+        if copy.steps and not isinstance(last := copy.steps[-1], Refuse):
+            copy.position = last.until
+        elif not copy.steps and len(fetched.records) and copy is self._posted[0]:
+            broken = CorruptBatch(f"the batch at source offset {copy.fetch_from} does not end: its length is damaged")
+            copy.recover(broken, self._clock.monotonic())
+
+    def _refused(self, copy: PartitionCopy, why: TanistError) -> None:
+        if isinstance(why, OffsetOutOfRange):
+            copy.recover(why, self._clock.monotonic())  # both logs tell which end was overrun
+            return
+        self.stale = self.stale or isinstance(why, NotLeader) or why.retriable
+        copy.cannot_read(why, self._clock.monotonic())
+
+
+def _steps(copy: PartitionCopy, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
+    aborted = [Aborted(*each) for each in fetched.aborted]
+    try:
+        yield from decide(copy.position, walk(fetched.records), aborted, ends_abort)
+    except PartitionBroken as broken:
+        yield Refuse(broken)
+
+
+def _rotated(copies: list[PartitionCopy], turn: int) -> list[PartitionCopy]:
+    if not copies:
+        return copies
+    first = turn % len(copies)
+    return copies[first:] + copies[:first]

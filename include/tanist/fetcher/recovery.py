@@ -1,0 +1,79 @@
+"""Reading both logs and going on from there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.anchoring import SourceBehind, anchor
+from tanist.domain.errors import CouldNotTell, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
+from tanist.fetcher.evidence import WireEvidence, copy_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.anchoring import CopyEnds
+    from tanist.fetcher.copy import PartitionCopy
+    from tanist.fetcher.runs import OffsetRuns
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.wire.router import Router
+
+RECOVERY_SECONDS: Final = 15.0
+TRUNCATED_AFTER_SECONDS: Final = 30.0
+"""A source that shows less than was copied for longer than this has lost it; for a moment a new leader may."""
+
+
+class Recovery:
+    """Owned by the lane's thread."""
+
+    def __init__(self, routers: tuple[Router, Router], runs: OffsetRuns, clock: Clock) -> None:
+        self._routers = routers
+        self._runs = runs
+        self._clock = clock
+
+    def recover(self, copies: Sequence[PartitionCopy]) -> None:
+        """Bring each copy to COPY or ALIGN, or note why not. A dead cluster is asked once, not once a partition."""
+        if not copies:
+            return
+        by = self._clock.deadline(RECOVERY_SECONDS)
+        waiting = list(copies)
+        try:
+            ends = copy_ends(self._routers[1], [copy.partition for copy in copies], by)
+            while waiting:
+                self._recover(waiting[-1], ends[waiting[-1].partition], by)
+                waiting.pop()
+        except Stopped:
+            raise
+        except TanistError as why:
+            for copy in waiting:
+                copy.recover(why, self._clock.monotonic())
+
+    def _recover(self, copy: PartitionCopy, ends: CopyEnds | TanistError, by: Deadline) -> None:
+        """Raises only what concerns all: a cluster that does not answer."""
+        try:
+            if isinstance(ends, TanistError):
+                raise ends
+            self._go_on(copy, ends, by)
+        except (Stopped, TimedOut, Unreachable):
+            raise
+        except TanistError as why:
+            copy.recover(self._worse(copy, why), self._clock.monotonic())
+
+    def _go_on(self, copy: PartitionCopy, ends: CopyEnds, by: Deadline) -> None:
+        evidence = WireEvidence(copy.partition, ends, self._routers, self._runs, by)
+        found = anchor(evidence, copy.writers, copy.suspect_from)
+        offsets = evidence.map_read or self._runs.read(copy.partition, by)
+        if found.runs:
+            offsets = self._runs.write(copy.partition, found.runs, "recovery", by)
+        copy.copy_start = ends.start
+        copy.enter_at = evidence.source_start().log_start
+        if found.align is not None and copy.landed_until is not None:
+            copy.note = f"the source deleted offsets up to {copy.enter_at} before they were copied"
+        copy.go_on(found, offsets)
+
+    def _worse(self, copy: PartitionCopy, why: TanistError) -> TanistError:
+        since = copy.failing_since
+        if isinstance(why, SourceBehind) and isinstance(copy.error, CouldNotTell) and since is not None:
+            seconds = self._clock.monotonic() - since
+            if seconds > TRUNCATED_AFTER_SECONDS:
+                return SourceTruncated(f"{why.reason}, for {seconds:.0f} s")
+        return why

@@ -1,0 +1,43 @@
+"""The offset maps of one mirror, in `__mirror_offsets`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.records import OffsetRunWritten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.state import StateStore
+
+
+class OffsetRuns:
+    """Runs are only ever added. Reading is always to the end: a map that is a moment old could hide a shift."""
+
+    def __init__(self, spec: MirrorSpec, store: StateStore) -> None:
+        self.spec = spec
+        self._store = store
+
+    def read(self, at: TopicPartition, by: Deadline) -> OffsetMap:
+        """The map of a partition as it is now, read after the call."""
+        return self._map(self._store.catch_up(by), at)
+
+    def write(self, at: TopicPartition, runs: Iterable[OffsetRun], why: str, by: Deadline) -> OffsetMap:
+        """Add `runs` and return the map that has them; only then may the record they speak of be sent."""
+        records = [
+            OffsetRunWritten(
+                mirror=self.spec.mirror, partition=at, source=run.source, destination=run.destination, why=why
+            )
+            for run in runs
+        ]
+        return self._map(self._store.append(records, by), at)
+
+    def _map(self, view: StateView, at: TopicPartition) -> OffsetMap:
+        prefix = f"run/{self.spec.mirror}/{at.topic}/{at.partition}/"
+        found = (r for key, r in view.items() if key.startswith(prefix) and isinstance(r, OffsetRunWritten))
+        return OffsetMap.of(OffsetRun(r.source, r.destination) for r in found)
