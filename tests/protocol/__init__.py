@@ -1,0 +1,1 @@
+"""Tests of bytes: no broker, no socket."""
