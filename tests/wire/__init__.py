@@ -1,0 +1,1 @@
+"""Tests of sockets, against real brokers and against liars."""
