@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -15,6 +15,8 @@ from tanist.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tanist.domain.endpoint import Endpoint
 
 
 class ClusterFactory(Protocol):
@@ -74,3 +76,26 @@ def cluster_factory(guardian: Guardian) -> Iterator[ClusterFactory]:
 def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name that nobody else uses, and that tells which test it belongs to."""
     return f"{re.sub(r'[^a-zA-Z0-9]+', '-', request.node.name)[:60]}-{uuid.uuid4().hex[:8]}"
+
+
+class ClientConfig(Protocol):
+    def __call__(self, endpoint: Endpoint, **extra: str) -> dict[str, Any]:
+        """What a librdkafka client needs to connect; `extra` keys have '_' for '.'."""
+
+
+@pytest.fixture(scope="session")
+def client_config() -> ClientConfig:
+    def config(endpoint: Endpoint, **extra: str) -> dict[str, Any]:
+        keys = {
+            "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
+            "security.protocol": endpoint.security_protocol.value,
+        }
+        if endpoint.sasl:
+            keys["sasl.mechanism"] = endpoint.sasl.mechanism.value
+            keys["sasl.username"] = endpoint.sasl.username
+            keys["sasl.password"] = endpoint.sasl.password.reveal()
+        if endpoint.tls and endpoint.tls.ca_location:
+            keys["ssl.ca.location"] = endpoint.tls.ca_location
+        return keys | {key.replace("_", "."): value for key, value in extra.items()}
+
+    return config

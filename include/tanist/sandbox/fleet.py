@@ -104,7 +104,7 @@ class Fleet:
         found = Cluster.open(home, guardian=guardian, bound=False)
         if replace(found.spec, heap_mb=spec.heap_mb) != spec:
             raise Misconfigured(
-                f"{spec.name} exists in {self._directory} with other options: take those, or `tanist sandbox down --delete`"
+                f"{spec.name} exists in {self._directory} with other options: use those, or `sandbox down --delete` it"
             )
         return found
 

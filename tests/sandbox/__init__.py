@@ -1,0 +1,1 @@
+"""The sandbox itself, on real brokers."""
