@@ -184,12 +184,18 @@ def test_many_views_larger_than_the_socket_arrive_in_order(stop: StopSignal) -> 
 
 
 def test_a_reader_that_does_not_read_costs_the_deadline(stop: StopSignal) -> None:
-    with server(honest_until_asked(lambda *_: None)) as reader:
-        endpoint = Endpoint(name="stuck", bootstrap=reader.bootstrap)
-        connection = opened(endpoint, stop)
-        with pytest.raises((TimedOut, ConnectionLost)):
+    release = threading.Event()
+
+    def deaf(peer: socket.socket) -> None:
+        peer.sendall(versions_answer(take_request(peer), ALL))
+        release.wait(5)
+
+    with server(deaf) as reader:
+        connection = opened(reader, stop)
+        with pytest.raises(TimedOut, match="sending took too long"):
             connection.send([(1 << 27).to_bytes(4), bytes(1 << 27)], within(0.3))
         assert connection.closed
+        release.set()
 
 
 def test_a_wait_in_vain_leaves_the_answer_to_the_next_wait(stop: StopSignal) -> None:

@@ -83,10 +83,10 @@ class Connection:
         try:
             connection._learn_versions(by)
             connection._log_in(by)
-        except ConnectionLost as lost:
-            raise Unreachable(f"{lost.reason} before its first answer; {_hint(endpoint)}") from lost
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, ConnectionLost):
+                raise Unreachable(f"{error.reason} before its first answer; {_hint(endpoint)}") from error
             raise
         return connection
 
