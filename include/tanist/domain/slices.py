@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+@lru_cache(maxsize=1 << 18)
 def slice_of(mirror: MirrorName, partition: TopicPartition, slices: int) -> int:
     """The slice, and so the partition of the state topic, that coordinates this partition."""
     key = f"{mirror}/{partition.topic}/{partition.partition}"

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import BrokerId, SourceOffset
     from tanist.fetcher.copy import PartitionCopy
-    from tanist.fetcher.lane import LaneTools
     from tanist.fetcher.runs import OffsetRuns
+    from tanist.fetcher.tools import LaneTools
     from tanist.protocol.batch import BatchHeader
     from tanist.protocol.frames import ProducedPartition
     from tanist.wire.router import Router

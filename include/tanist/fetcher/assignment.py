@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tanist.domain.errors import TanistError
     from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
     from tanist.domain.records import MirrorSpec
@@ -47,7 +45,7 @@ class Assigned:
         return Copied(self.spec.mirror, self.partition)
 
 
-Assignment = dict["LaneKey", "Mapping[Copied, Assigned]"]
+Assignment = dict["LaneKey", "dict[Copied, Assigned]"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped
@@ -23,31 +22,12 @@ from tanist.wire.router import Router
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tanist.domain.endpoint import Endpoint
-    from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import Assigned, Copied, LaneKey, Report
-    from tanist.fetcher.claims import Claims
-    from tanist.ports.clock import Clock
-    from tanist.ports.state import StateStore
+    from tanist.fetcher.tools import LaneTools
 
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneTools:
-    """What a lane needs of the world; all of it may be used from its thread."""
-
-    spec: MirrorSpec
-    source: Endpoint
-    destination: Endpoint
-    maps: StateStore
-    claims: Claims
-    clock: Clock
-    client_id: str
-    remembered_ms: int
-    """How long the destination's brokers remember a producer id after the timestamp of its last batch."""
 
 
 class Lane(threading.Thread):
@@ -57,6 +37,8 @@ class Lane(threading.Thread):
         super().__init__(name=f"lane-{key.mirror}-{key.broker}-{key.number}", daemon=True)
         self.key = key
         self.assignment: Mapping[Copied, Assigned] = {}
+        self.adopted: Mapping[Copied, Assigned] = {}
+        """The assignment that this lane acts upon; when it is `assignment` itself, nothing else is held any more."""
         self.reports: Mapping[Copied, Report] = {}
         self.stale_leaders = False
         """The source's leaders have moved: whoever assigns lanes should look."""
@@ -70,6 +52,10 @@ class Lane(threading.Thread):
         self._recovery = Recovery((self._source, self._destination), runs, tools.clock)
         self._reading = Reading(self._source, key.broker, tools.clock)
         self._appending = Appending(self._destination, runs, tools)
+
+    def may_hold(self, copied: Copied) -> bool:
+        """Whether this lane may be writing to a partition, as far as another thread can tell."""
+        return self.is_alive() and (copied in self.assignment or self.adopted is not self.assignment)
 
     def stop(self, *, at_once: bool = False) -> None:
         """End after this round; `at_once`: end whatever it waits for, too."""
@@ -127,6 +113,7 @@ class Lane(threading.Thread):
             elif held.assigned is not assigned:
                 held.assigned = assigned
                 held.filler_epoch = max(held.filler_epoch, assigned.claim_epoch)
+        self.adopted = wanted
 
     def _publish(self, copies: list[PartitionCopy]) -> None:
         self.reports = {copy.assigned.copied: copy.report() for copy in copies}

@@ -1,0 +1,178 @@
+"""The coordination thread: what is ours, what people want of it, what the lanes say, and what must be written down."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.records import WorkerAlive, observed
+from tanist.fetcher.claims import held_epoch
+from tanist.fetcher.planning import NO_NEWS, Moment, Owned, assigned, next_observed, owned, source_ends
+from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import SourceEnds, StateRecord, StateView
+    from tanist.fetcher.assignment import Assigned, Copied, Report
+    from tanist.fetcher.claims import Claims
+    from tanist.fetcher.lanes import Lanes
+    from tanist.ports.clock import Clock
+    from tanist.ports.membership import Membership, Ownership
+    from tanist.ports.state import StateStore
+
+log = logging.getLogger(__name__)
+
+ROUND_SECONDS: Final = 0.2
+WRITE_SECONDS: Final = 10.0
+ENDS_EVERY_SECONDS: Final = 1.0
+ALIVE_EVERY_SECONDS: Final = 5.0
+STOP_SECONDS: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """Who we are in the state topic."""
+
+    id: str
+    version: str
+    host: str
+    started_at: EpochMs
+
+
+class Coordination(threading.Thread):
+    """Level-triggered: each round derives everything anew from the view, the ownership and the reports."""
+
+    def __init__(  # noqa: PLR0913  # the seams of the service, named
+        self,
+        *,
+        worker: Worker,
+        state: StateStore,
+        membership: Membership,
+        claims: Claims,
+        lanes: Lanes,
+        resolve: Callable[[str], Endpoint],
+        slices: int,
+        clock: Clock,
+    ) -> None:
+        super().__init__(name="coordination", daemon=True)
+        self._worker = worker
+        self._state = state
+        self._membership = membership
+        self._claims = claims
+        self._lanes = lanes
+        self._resolve = resolve
+        self._slices = slices
+        self._clock = clock
+        self._stopping = threading.Event()
+        self.died: BaseException | None = None
+        self.reports: dict[Copied, Report] = {}
+        self._epochs: dict[int, int] = {}
+        self._basis: tuple[StateView, frozenset[int]] | None = None
+        self._owned: tuple[Owned, ...] = ()
+        self._assigned: dict[Copied, Assigned] = {}
+        self._leaders: dict[MirrorName, SourceLeaders] = {}
+        self._ends: dict[str, SourceEnds] = {}
+        self._ends_at = self._alive_at = 0.0
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for leaders in list(self._leaders.values()):
+            leaders.interrupt()
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._round()
+        except Stopped:
+            pass
+        except BaseException as bug:
+            log.exception("coordination died")
+            self.died = bug
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Lanes first: slices are given back only when nothing writes for them any more."""
+        self._lanes.stop(STOP_SECONDS)
+        self._membership.leave()
+        for leaders in self._leaders.values():
+            leaders.close()
+
+    # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _round(self) -> None:
+        try:
+            ownership = self._membership.poll(self._clock.deadline(ROUND_SECONDS))
+            self._claims.renew(ownership)
+            self._claim(ownership)
+            view = self._state.view()
+            self._look(view, frozenset(self._epochs))
+            self.reports = self._lanes.reports()
+            self._write_down(view)
+            self._assign(self._state.view())
+            self._write_ends()
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("round failed, going on", extra={"error": why.name, "reason": why.reason})
+            self._assign(self._state.view())
+            self._stopping.wait(ROUND_SECONDS)
+
+    def _claim(self, ownership: Ownership) -> None:
+        for lost in self._epochs.keys() - ownership.slices:
+            del self._epochs[lost]
+        if new := ownership.slices - self._epochs.keys():
+            log.info("claiming slices", extra={"slices": sorted(new)})
+            view = self._claims.claim(new, self._clock.deadline(WRITE_SECONDS))
+            self._epochs |= {number: held_epoch(view, number) for number in new}
+
+    def _look(self, view: StateView, slices: frozenset[int]) -> None:
+        if self._basis is None or self._basis[0] is not view or self._basis[1] != slices:
+            self._owned = owned(view, slices, self._slices)
+            self._basis = (view, slices)
+        for mirror, (spec, topics) in topics_by_mirror(self._owned).items():
+            if mirror not in self._leaders:
+                client_id = f"tanist-{self._worker.id}-{mirror}"
+                self._leaders[mirror] = SourceLeaders(self._resolve(spec.source), client_id, self._clock)
+            self._leaders[mirror].look(spec, topics, stale=self._lanes.stale(mirror))
+
+    def _write_down(self, view: StateView) -> None:
+        now = Moment(self._clock.now(), self._clock.monotonic())
+        records: list[StateRecord] = []
+        for mine in self._owned:
+            held = observed(view, mine.spec.mirror, mine.partition)
+            report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.copied, NO_NEWS)
+            if new := next_observed(mine, held, report, self._epochs[mine.slice], now):
+                log.info("transition", extra={"partition": str(mine.copied), "state": new.state, "row": new.row})
+                records.append(new)
+        if now.monotonic - self._alive_at >= ALIVE_EVERY_SECONDS:
+            self._alive_at = now.monotonic
+            records.append(self._alive(now.epoch))
+        if records:
+            self._state.append(records, self._clock.deadline(WRITE_SECONDS))
+
+    def _alive(self, now: EpochMs) -> WorkerAlive:
+        who = self._worker
+        return WorkerAlive(worker=who.id, version=who.version, host=who.host, started_at=who.started_at, at=now)
+
+    def _assign(self, view: StateView) -> None:
+        self._assigned = assigned(self._owned, view, self._epochs, self._assigned)
+        self._lanes.apply(by_lane(self._assigned, self._leaders))
+
+    def _write_ends(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._ends_at < ENDS_EVERY_SECONDS:
+            return
+        self._ends_at = now
+        slices = {mine.copied: mine.slice for mine in self._owned}
+        known = source_ends(self.reports, slices, self._clock.now())
+        changed = {key: new for key, new in known.items() if key not in self._ends or self._ends[key].ends != new.ends}
+        if changed:
+            self._state.append(list(changed.values()), self._clock.deadline(WRITE_SECONDS))
+            self._ends |= changed

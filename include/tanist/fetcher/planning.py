@@ -1,0 +1,140 @@
+"""What a worker should be doing, decided from the state topic, what it owns and what its lanes report. Pure."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tanist.domain.errors import SourceTopicRecreated
+from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds, observed, specs, topics
+from tanist.domain.slices import slice_of
+from tanist.domain.states import Finding, MirrorState, transition, trigger_for
+from tanist.fetcher.assignment import Assigned, Copied, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from uuid import UUID
+
+    from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+    from tanist.domain.records import MirrorSpec, StateView, TopicDesired
+
+TELL_AFTER_SECONDS: Final = 3.0
+"""A trouble that heals by itself is written down only if it lasts."""
+COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
+NO_NEWS: Final = Report()
+
+
+class Owned(NamedTuple):
+    """A partition that is this worker's to look after."""
+
+    spec: MirrorSpec
+    topic: TopicDesired
+    partition: TopicPartition
+    slice: int
+
+    @property
+    def copied(self) -> Copied:
+        return Copied(self.spec.mirror, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Now, by both clocks: ms since 1970 for records, monotonic seconds for durations."""
+
+    epoch: EpochMs
+    monotonic: float
+
+
+def owned(view: StateView, slices: frozenset[int], count: int) -> tuple[Owned, ...]:
+    """The partitions of all mirrors that fall into `slices` of `count`."""
+    return tuple(
+        Owned(spec, topic, partition, number)
+        for spec in specs(view)
+        for topic in topics(view, spec.mirror)
+        for partition in topic.all_partitions()
+        if (number := slice_of(spec.mirror, partition, count)) in slices
+    )
+
+
+def next_observed(
+    mine: Owned, held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment
+) -> PartitionObserved | None:
+    """What has to be written down about a partition; None: nothing has changed."""
+    state = held.state if held is not None else MirrorState.UNKNOWN
+    trigger = trigger_for(mine.topic.wish, state, report.finding)
+    if trigger is None:
+        return _trouble(held, report, claim_epoch, now)
+    row = transition(state, trigger)
+    broken = report.error if report.finding is Finding.BROKEN else None
+    return PartitionObserved(
+        mirror=mine.spec.mirror,
+        partition=mine.partition,
+        state=row.after,
+        row=row.number,
+        reason=broken.reason if broken is not None else report.note or row.reason,
+        error=broken.name if broken is not None else None,
+        last_mirrored_epoch=_epoch(held, report),
+        claim_epoch=claim_epoch,
+        at=now.epoch,
+    )
+
+
+def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment) -> PartitionObserved | None:
+    """The same state with another reason: trouble that lasts, or that has passed."""
+    if held is None or held.state is MirrorState.FAILED:
+        return None
+    error, since = report.error, report.failing_since
+    lasting = error is not None and since is not None and now.monotonic - since >= TELL_AFTER_SECONDS
+    if error is not None and lasting and held.error != error.name:
+        return replace(held, error=error.name, reason=error.reason, claim_epoch=claim_epoch, at=now.epoch)
+    if error is None and held.error is not None and report.finding is not None:
+        return replace(held, error=None, reason=report.note, claim_epoch=claim_epoch, at=now.epoch)
+    return None
+
+
+def _epoch(held: PartitionObserved | None, report: Report) -> int:
+    return max(report.last_mirrored_epoch, held.last_mirrored_epoch if held is not None else -1)
+
+
+def assigned(
+    mine: Iterable[Owned], view: StateView, epochs: Mapping[int, int], former: Mapping[Copied, Assigned]
+) -> dict[Copied, Assigned]:
+    """The partitions that lanes should hold. What has not changed is the same object as in `former`."""
+    found: dict[Copied, Assigned] = {}
+    for each in mine:
+        held = observed(view, each.spec.mirror, each.partition)
+        if held is None or held.state not in COPYING or each.slice not in epochs:
+            continue
+        draining = held.state is MirrorState.PAUSING
+        new = Assigned(each.spec, each.partition, each.slice, epochs[each.slice], draining)
+        found[each.copied] = old if (old := former.get(each.copied)) == new else new
+    return found
+
+
+def source_ends(reports: Mapping[Copied, Report], slices: Mapping[Copied, int], now: EpochMs) -> dict[str, SourceEnds]:
+    """The last known ends of the sources, packed by mirror and slice, by their key."""
+    packed: dict[tuple[MirrorName, int], list[SourceEnd]] = {}
+    for copied, report in reports.items():
+        high, stable = report.source_high_watermark, report.source_last_stable
+        if copied in slices and high is not None and stable is not None:
+            packed.setdefault((copied.mirror, slices[copied]), []).append(SourceEnd(copied.partition, high, stable))
+    found = [
+        SourceEnds(mirror=mirror, chunk=chunk, ends=tuple(sorted(ends, key=lambda end: end.partition)), at=now)
+        for (mirror, chunk), ends in packed.items()
+    ]
+    return {ends.key: ends for ends in found}
+
+
+def topic_id_text(topic_id: UUID) -> str:
+    """As Kafka's tools print it: URL-safe base64 without padding (org.apache.kafka.common.Uuid)."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+def recreated(topic: TopicDesired, found: UUID | None) -> SourceTopicRecreated | None:
+    """Whether the source's topic is another one than was added."""
+    if found is None or not topic.source_topic_id or topic_id_text(found) == topic.source_topic_id:
+        return None
+    return SourceTopicRecreated(
+        f"topic {topic.topic!r} has id {topic_id_text(found)}, it had {topic.source_topic_id} when it was added"
+    )

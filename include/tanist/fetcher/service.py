@@ -1,0 +1,123 @@
+"""The fetcher service in this process: built from its parts, run until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.records import specs
+from tanist.fetcher.claims import Claims
+from tanist.fetcher.coordination import Coordination, Worker
+from tanist.fetcher.lane import Lane
+from tanist.fetcher.lanes import Lanes
+from tanist.fetcher.tools import LaneTools
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.records import StateView
+    from tanist.fetcher.assignment import Copied, LaneKey, Report
+    from tanist.ports.clock import Clock
+    from tanist.ports.membership import Membership
+    from tanist.ports.state import StateStore
+
+log = logging.getLogger(__name__)
+
+END_SECONDS: Final = 12.0
+LOOK_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the service needs of the world. `state` and `maps` are this worker's writers on the two topics."""
+
+    worker: Worker
+    destination: Endpoint
+    resolve: Callable[[str], Endpoint]
+    state: StateStore
+    maps: StateStore
+    membership: Membership
+    clock: Clock
+    slices: int
+    remembered_ms: int
+    """`producer.id.expiration.ms` of the destination's brokers."""
+
+
+class Service:
+    """`start` it, `stop` it; `failed` says why it ended by itself."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._claims = Claims(parts.worker.id, parts.state, parts.clock)
+        self._coordination = Coordination(
+            worker=parts.worker,
+            state=parts.state,
+            membership=parts.membership,
+            claims=self._claims,
+            lanes=Lanes(self._lane, parts.clock),
+            resolve=parts.resolve,
+            slices=parts.slices,
+            clock=parts.clock,
+        )
+
+    def _lane(self, key: LaneKey) -> Lane:
+        parts = self._parts
+        spec = next(spec for spec in specs(parts.state.view()) if spec.mirror == key.mirror)
+        return Lane(
+            key,
+            LaneTools(
+                spec=spec,
+                source=parts.resolve(spec.source),
+                destination=parts.destination,
+                maps=parts.maps,
+                claims=self._claims,
+                clock=parts.clock,
+                # deterministic, so that a quota can be set on it at the source (KIP-1279, throttling)
+                client_id=f"broker-{key.broker}-fetcher-{key.number}-mirror-{key.mirror}",
+                remembered_ms=parts.remembered_ms,
+            ),
+        )
+
+    @property
+    def failed(self) -> BaseException | None:
+        return self._coordination.died
+
+    @property
+    def alive(self) -> bool:
+        return self._coordination.is_alive()
+
+    def reports(self) -> dict[Copied, Report]:
+        """What the lanes know now; frozen values."""
+        return self._coordination.reports
+
+    def view(self) -> StateView:
+        return self._parts.state.view()
+
+    def start(self) -> None:
+        self._coordination.start()
+
+    def stop(self) -> None:
+        """Batches in flight land, slices are given back, then the stores are closed."""
+        self._coordination.stop()
+        self._coordination.join(END_SECONDS)
+        self._parts.state.close()
+        self._parts.maps.close()
+
+
+def run_until_told(service: Service, stop: threading.Event) -> BaseException | None:
+    """Run `service` in the foreground until SIGTERM, SIGINT or `stop`; what it died of, or None.
+
+    Must be called in the main thread: only there signals can be handled.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    service.start()
+    while service.alive and not stop.wait(LOOK_SECONDS):
+        pass
+    failed = service.failed
+    service.stop()
+    return failed

@@ -1,0 +1,110 @@
+"""Where the source's partitions are led: what decides which lane copies what."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import AnotherCluster, Stopped, TanistError
+from tanist.domain.states import Finding
+from tanist.fetcher.assignment import LaneKey, Report
+from tanist.fetcher.planning import recreated
+from tanist.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.fetcher.assignment import Assigned, Assignment, Copied
+    from tanist.fetcher.planning import Owned
+    from tanist.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SECONDS: Final = 15.0
+LOOK_AGAIN_SECONDS: Final = 0.5
+ANSWER_SECONDS: Final = 5.0
+
+
+class SourceLeaders:
+    """The leaders of one mirror's source. Owned by the coordination thread; `interrupt` from any."""
+
+    def __init__(self, endpoint: Endpoint, client_id: str, clock: Clock) -> None:
+        self.error: TanistError | None = None
+        self.failing_since: float | None = None
+        self._router = Router(endpoint, client_id)
+        self._clock = clock
+        self._looked_at = float("-inf")
+        self._topics: frozenset[str] = frozenset()
+
+    def look(self, spec: MirrorSpec, topics: frozenset[str], *, stale: bool) -> None:
+        """Ask again if it is time to: a lane found a leader moved, topics are new, or it was long ago."""
+        now = self._clock.monotonic()
+        hurry = stale or self.error is not None or not topics <= self._topics
+        if now - self._looked_at < (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS):
+            return
+        try:
+            self._router.refresh(sorted(topics), self._clock.deadline(ANSWER_SECONDS))
+            self._same_cluster(spec)
+        except Stopped:
+            raise
+        except TanistError as why:
+            self.failing_since = now if self.error is None else self.failing_since
+            self.error = why
+        else:
+            self.error = self.failing_since = None
+            self._topics = topics
+        self._looked_at = self._clock.monotonic()
+
+    def _same_cluster(self, spec: MirrorSpec) -> None:
+        found = self._router.cluster_id
+        if spec.source_cluster_id and found != spec.source_cluster_id:
+            raise AnotherCluster(f"{spec.source!r} is cluster {found}, mirror {spec.mirror!r} was made for another")
+
+    def lane(self, spec: MirrorSpec, partition: TopicPartition) -> LaneKey | None:
+        """The lane for a partition by its leader as last seen; None: no leader is known."""
+        if isinstance(self.error, AnotherCluster):
+            return None
+        try:
+            return LaneKey(spec.mirror, self._router.leader(partition), 0)
+        except TanistError:
+            return None
+
+    def report(self, mine: Owned) -> Report | None:
+        """What is known here and in no lane: a source that does not answer, a topic that was made anew."""
+        if self.error is not None:
+            return Report(error=self.error, failing_since=self.failing_since)
+        info = self._router.topics().get(mine.topic.topic)
+        if info is None:
+            return None
+        if broken := recreated(mine.topic, info.topic_id):
+            return Report(finding=Finding.BROKEN, error=broken)
+        if info.error is not None:
+            return Report(error=info.error, failing_since=self._looked_at - LOOK_EVERY_SECONDS)
+        return None
+
+    def interrupt(self) -> None:
+        self._router.interrupt()
+
+    def close(self) -> None:
+        self._router.close()
+
+
+def by_lane(assigned: Mapping[Copied, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
+    """The assignment of each lane."""
+    lanes: Assignment = {}
+    for copied, each in assigned.items():
+        key = leaders[copied.mirror].lane(each.spec, each.partition)
+        if key is not None:
+            lanes.setdefault(key, {})[copied] = each
+    return lanes
+
+
+def topics_by_mirror(mine: Iterable[Owned]) -> dict[MirrorName, tuple[MirrorSpec, frozenset[str]]]:
+    """The mirrors that have something here, each with its topics."""
+    found: dict[MirrorName, tuple[MirrorSpec, set[str]]] = {}
+    for each in mine:
+        found.setdefault(each.spec.mirror, (each.spec, set()))[1].add(each.topic.topic)
+    return {mirror: (spec, frozenset(names)) for mirror, (spec, names) in found.items()}

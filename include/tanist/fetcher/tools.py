@@ -1,0 +1,28 @@
+"""What a lane is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.records import MirrorSpec
+    from tanist.fetcher.claims import Claims
+    from tanist.ports.clock import Clock
+    from tanist.ports.state import StateStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTools:
+    """What a lane needs of the world; all of it may be used from its thread."""
+
+    spec: MirrorSpec
+    source: Endpoint
+    destination: Endpoint
+    maps: StateStore
+    claims: Claims
+    clock: Clock
+    client_id: str
+    remembered_ms: int
+    """How long the destination's brokers remember a producer id after the timestamp of its last batch."""
