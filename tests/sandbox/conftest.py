@@ -20,11 +20,11 @@ def _processes_of(directory: Path) -> list[str]:
 
 @pytest.fixture
 def nothing_left() -> Callable[[Path], None]:
-    """Fails when a process that names `directory` is still there after 5 s."""
+    """Fails when a process that names `directory`, or a temporary directory in it, is still there after 5 s."""
 
     def check(directory: Path) -> None:
         deadline = time.monotonic() + 5
-        while left := _processes_of(directory):
+        while left := [*_processes_of(directory), *directory.glob("tanist-*")]:
             assert time.monotonic() < deadline, left
             pause(0.05)
 

@@ -12,6 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tanist.domain.endpoint import SaslMechanism
 from tanist.domain.errors import Misconfigured, PortTaken
+from tanist.sandbox import ports, state
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.spec import ClusterSpec
 
@@ -109,6 +110,29 @@ def test_a_taken_port_is_one_clear_error(tmp_path: Path) -> None:
         with pytest.raises(PortTaken, match=f"port {port} "):
             cluster.start()
         cluster.close()
+
+
+@pytest.mark.faults
+def test_a_port_lost_to_somebody_faster_is_replaced(
+    guardian: Guardian, client_config: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken, free = other.getsockname()[1], ports.free_ports(1)
+        monkeypatch.setattr(state, "free_ports", lambda _: (*free, taken))
+        cluster = Cluster.new(ClusterSpec(name="second"), guardian=guardian)
+        monkeypatch.setattr(state, "free_ports", ports.free_ports)
+        with cluster:
+            assert cluster.brokers[0].port != taken
+            _freeze_and_thaw(cluster, AdminClient(client_config(cluster.endpoint(), socket_timeout_ms="1000")))
+
+
+def _freeze_and_thaw(cluster: Cluster, admin: AdminClient) -> None:
+    cluster.pause(1)
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=1)
+    assert cluster.brokers[0].alive
+    cluster.unpause(1)
+    assert admin.list_topics(timeout=TIMEOUT).cluster_id == cluster.cluster_id
 
 
 @pytest.mark.parametrize("wrong", [{"name": "../up"}, {"name": "a", "brokers": 0}, {"name": "a", "ports": (1, 2)}])

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 INCLUDE = Path(__file__).parents[2] / "include"
 OWNER = """
 import sys, threading
-from pathlib import Path
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.spec import ClusterSpec
-cluster = Cluster.new(ClusterSpec(name="orphan"), Path(sys.argv[1]) / "orphan")
+cluster = Cluster.new(ClusterSpec(name="orphan"))
 thread = threading.Thread(target=cluster.start)
 thread.start()
 thread.join()
@@ -38,8 +37,8 @@ sys.stdin.read()
 def owner(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that has started a cluster from a thread which has ended, and waits."""
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": str(INCLUDE)},
+        [sys.executable, "-c", OWNER],
+        env=os.environ | {"PYTHONPATH": str(INCLUDE), "TMPDIR": str(tmp_path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -177,6 +177,8 @@ class Cluster:
         with self._lock:
             fresh = not self._state.cluster_id
             if fresh:
+                if self._temporary:
+                    self._guardian.remove_at_end(self.directory)
                 for port in self.spec.ports:
                     check_free(port)
                 self._state.cluster_id = format_cluster(self.spec, self._state.layout, command)

@@ -3,7 +3,7 @@
 Run as a script by `tanist.sandbox.processes`; it imports nothing of ours so that it starts in a few hundredths of a
 second. It sits in a session of its own: a Ctrl-C at the terminal reaches the owner, never the guardian.
 
-    owner gone (end of its pipe, or its pidfd)      every child is killed
+    owner gone (end of its pipe, or its pidfd)      every child is killed, every temporary directory removed
     guardian gone                                   every bound child is killed (by the kernel, where it can)
     owner says "release"                            the guardian leaves, its unbound children live on
 """
@@ -61,16 +61,27 @@ def _kill_all(children: list[subprocess.Popen[bytes]]) -> None:
         child.wait()
 
 
-def _answer(children: list[subprocess.Popen[bytes]], line: bytes) -> bytes:
+def _remove(directories: list[str]) -> None:
+    import shutil  # noqa: PLC0415 -- not while the owner waits for us to start
+
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _answer(children: list[subprocess.Popen[bytes]], temporary: list[str], line: bytes) -> bytes:
+    request = json.loads(line)
+    if "temporary" in request:
+        temporary.append(request["temporary"])
+        return b"{}\n"
     try:
-        child = _spawn(json.loads(line))
+        child = _spawn(request)
     except OSError as problem:
         return json.dumps({"error": str(problem)}).encode() + b"\n"
     children.append(child)
     return json.dumps({"pid": child.pid}).encode() + b"\n"
 
 
-def _serve(owner: int, children: list[subprocess.Popen[bytes]]) -> bool:
+def _serve(owner: int, children: list[subprocess.Popen[bytes]], temporary: list[str]) -> bool:
     """Until the owner is gone (False) or has released us (True)."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -88,20 +99,22 @@ def _serve(owner: int, children: list[subprocess.Popen[bytes]]) -> bool:
         for line in lines:
             if line == b"release":
                 return True
-            os.write(1, _answer(children, line))
+            os.write(1, _answer(children, temporary, line))
 
 
 def main() -> None:
     """`argv[1]` is the owner's pid. Requests come as lines of JSON on standard input."""
     children: list[subprocess.Popen[bytes]] = []
+    temporary: list[str] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     released = False
     try:
         with contextlib.suppress(OSError):
-            released = _serve(int(sys.argv[1]), children)
+            released = _serve(int(sys.argv[1]), children, temporary)
     finally:
         if not released:
             _kill_all(children)
+            _remove(temporary)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,11 @@ class Guardian:
             raise ProcessFailed(f"{argv[0]} could not be started: {answer['error']}")
         return Process(answer["pid"], started_at(answer["pid"]) or "ended")
 
+    def remove_at_end(self, directory: Path) -> None:
+        """Has `directory` removed after the processes have been killed, unless they are released."""
+        with self._lock:
+            self._ask(json.dumps({"temporary": str(directory)}).encode() + b"\n")
+
     def release(self) -> None:
         """Lets every unbound process live on, and ends the guard."""
         self._leave(b"release\n")
