@@ -55,6 +55,7 @@ class Admin:
         left = by.left(time.monotonic())
         if left <= 0:
             raise TimedOut(f"{doing.what} of {self.endpoint.name}: no time left")
+        self._witness.begin()
         futures = ask(self._client, max(0.1, min(left, _LONGEST)))
         self._pending |= set(futures.values())
         self._wait(set(futures.values()), by, doing)
@@ -67,6 +68,7 @@ class Admin:
 
     def blocking(self, ask: Callable[[AdminClient, float], _T], by: Deadline, doing: Doing) -> _T:
         """The result of a call that blocks inside librdkafka: in growing slices, so that a refused login ends it."""
+        self._witness.begin()
         piece = 0.5
         while True:
             try:

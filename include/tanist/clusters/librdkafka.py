@@ -166,6 +166,11 @@ class Witness:
         elif error.code() in UNREACHABLE:
             self._transport = error
 
+    def begin(self) -> None:
+        """A new call: its patience begins now. That all brokers are down is told once, so it is kept."""
+        self._refused = None
+        self._down_since = self._down_since and time.monotonic()
+
     def alive(self) -> None:
         """A broker has answered: what was seen before is history."""
         self._refused = self._transport = self._down_since = None
@@ -187,6 +192,7 @@ class Witness:
         if self._refused:
             return self.refusal(doing)
         if self._down_since is not None:
-            why = self._transport or KafkaError(KafkaError._ALL_BROKERS_DOWN)  # noqa: SLF001
+            closed = f"they close the connection: is {self._endpoint.security_protocol} right?"
+            why = self._transport or KafkaError(KafkaError._ALL_BROKERS_DOWN, closed)  # noqa: SLF001
             return translate(why, doing, self._endpoint)
         return None

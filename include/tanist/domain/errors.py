@@ -123,6 +123,11 @@ class UnsafeStateTopic(Refused):
     operator_action = "make it compacted and replicated, or allow less by name (`allow_small_state` of the cluster)"
 
 
+class StateLogLost(Refused):
+    name = "STATE_LOG_LOST"
+    operator_action = "the state topic was deleted, made anew or truncated: see `tanist state restore`, then start again"
+
+
 class OperatorFenced(Refused):
     name = "OPERATOR_FENCED"
     operator_action = "somebody else changed the same mirror a moment ago: look at it, then decide again"

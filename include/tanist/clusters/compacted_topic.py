@@ -1,0 +1,112 @@
+"""A compacted topic as a database: the port `StateStore`.
+
+Ready means that the position reached the end offset that the brokers named after the call, never "the last record was
+seen": behind a transaction marker there is nothing to see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from tanist.clusters.bounds import Bounds
+from tanist.clusters.state_layout import TopicLayout, ensure
+from tanist.clusters.state_reader import Reader
+from tanist.clusters.state_writer import WORKER, Writer, operator_of
+from tanist.clusters.tail import Tail
+from tanist.clusters.topics import KafkaTopics
+from tanist.protocol.stored import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.records import StateRecord, StateView
+    from tanist.ports.clock import Deadline
+
+__all__ = ["WORKER", "CompactedTopic", "TopicLayout", "operator_of"]
+
+_FOLLOWED: Final = 0.5
+
+
+class CompactedTopic:
+    """Made by `open`. Thread-safe; a thread of its own reads."""
+
+    def __init__(self, endpoint: Endpoint, topic: str, bounds: Bounds, reader: Reader, writer: Writer | None) -> None:
+        self._endpoint, self._topic = endpoint, topic
+        self._bounds, self._reader, self._writer = bounds, reader, writer
+
+    @classmethod
+    def open(
+        cls,
+        endpoint: Endpoint,
+        topic: str,
+        by: Deadline,
+        *,
+        layout: TopicLayout,
+        writer: str | None = None,
+        create: bool = False,
+    ) -> Self:
+        """The topic, checked, replayed to its end, and open for changes unless `writer` is None.
+
+        `writer`: `operator_of(mirror)` fences whoever opened the same mirror before (and is fenced by whoever opens it
+        next), WORKER fences nobody. An operator is fenced before the replay, so what it decides is based on the last
+        word of the one before.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such topic, and `create` is false.
+            UnsafeStateTopic, AuthorizationFailed, AuthenticationFailed, Unreachable, TimedOut.
+        """
+        with contextlib.closing(KafkaTopics(endpoint)) as topics:
+            ensure(topics, topic, layout, by, create=create)
+        opened = None if writer is None else Writer(endpoint, topic, layout.partitions, writer)
+        if opened:
+            opened.open(by)
+        bounds = Bounds(endpoint, topic, layout.partitions)
+        store = cls(endpoint, topic, bounds, Reader(endpoint, topic, bounds.starts(by)), opened)
+        try:
+            store.catch_up(by)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def view(self) -> StateView:
+        return self._reader.view()
+
+    def problems(self) -> tuple[Unreadable, ...]:
+        """Records that this version cannot read, with the reason. They count as if they were not there."""
+        return self._reader.problems()
+
+    def catch_up(self, by: Deadline) -> StateView:
+        ends = self._bounds.ends(by)
+        self._reader.check_not_shrunk(ends)
+        return self._reader.reach(ends, by)
+
+    def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
+        if self._writer is None:
+            raise TypeError(f"{self._topic} was opened for reading")
+        return self._reader.reach(self._writer.append(records, by), by)
+
+    def follow(self, by: Deadline | None) -> Iterator[StateRecord]:
+        tail = Tail(self._endpoint, self._topic, self._reader.starts)
+        try:
+            while (left := _FOLLOWED if by is None else by.left(time.monotonic())) > 0:
+                for record in tail.burst(min(left, _FOLLOWED)).records:
+                    if not isinstance(record, Unreadable):
+                        yield record
+        finally:
+            tail.close()
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()
+        self._reader.close()
+        self._bounds.close()

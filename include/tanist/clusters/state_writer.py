@@ -1,0 +1,216 @@
+"""Who writes to a state topic: an operator in transactions, a worker without."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from tanist.clusters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, cause, configuration, translate
+from tanist.domain.errors import OperatorFenced, TimedOut
+from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.records import Claim, PartitionObserved, Tombstone
+from tanist.domain.slices import slice_of
+from tanist.protocol.stored import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from confluent_kafka import Message
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.errors import TanistError
+    from tanist.domain.records import StateRecord
+    from tanist.ports.clock import Deadline
+
+WORKER: Final = "worker"
+"""The writer of workers: what it writes is guarded by claims, not by a transactional id."""
+
+_TICK: Final = 0.1
+_ABORT: Final = 2.0
+_TRANSACTION_MS: Final = 15_000
+"""After this long the brokers abort what a dead operator left open; until then nobody reads past it."""
+
+
+def operator_of(mirror: MirrorName) -> str:
+    """The writer of whoever changes `mirror`; of two, the one that opened first is fenced."""
+    return f"tanist-{mirror}"
+
+
+def partition_of(record: StateRecord, partitions: int) -> int:
+    """Where a record goes: with its slice if it has one, else to partition 0. A tombstone follows its key."""
+    match record:
+        case PartitionObserved():
+            return slice_of(record.mirror, record.partition, partitions)
+        case Claim():
+            return record.slice % partitions
+        case Tombstone():
+            return _partition_of_key(record.key, partitions)
+        case _:
+            return 0
+
+
+def _partition_of_key(key: str, partitions: int) -> int:
+    match key.split("/"):
+        case ["partition", mirror, topic, number] if number.isdecimal():
+            return slice_of(MirrorName(mirror), TopicPartition(topic, int(number)), partitions)
+        case ["claim", number] if number.isdecimal():
+            return int(number) % partitions
+        case _:
+            return 0
+
+
+class Writer:
+    """Appends records, one call at a time; thread-safe. Transactional unless `writer` is WORKER."""
+
+    def __init__(self, endpoint: Endpoint, topic: str, partitions: int, writer: str) -> None:
+        self._endpoint, self._topic, self._partitions, self._writer = endpoint, topic, partitions, writer
+        self._transactional = writer != WORKER
+        self._witness = Witness(endpoint)
+        right = f"WRITE on topic {topic}"
+        self._doing = Doing(f"write to topic {topic}", right)
+        self._opening = Doing(f"open {writer} for changes", f"WRITE on transactional id {writer} and {right}")
+        self._turn = threading.Lock()
+        self._lost = ""
+        self._producer: Producer | None = None
+
+    def open(self, by: Deadline) -> None:
+        """An operator fences whoever wrote in its name before, so the view that it acts on must be read afterwards.
+
+        For a worker this only spares the first append half a second.
+
+        Raises:
+            AuthorizationFailed, TimedOut, Unreachable: nobody was fenced.
+        """
+        with self._turn:
+            self._ready(by)
+
+    def append(self, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
+        """Write, and return per partition the offset behind the last record.
+
+        Raises: as the port `StateStore.append`.
+        """
+        if not self._turn.acquire(timeout=by.left(time.monotonic())):
+            raise TimedOut(f"{self._doing.what} of {self._endpoint.name}: another append is under way, nothing written")
+        try:
+            return self._append(self._ready(by), records, by)
+        except OperatorFenced as fenced:
+            self._lost = fenced.reason
+            raise
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        with self._turn:
+            if self._producer:
+                self._producer.purge()
+            self._producer = None
+
+    # ── the producer ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ready(self, by: Deadline) -> Producer:
+        if self._lost:
+            raise OperatorFenced(self._lost)
+        if self._producer is None:
+            producer = Producer(self._configuration())
+            if self._transactional:
+                self._until(by, producer, lambda: producer.init_transactions(_TICK), self._opening)
+            self._producer = producer
+        return self._producer
+
+    def _configuration(self) -> dict[str, object]:
+        options: dict[str, object] = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
+        if self._transactional:
+            options |= {"transactional_id": self._writer, "transaction_timeout_ms": _TRANSACTION_MS}
+        return configuration(self._endpoint, "writer", self._witness, **options)
+
+    def _append(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
+        try:
+            return (self._transaction if self._transactional else self._send)(producer, records, by)
+        except KafkaException as exception:
+            self._give_up(producer)
+            raise self._named(cause(exception), self._doing) from exception
+        except BaseException:
+            self._give_up(producer)
+            raise
+
+    def _give_up(self, producer: Producer) -> None:
+        """Nothing of a failed append may land later, over something newer. An aborted transaction is as if never begun.
+
+        An operator whose transaction cannot even be aborted must not simply begin anew: that would fence whoever has
+        opened the mirror since, on the strength of an old view.
+        """
+        producer.purge()
+        producer.flush(0)
+        if self._transactional:
+            try:
+                producer.abort_transaction(_ABORT)
+            except KafkaException as exception:
+                self._lost = (
+                    self._lost or f"an append failed and could not be aborted ({cause(exception).str()}): open it again"
+                )
+            else:
+                return
+        self._producer = None
+
+    def _until(self, by: Deadline, producer: Producer, step: Callable[[], None], doing: Doing) -> None:
+        """Repeat a step of the transaction protocol while it may still succeed."""
+        while True:
+            try:
+                step()
+            except KafkaException as exception:
+                error = cause(exception)
+                producer.poll(0)
+                if refusal := self._witness.refusal(doing):
+                    raise refusal from exception
+                passing = error.retriable() or error.code() in TIMED_OUT | UNREACHABLE
+                if not passing or by.left(time.monotonic()) <= 0:
+                    raise self._named(error, doing) from exception
+            else:
+                return
+
+    def _named(self, error: KafkaError, doing: Doing) -> TanistError:
+        if error.code() in TIMED_OUT and (excuse := self._witness.excuse(doing)):
+            return excuse
+        return translate(error, doing, self._endpoint)
+
+    # ── two ways to write ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _transaction(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
+        producer.begin_transaction()
+        ends = self._send(producer, records, by)
+        self._until(by, producer, lambda: producer.commit_transaction(_TICK), self._doing)
+        return ends
+
+    def _send(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
+        ends: dict[int, int] = {}
+        failures: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error:
+                failures.append(error)
+            else:
+                partition, offset = message.partition() or 0, message.offset() or 0
+                ends[partition] = max(ends.get(partition, 0), offset + 1)
+
+        for record in records:
+            key, value = encode(record)
+            producer.produce(
+                self._topic, value, key, partition=partition_of(record, self._partitions), on_delivery=delivered
+            )
+        self._flush(producer, by, failures)
+        return ends
+
+    def _flush(self, producer: Producer, by: Deadline, failures: list[KafkaError]) -> None:
+        while producer.flush(min(_TICK, by.left(time.monotonic()))):
+            refusal = self._witness.refusal(self._doing)
+            if failures or refusal or by.left(time.monotonic()) <= 0:
+                break
+        if failures:
+            raise self._named(failures[0], self._doing)
+        if len(producer):
+            raise self._witness.excuse(self._doing) or TimedOut(
+                f"{self._doing.what} of {self._endpoint.name}: not acknowledged, it is not known whether it was written"
+            )
