@@ -60,13 +60,13 @@ def _ends(start: int | TanistError, mark: int | TanistError, end: int | TanistEr
 
 
 class WireEvidence:
-    """The evidence on one partition. `ends` were read just before; everything else is read on demand."""
+    """The evidence on one partition. `ends` were read just before, in bulk; everything else is read on demand."""
 
     def __init__(
         self, at: TopicPartition, ends: CopyEnds, routers: tuple[Router, Router], runs: OffsetRuns, by: Deadline
     ) -> None:
         self._at = at
-        self._ends = ends
+        self._first_ends: CopyEnds | None = ends
         self._source, self._destination = routers
         self._runs = runs
         self._by = by
@@ -74,7 +74,11 @@ class WireEvidence:
         self.map_read: OffsetMap | None = None
 
     def copy_ends(self) -> CopyEnds:
-        return self._ends
+        ends, self._first_ends = self._first_ends, None
+        answer = ends if ends is not None else copy_ends(self._destination, [self._at], self._by)[self._at]
+        if isinstance(answer, TanistError):
+            raise answer
+        return answer
 
     def copy(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[BatchHeader, memoryview]]:
         found: list[tuple[BatchHeader, memoryview]] = []
