@@ -101,24 +101,18 @@ def decide(
             continue
         while upcoming and upcoming[-1].first_offset < header.next_offset:
             open_aborts.add(upcoming.pop().producer_id)
-        if broken := _misplaced(header, at):
+        unseen = header.is_control or (header.is_transactional and header.producer_id in open_aborts)
+        if broken := _refusal(header, at, unseen=unseen):
             yield from _gap(gap_from, at)
             yield Refuse(broken)
             return
-        at = SourceOffset(header.next_offset)
-        if header.is_control:
-            if header.producer_id in open_aborts and ends_abort(payload):
-                open_aborts.discard(header.producer_id)
-        elif header.is_transactional and header.producer_id in open_aborts:
-            pass
-        elif not header.is_dense:
-            yield from _gap(gap_from, SourceOffset(header.base_offset))
-            yield Refuse(CompactionHole(f"the batch at source offset {header.base_offset} lacks records"))
-            return
-        else:
-            yield from _gap(gap_from, SourceOffset(header.base_offset))
+        if header.is_control and header.producer_id in open_aborts and ends_abort(payload):
+            open_aborts.discard(header.producer_id)
+        if not unseen:
+            yield from _gap(gap_from, at)
             yield Append(header, payload)
-            gap_from = at
+            gap_from = SourceOffset(header.next_offset)
+        at = SourceOffset(header.next_offset)
     yield from _gap(gap_from, at)
 
 
@@ -127,11 +121,15 @@ def _gap(start: SourceOffset, until: SourceOffset) -> Iterator[Fill]:
         yield Fill(start, until)
 
 
-def _misplaced(header: Batch, at: SourceOffset) -> PartitionBroken | None:
+def _refusal(header: Batch, at: SourceOffset, *, unseen: bool) -> PartitionBroken | None:
     if header.base_offset > at:
         return CompactionHole(f"source offsets {at} to {header.base_offset - 1} are gone")
+    if unseen:
+        return None  # of a gap any part may be missing, also its beginning: it shows no record
     if header.base_offset < at:
         return Diverged(f"the source's batch at {header.base_offset} begins before the position {at}")
+    if not header.is_dense:
+        return CompactionHole(f"the batch at source offset {header.base_offset} lacks records")
     return None
 
 

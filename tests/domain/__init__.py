@@ -1,0 +1,1 @@
+"""Tests of the pure domain: no clock, no socket, no file."""
