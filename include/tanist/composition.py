@@ -1,1 +1,247 @@
 """The one place that introduces adapters to use cases."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tanist.domain.checks import Check, Verdict
+from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
+from tanist.domain.problems import refuse
+from tanist.domain.records import OFFSETS_TOPIC, SLICES, STATE_TOPIC, MirrorSpec
+from tanist.usecases import sides
+from tanist.usecases.mirrors.describe import Describer
+from tanist.usecases.sides import Run, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from tanist.clusters.compacted_topic import CompactedTopic
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import StateRecord
+    from tanist.ports.clock import Deadline
+    from tanist.protocol.stored import Unreadable
+    from tanist.settings import ClusterSettings, Settings
+
+PARTITIONS: Final = {STATE_TOPIC: SLICES, OFFSETS_TOPIC: 1}
+PACKAGES: Final = ("tanist", "confluent-kafka", "kafka-python", "crc32c", "typer")
+_BURST_SECONDS: Final = 0.3
+_CONTACTS: Final = 16
+"""Clusters that are looked at side by side: a dead one takes its time alone."""
+
+
+class World:
+    """Every cluster of the configuration, opened when first asked for, and closed together."""
+
+    def __init__(self, settings: Settings, extra: Mapping[str, ClusterSettings] | None = None) -> None:
+        self.settings = settings
+        self._extra = dict(extra or {})
+        self._open: dict[str, Side] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _t: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> None:
+        for side in self._open.values():
+            for port in (side.topics, side.configs, side.logs, side.access):
+                port.close()
+
+    def names(self) -> tuple[str, ...]:
+        """Clusters of the configuration, and the one that flags have named."""
+        return tuple(sorted({*self.settings.clusters, *self._extra}))
+
+    def cluster(self, name: str) -> ClusterSettings:
+        """How the cluster of that name is reached.
+
+        Raises:
+            Misconfigured: naming those that there are.
+        """
+        return self._extra.get(name) or self.settings.cluster(name)
+
+    def bootstrap(self, name: str) -> str | None:
+        """Where the cluster of that name is reached from this host; None: it is not configured here."""
+        found = self._extra.get(name) or self.settings.clusters.get(name)
+        return ",".join(map(str, found.endpoint.bootstrap)) if found else None
+
+    def connect(self, name: str) -> Side:
+        """The cluster of that name.
+
+        Raises:
+            Misconfigured: naming those that there are.
+        """
+        if name not in self._open:
+            self._open[name] = _side(name, self.cluster(name))
+        return self._open[name]
+
+    def describer(self, destination: Side, include: Sequence[str] = (".*",)) -> Describer:
+        """What describes mirrors of `destination`."""
+        return Describer(destination, self.connect, tuple(include))
+
+    def destinations(self, mirror: MirrorName | None, run: Run) -> tuple[Side, ...]:
+        """The clusters that answer with such a mirror; without a name those that have state topics of ours.
+
+        Raises:
+            UnknownMirror: none has it. CouldNotTell: none has it, but not all have answered.
+            Misconfigured: several have it, or there is no cluster to ask.
+        """
+        names = self.names()
+        if not names:
+            raise Misconfigured(f"no cluster is configured: {self.settings.origin}")
+        with ThreadPoolExecutor(min(_CONTACTS, len(names))) as pool:
+            looks = list(pool.map(lambda name: self._look(self.connect(name), mirror, run), names))
+        found = tuple(self.connect(name) for name, look in zip(names, looks, strict=True) if look is True)
+        silent = [look for look in looks if isinstance(look, TanistError)]
+        if mirror and not found:
+            if silent:
+                refuse(silent)
+            raise UnknownMirror(f"{mirror!r} on none of {', '.join(names)}")
+        if mirror and len(found) > 1:
+            several = ", ".join(side.name for side in found)
+            raise Misconfigured(f"{several} have a mirror {mirror!r}: say which with --destination")
+        if not found and silent:
+            refuse(silent)
+        return found
+
+    def _look(self, side: Side, mirror: MirrorName | None, run: Run) -> bool | TanistError:
+        try:
+            sides.identify((side,), run)
+            if mirror is None:
+                return sides.exists(side, STATE_TOPIC, run.by)
+            return isinstance(sides.read(side, STATE_TOPIC, run.by).get(f"mirror/{mirror}"), MirrorSpec)
+        except CouldNotTell as error:
+            return error
+
+
+def _side(name: str, cluster: ClusterSettings) -> Side:
+    from tanist.clusters.access import KafkaAccess  # noqa: PLC0415 -- `tanist --help` needs no client library
+    from tanist.clusters.configs import KafkaConfigs  # noqa: PLC0415
+    from tanist.clusters.logs import KafkaLogs  # noqa: PLC0415
+    from tanist.clusters.topics import KafkaTopics  # noqa: PLC0415
+
+    endpoint = cluster.endpoint
+    return Side(
+        name=name,
+        bootstrap=",".join(map(str, endpoint.bootstrap)),
+        topics=KafkaTopics(endpoint),
+        configs=KafkaConfigs(endpoint),
+        logs=KafkaLogs(endpoint),
+        access=KafkaAccess(endpoint),
+        open_store=_Opener(cluster),
+        small_state=cluster.allow_small_state,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Opener:
+    """Opens the state topics of one cluster."""
+
+    cluster: ClusterSettings
+
+    def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> CompactedTopic:
+        from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of  # noqa: PLC0415
+
+        return CompactedTopic.open(
+            self.cluster.endpoint,
+            topic,
+            by,
+            layout=TopicLayout(partitions=PARTITIONS[topic], allow_small=self.cluster.allow_small_state),
+            writer=operator_of(mirror) if mirror else None,
+            create=create,
+        )
+
+
+# ── the state topics as they are stored ───────────────────────────────────────────────────────────────────────────
+
+
+def dump(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dict[str, Any]]:
+    """Every record of both state topics whose key begins with `prefix`, by key; unreadable ones with their reason."""
+    opener = _Opener(world.cluster(destination.name))
+    for topic in PARTITIONS:
+        if not sides.exists(destination, topic, run.by):
+            continue
+        with opener(topic, None, run.by) as store:
+            records = [_stored(record) for record in store.catch_up(run.by).values()]
+            records += [_stored(unreadable) for unreadable in store.problems()]
+        yield from sorted((r for r in records if r["key"].startswith(prefix)), key=lambda r: str(r["key"]))
+
+
+def follow(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dict[str, Any]]:
+    """Every record of both state topics in the order read, tombstones too, then live ones for ever."""
+    from tanist.clusters.bounds import Bounds  # noqa: PLC0415
+    from tanist.clusters.tail import Tail  # noqa: PLC0415
+
+    endpoint = world.cluster(destination.name).endpoint
+    tails = []
+    for topic, count in PARTITIONS.items():
+        with closing(Bounds(endpoint, topic, count)) as bounds:
+            tails.append(Tail(endpoint, topic, bounds.starts(run.by)))
+    try:
+        while True:
+            for tail in tails:
+                items = (_stored(record) for record in tail.burst(_BURST_SECONDS).records)
+                yield from (item for item in items if item["key"].startswith(prefix))
+    finally:
+        for tail in tails:
+            tail.close()
+
+
+def _stored(record: StateRecord | Unreadable) -> dict[str, Any]:
+    """A record as people see it: its key, and its value as it is stored."""
+    from tanist.protocol.stored import Unreadable, encode  # noqa: PLC0415
+
+    if isinstance(record, Unreadable):
+        return {"key": record.key, "value": None, "unreadable": record.why}
+    key, value = encode(record)
+    return {"key": key.decode(), "value": None if value is None else json.loads(value)}
+
+
+# ── this host ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def host_checks(world: World) -> tuple[Check, ...]:
+    """What `tanist doctor` can say without asking a cluster."""
+    configured = ", ".join(world.names())
+    return (
+        *(_package(name) for name in PACKAGES),
+        _java(),
+        Check(
+            name="configuration",
+            verdict=Verdict.PASS if configured else Verdict.FAIL,
+            observed=f"{world.settings.origin}: {configured or 'no clusters'}",
+            reason="" if configured else "name your clusters in tanist.toml, or `tanist sandbox up`",
+        ),
+    )
+
+
+def _package(name: str) -> Check:
+    try:
+        return Check(name=f"package {name}", verdict=Verdict.PASS, observed=version(name))
+    except PackageNotFoundError:
+        return Check(name=f"package {name}", verdict=Verdict.FAIL, observed="missing", reason=f"pip install {name}")
+
+
+def _java() -> Check:
+    from tanist.sandbox.java import java  # noqa: PLC0415
+
+    try:
+        found = java()
+    except TanistError as error:
+        return Check(
+            name="java",
+            verdict=Verdict.FAIL,
+            observed="missing",
+            reason=f"{error.reason}; only sandbox and Spark need it",
+        )
+    return Check(name="java", verdict=Verdict.PASS, observed=found)
+
+
+def run_fetcher(world: World, destination: str, *, worker: str | None, metrics_port: int | None) -> int:
+    """Run the service in the foreground; returns its exit code."""
+    from tanist.fetcher import service  # noqa: PLC0415
+
+    return service.run(world.cluster(destination), world.settings, worker=worker, metrics_port=metrics_port)

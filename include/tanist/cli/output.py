@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tanist.domain.errors import TanistError
+from tanist.domain.problems import each, exit_code
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 SCHEMA_VERSION: Final = 1
+REFUSED: Final = 1
 INTERRUPTED: Final = 130
 BUG: Final = 70
+DEBUG: Final = "TANIST_DEBUG"
+"""Set in the environment (or by the root's option `--debug`), tracebacks of bugs are shown."""
 
 
 class Format(StrEnum):
@@ -67,7 +71,7 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
         raise
     except TanistError as refusal:
         _report(refusal, as_json)
-        raise typer.Exit(refusal.exit_code) from None
+        raise typer.Exit(exit_code(refusal)) from None
     except KeyboardInterrupt:
         say("error: INTERRUPTED: ended by Ctrl-C (run the same command again)")
         raise typer.Exit(INTERRUPTED) from None
@@ -80,10 +84,15 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
 
 
 def _report(refusal: TanistError, as_json: bool) -> None:
-    say(f"error: {refusal}")
+    for problem in each(refusal):
+        say(f"error: {problem}")
     if as_json:
-        told = {"name": refusal.name, "reason": refusal.reason, "action": refusal.operator_action}
-        print(_envelope((), (told,)))
+        print(_envelope((), told(refusal)))
+
+
+def told(refusal: TanistError) -> tuple[dict[str, str], ...]:
+    """`refusal` as it stands in `errors` of the JSON."""
+    return tuple({"name": p.name, "reason": p.reason, "action": p.operator_action} for p in each(refusal))
 
 
 def _report_bug(bug: Exception, *, shown: bool) -> None:

@@ -11,7 +11,7 @@ from tanist.domain.records import STATE_TOPIC, specs, topics
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
-from tanist.usecases.status import workers
+from tanist.usecases.status import state_topic_problem, workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,12 +74,8 @@ def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator
 
 def _state_topic(side: Side, run: Run) -> Check:
     name = f"state topic of {side.name}"
-    try:
-        missing = sides.missing_state_topics(side, run.by)
-    except TanistError as error:
-        return unknown(name, error)
-    if missing:
-        return Check(name=name, verdict=Verdict.FAIL, observed="incomplete", reason=f"no {missing[0].name}")
+    if problem := state_topic_problem(side, run):
+        return Check(name=name, verdict=Verdict.FAIL, observed="unsafe", reason=problem)
     return Check(name=name, verdict=Verdict.PASS, observed="compacted, safe replication")
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain import records
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import AnotherCluster, SameCluster, TanistError, UnknownMirror, UnsafeStateTopic
+from tanist.domain.errors import AnotherCluster, SameCluster, TanistError, UnknownMirror
 from tanist.domain.problems import refuse
 from tanist.ports.clock import Deadline
 from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, StateView
@@ -28,12 +28,16 @@ FIRST_CONTACT_SECONDS: Final = 8.0
 """How long a cluster has to say who it is. A dead one is reported in this time, not after the whole deadline."""
 
 _SAFE_REPLICAS: Final = 3
-_SAFE_MIN_ISR: Final = 2
 
 
 class OpenStore(Protocol):
-    def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline) -> StateStore:
-        """A store over an existing state topic; with `mirror` one that may append to it, as that mirror's operator."""
+    def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
+        """A store over a state topic; with `mirror` one that may append to it, as that mirror's operator.
+
+        Raises:
+            UnsafeStateTopic: the topic could lose what we write. UnknownTopicOrPartition: it is not there, and is not
+            to be made (`create`).
+        """
         ...
 
 
@@ -51,13 +55,21 @@ class Side:
     small_state: bool = False
 
 
+def _tell_nobody(_topics: Sequence[str]) -> None:
+    """For callers that have nobody to tell."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One command while it runs: its time, and whether it may change anything."""
+    """One command while it runs: its time, and whether it may change anything.
+
+    `announce` hears the matched topics once they are decided, before anything changes.
+    """
 
     clock: Clock
     by: Deadline
     dry_run: bool = False
+    announce: Callable[[Sequence[str]], None] = _tell_nobody
 
 
 def first_contact(run: Run) -> Deadline:
@@ -106,51 +118,14 @@ def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str)
 # ── state topics ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def state_topics(side: Side) -> tuple[NewTopic, ...]:
-    """What both state topics are created as."""
-    replicas = None if side.small_state else _SAFE_REPLICAS
-    configs = {"cleanup.policy": "compact"}
-    if not side.small_state:
-        configs |= {"min.insync.replicas": str(_SAFE_MIN_ISR), "unclean.leader.election.enable": "false"}
-    return tuple(
-        NewTopic(name=name, partitions=partitions, replication_factor=replicas, configs=configs)
-        for name, partitions in ((records.STATE_TOPIC, records.SLICES), (records.OFFSETS_TOPIC, 1))
-    )
-
-
-def unsafe(facts: TopicFacts, *, partitions: int, small_state: bool) -> str | None:
-    """Why a state topic cannot be trusted with our only database; None: it can."""
-    if facts.configs.get("cleanup.policy") != "compact":
-        return f"{facts.name} has cleanup.policy={facts.configs.get('cleanup.policy', 'delete')}, not compact"
-    if facts.partitions != partitions:
-        return f"{facts.name} has {facts.partitions} partitions, not {partitions}"
-    if small_state:
-        return None
-    if facts.replication_factor < _SAFE_REPLICAS:
-        return f"{facts.name} has {facts.replication_factor} replica(s), {_SAFE_REPLICAS} are needed"
-    if int(facts.configs.get("min.insync.replicas", "1")) < _SAFE_MIN_ISR:
-        return f"{facts.name} has min.insync.replicas below {_SAFE_MIN_ISR}"
-    return None
-
-
 def missing_state_topics(side: Side, by: Deadline) -> tuple[NewTopic, ...]:
-    """Those state topics that are not there yet.
-
-    Raises:
-        UnsafeStateTopic: one is there that could lose what we write.
-    """
-    wanted = state_topics(side)
-    found = side.topics.describe([topic.name for topic in wanted], by)
-    missing = []
-    for topic in wanted:
-        facts = found[topic.name]
-        if isinstance(facts, UnknownTopicOrPartition):
-            missing.append(topic)
-        elif isinstance(facts, TanistError):
-            raise facts
-        elif why := unsafe(facts, partitions=topic.partitions, small_state=side.small_state):
-            raise UnsafeStateTopic(f"on {side.name!r}, {why}")
-    return tuple(missing)
+    """Those state topics that are not there yet, as a rehearsal can create them; whoever opens them knows the rest."""
+    replicas = None if side.small_state else _SAFE_REPLICAS
+    return tuple(
+        NewTopic(name=name, partitions=count, replication_factor=replicas, configs={"cleanup.policy": "compact"})
+        for name, count in ((records.STATE_TOPIC, records.SLICES), (records.OFFSETS_TOPIC, 1))
+        if not exists(side, name, by)
+    )
 
 
 def exists(side: Side, topic: str, by: Deadline) -> bool:
@@ -162,7 +137,11 @@ def exists(side: Side, topic: str, by: Deadline) -> bool:
 
 
 def read(side: Side, topic: str, by: Deadline) -> StateView:
-    """The view of a state topic as it is now; empty where the topic does not exist."""
+    """The view of a state topic as it is now; empty where the topic does not exist.
+
+    Raises:
+        UnsafeStateTopic: it could lose what we write.
+    """
     if not exists(side, topic, by):
         return records.NOTHING_YET
     store = side.open_store(topic, None, by)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.readiness import Facts, status
-from tanist.domain.records import STATE_TOPIC, WorkerAlive
-from tanist.usecases import sides
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, WorkerAlive
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
@@ -25,10 +24,11 @@ def workers(view: StateView) -> tuple[WorkerAlive, ...]:
 def state_topic_problem(destination: Side, run: Run) -> str | None:
     """Why the state topics cannot be trusted; None: they can."""
     try:
-        missing = sides.missing_state_topics(destination, run.by)
+        for topic in (STATE_TOPIC, OFFSETS_TOPIC):
+            destination.open_store(topic, None, run.by).close()
     except TanistError as error:
         return error.reason
-    return f"{missing[0].name} does not exist" if missing else None
+    return None
 
 
 def observe(describer: Describer, mirror: MirrorName | None, run: Run) -> tuple[Status, ...]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
 from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import Findings
-from tanist.domain.records import STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.usecases import rights, sides
+from tanist.usecases import sides
 from tanist.usecases.mirrors import take
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def examine(request: Request, source: Side, destination: Side, run: Run) -> Draf
         return Draft(spec=_same(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: sides.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
+    found.attempt(lambda: sides.read(destination, OFFSETS_TOPIC, by))
     situation = take.situation(destination, view, request.replication_factor, by)
     selection = Selection(request.include, request.exclude)
     names = found.attempt(lambda: take.selection_names(source, selection, by)) or ()
@@ -155,6 +156,7 @@ def create(request: Request, source: Side, destination: Side, run: Run) -> Creat
     dropped = tuple(
         f"{plan.name}: {name} is not copied: {why}" for plan in draft.plans for name, why in plan.configs.dropped
     )
+    run.announce([plan.name for plan in draft.plans])
     if run.dry_run:
         topics = tuple(plan.desired(draft.spec.mirror, run.clock.now()) for plan in draft.plans)
         return Created(spec=draft.spec, topics=topics, changed=True, warnings=dropped)
@@ -167,10 +169,8 @@ def create(request: Request, source: Side, destination: Side, run: Run) -> Creat
 
 def _apply(draft: Draft, destination: Side, run: Run) -> Created:
     by = run.by
-    for topic, error in destination.topics.create(sides.missing_state_topics(destination, by), by).items():
-        if error is not None:
-            raise rights.named(error, destination, f"CREATE on Topic {topic}")
-    store = destination.open_store(STATE_TOPIC, draft.spec.mirror, by)
+    destination.open_store(OFFSETS_TOPIC, None, by, create=True).close()
+    store = destination.open_store(STATE_TOPIC, draft.spec.mirror, by, create=True)
     try:
         view = store.catch_up(by)
         if existing := view.get(draft.spec.key):  # somebody was faster

@@ -134,6 +134,7 @@ def wish(
         spec = sides.spec_of(view, name, destination.name)
         sides.same_as_pinned(spec, None, cluster_id)
         desired = decide(view, name, include, change, run.clock.now())
+        run.announce([topic.topic for topic in desired])
         if not run.dry_run:
             store.append(desired, run.by)
     return Desired(spec=spec, topics=desired)
@@ -159,6 +160,7 @@ def add(
     with changing(destination, name, run) as (store, view):
         plans = _examine(spec, tuple(include), (source, destination), view, run.by)
         desired = tuple(plan.desired(name, run.clock.now()) for plan in plans)
+        run.announce([topic.topic for topic in desired])
         if not run.dry_run:
             _apply(plans, desired, destination, store, run.by)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)

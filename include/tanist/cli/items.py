@@ -1,0 +1,106 @@
+"""What the commands' JSON says, item by item: the names are a contract (docs: the command line)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.checks import Check, Verdict
+from tanist.usecases.mirrors.describe import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.lag import PartitionRow
+    from tanist.domain.readiness import Status
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.states import Row
+
+
+def spec_item(spec: MirrorSpec) -> dict[str, Any]:
+    """A mirror as it is registered; ids below 0 were not allocated (a dry run)."""
+    item: dict[str, Any] = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    return item | {"include": list(spec.include), "exclude": list(spec.exclude)}
+
+
+def topic_item(topic: TopicDesired) -> dict[str, Any]:
+    """A topic and what is wanted of it."""
+    return {"mirror": topic.mirror, "topic": topic.topic, "state": topic.wish}
+
+
+def row_item(row: PartitionRow) -> dict[str, Any]:
+    """A partition, with None for whatever is not known."""
+    epoch = row.observed.last_mirrored_epoch if row.observed else -1
+    return {
+        "mirror": row.mirror,
+        "topic": row.partition.topic,
+        "partition": row.partition.partition,
+        "source_end_offset": row.source.high_watermark if row.source else None,
+        "source_observed_ms": row.source.at if row.source else None,
+        "destination_end_offset": row.destination_end,
+        "lag": row.lag,
+        "lag_ms": row.lag_ms,
+        "state": row.state,
+        "desired": row.desired,
+        "lme": epoch if epoch >= 0 else None,
+        "mode": row.mode,
+        "reason": reason(row.observed),
+        "row": row.observed.row if row.observed else None,
+        "error": row.observed.error if row.observed else None,
+        "source_error": row.source_error,
+        "destination_error": row.destination_error,
+    }
+
+
+ROW_COLUMNS = (
+    "mirror",
+    "topic",
+    "partition",
+    "source_offset",
+    "destination_offset",
+    "lag",
+    "state",
+    "lme",
+    "mode",
+    "reason",
+)
+
+
+def row_cells(item: dict[str, Any]) -> dict[str, Any]:
+    """The same for a table, under the names of kafka-mirrors.sh."""
+    return item | {"source_offset": item["source_end_offset"], "destination_offset": item["destination_end_offset"]}
+
+
+def check_item(check: Check) -> dict[str, Any]:
+    """One check of `doctor` or `status`."""
+    return {
+        "name": check.name,
+        "check": check.name,
+        "verdict": check.verdict,
+        "observed": check.observed,
+        "limit": check.limit,
+        "age_ms": check.age_ms,
+        "reason": check.reason,
+    }
+
+
+def status_item(status: Status) -> dict[str, Any]:
+    """Both verdicts of a mirror, and what they are made of."""
+    checks = [check_item(check) for check in status.checks]
+    return {"mirror": status.mirror, "planned": status.planned, "unplanned": status.unplanned, "checks": checks}
+
+
+def state_row_item(row: Row) -> dict[str, Any]:
+    """One row of the state machine."""
+    return {
+        "row": row.number,
+        "from": sorted(row.before),
+        "trigger": row.trigger,
+        "to": row.after,
+        "reason": row.reason,
+    }
+
+
+def exit_code(verdicts: Iterable[Verdict]) -> int:
+    """1 if anything failed, else 3 if anything is not known, else 0."""
+    found = set(verdicts)
+    return 1 if Verdict.FAIL in found else 3 if Verdict.UNKNOWN in found else 0

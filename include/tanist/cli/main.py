@@ -1,0 +1,74 @@
+"""The command `tanist`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tanist import __version__
+from tanist.cli import fetcher, health, mirrors, sandbox, state
+from tanist.cli.fsm import fsm
+from tanist.cli.output import DEBUG, INTERRUPTED, REFUSED, say
+
+app = typer.Typer(
+    name="tanist",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Disaster recovery for Apache Kafka: mirrors, exact positions, approved failover.",
+    epilog="Exit codes: 0 done, or GO; 1 the answer is no; 2 wrong command line or configuration; "
+    "3 unknown, nothing was changed; 4 partial, run it again; 70 a bug of ours; 130 Ctrl-C.",
+)
+app.add_typer(mirrors.app, name="mirrors")
+app.command("status")(health.status)
+app.command("doctor")(health.doctor)
+app.add_typer(fetcher.app, name="fetcher")
+app.add_typer(state.app, name="state")
+app.command("fsm")(fsm)
+app.add_typer(sandbox.app, name="sandbox")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tanist {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of our bugs.")] = False,
+) -> None:
+    """Disaster recovery for Apache Kafka: mirrors, exact positions, approved failover."""
+    if debug:
+        os.environ[DEBUG] = "1"
+
+
+def main() -> None:
+    """The entry of the console script."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        say("error: ABORTED: not confirmed (nothing was changed)")
+        sys.exit(REFUSED)
+    except typer.TyperException as wrong:
+        say(f"error: INVALID_USAGE: {wrong.format_message()} (see `{_path(wrong)} --help`)")
+        sys.exit(wrong.exit_code)
+    except KeyboardInterrupt:
+        say("error: INTERRUPTED: ended by Ctrl-C (run the same command again)")
+        sys.exit(INTERRUPTED)
+
+
+def _path(wrong: typer.TyperException) -> str:
+    """The command that was typed, as far as it was understood."""
+    context = getattr(wrong, "ctx", None)
+    return context.command_path if context else "tanist"
+
+
+if __name__ == "__main__":
+    main()

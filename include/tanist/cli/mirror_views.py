@@ -1,0 +1,99 @@
+"""`tanist mirrors list|describe|wait`: what only reads."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tanist.cli.items import ROW_COLUMNS, row_cells, row_item, spec_item
+from tanist.cli.options import MaybeMirrorArgument, MirrorArgument, Session, TopicsOption, asking, optional_name
+from tanist.cli.output import emit, say
+from tanist.domain.names import mirror_name
+from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC
+from tanist.domain.selection import pattern_problems
+from tanist.usecases import sides
+from tanist.usecases.mirrors.describe import listing
+from tanist.usecases.mirrors.wait import Goal, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIST_COLUMNS = ("mirror", "topics", "cluster_id", "bootstrap_server")
+
+
+@asking()
+def list_mirrors(now: Session) -> None:
+    """Show all mirrors: of the destination that is named, or of every cluster that answers.
+
+    Example: tanist mirrors list --json
+    """
+    items = []
+    for destination in now.destinations(None):
+        sides.identify((destination,), now.run)
+        for each in listing(sides.read(destination, STATE_TOPIC, now.run.by)):
+            more = {
+                "topics": each.topics,
+                "cluster_id": each.spec.source_cluster_id,
+                "bootstrap_server": now.world.bootstrap(each.spec.source),
+            }
+            items.append(spec_item(each.spec) | more)
+    emit(items, LIST_COLUMNS, now.as_json)
+
+
+@asking()
+def describe(now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption = None) -> None:
+    """Show every partition: offsets on both sides, lag, state and why. A dead source leaves its last known ends.
+
+    Example: tanist mirrors describe dr --topic orders
+    """
+    mirror = optional_name(name)
+    if wrong := pattern_problems(topic or ()):
+        refuse(wrong)
+    items = []
+    for destination in now.destinations(mirror):
+        with closing(now.world.describer(destination, topic or (".*",))) as describer:
+            for described in describer.describe(mirror, now.run):
+                if described.source_down:
+                    say(f"warning: the source of {described.spec.mirror} does not answer: {described.source_down}")
+                items += [row_item(row) for row in described.rows]
+    emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
+
+
+@asking()
+def wait(
+    now: Session,
+    name: MirrorArgument,
+    goal: Annotated[str, typer.Option("--for", metavar="state=STATE|lag=0", help="What to wait for.")],
+) -> None:
+    """Wait until every partition has a state, or nothing is left to copy; --timeout says how long.
+
+    Example: tanist mirrors wait dr --for lag=0 --timeout 5m
+    """
+    mirror, parsed = mirror_name(name), Goal.parse(goal)
+    (destination,) = now.destinations(mirror)
+    with closing(now.world.describer(destination)) as describer:
+        rows = wait_for(mirror, parsed, describer, now.run, _progress())
+    emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
+
+
+def _progress() -> Callable[[int, int], None]:
+    """On a terminal, one line that follows the numbers; elsewhere nothing."""
+    shown: list[tuple[int, int]] = []
+
+    def tell(there: int, of: int) -> None:
+        if sys.stderr.isatty() and shown[-1:] != [(there, of)]:
+            shown.append((there, of))
+            say(f"{there} of {of} partitions")
+
+    return tell
+
+
+def register(app: typer.Typer) -> None:
+    """Put these commands under `tanist mirrors`."""
+    app.command("list")(list_mirrors)
+    app.command("describe")(describe)
+    app.command("wait")(wait)

@@ -1,0 +1,169 @@
+"""`tanist mirrors`: what changes mirrors. What only reads them is in `mirror_views`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from tanist.cli import mirror_views
+from tanist.cli.items import spec_item, topic_item
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
+from tanist.cli.output import emit, say
+from tanist.domain.names import mirror_name
+from tanist.domain.records import Engine, MirrorSpec, OffsetMode
+from tanist.usecases.mirrors import administer, desire
+from tanist.usecases.mirrors.create import Request
+from tanist.usecases.mirrors.create import create as create_mirror
+
+app = typer.Typer(no_args_is_help=True, help="Mirrors: topics of one cluster, kept identical on another.")
+
+SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
+TOPIC_COLUMNS = ("mirror", "topic", "state")
+
+ExcludeOption = Annotated[
+    list[str] | None, typer.Option("--exclude", metavar="REGEX", help="Topics to leave out; repeatable.")
+]
+ReplicationOption = Annotated[
+    int | None,
+    typer.Option("--replication-factor", metavar="N", help="Of the copies (default: the destination's own)."),
+]
+
+
+@app.command()
+@asking(changes=True)
+def create(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    source: Annotated[str, typer.Option("--source", "-s", metavar="NAME", help="The cluster to mirror.")],
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    offsets: Annotated[OffsetMode, typer.Option(help="How offsets of source and copy relate.")] = OffsetMode.IDENTICAL,
+    engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
+    replication_factor: ReplicationOption = None,
+) -> None:
+    """Register a mirror and make its empty copies; `tanist fetcher run` fills them.
+
+    The same again changes nothing; the same name with something else is refused.
+
+    Example: tanist mirrors create dr --source east --destination west --topic 'orders.*'
+    """
+    request = Request(
+        mirror=name,
+        include=tuple(topic or ()),
+        exclude=tuple(exclude or ()),
+        offsets=offsets,
+        engine=engine,
+        replication_factor=replication_factor,
+    )
+    destination = now.destination()
+    created = create_mirror(request, now.world.connect(source), destination, announcing(now, "mirror"))
+    _warn(created.warnings)
+    done = created.changed and not now.run.dry_run
+    if not created.changed:
+        say(f"mirror {name} exists already, exactly like this: nothing was changed")
+    elif done:
+        say(f"created mirror {name} on {destination.name}")
+    topics = [each.topic for each in created.topics]
+    _show_spec(now, created.spec, changed=done, warnings=list(created.warnings), topics=topics)
+
+
+@app.command()
+@asking(changes=True)
+def add(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+    """Take more topics of the source into a mirror.
+
+    Example: tanist mirrors add dr --destination west --topic payments
+    """
+    desired = desire.add(name, topic or (), now.destination(), now.world.connect, announcing(now, "add"))
+    _warn(desired.warnings)
+    _show_topics(now, desired)
+
+
+@app.command()
+@asking(changes=True)
+def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+    """Stop copying topics for a while; their copies stay as they are.
+
+    Example: tanist mirrors pause dr --destination west --topic 'orders.*'
+    """
+    run = announcing(now, "pause")
+    _show_topics(now, desire.wish(name, topic or (), desire.paused, now.destination(), run))
+
+
+@app.command()
+@asking(changes=True)
+def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+    """Go on copying paused topics, exactly where they stopped.
+
+    Example: tanist mirrors resume dr --destination west --topic 'orders.*'
+    """
+    run = announcing(now, "resume")
+    _show_topics(now, desire.wish(name, topic or (), desire.resumed, now.destination(), run))
+
+
+@app.command()
+@asking(changes=True)
+def alter(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    topic: TopicsOption = None,
+    exclude: ExcludeOption = None,
+    replication_factor: ReplicationOption = None,
+    max_start_fill: Annotated[
+        int | None,
+        typer.Option("--max-start-fill", metavar="N", help="Most offsets to fill in where a log starts above 0."),
+    ] = None,
+) -> None:
+    """Change what holds for topics that a mirror takes from now on; those in it stay.
+
+    --topic and --exclude replace the filters that the mirror has.
+
+    Example: tanist mirrors alter dr --destination west --replication-factor 3
+    """
+    alteration = administer.Alteration(
+        include=None if topic is None else tuple(topic),
+        exclude=None if exclude is None else tuple(exclude),
+        replication_factor=replication_factor,
+        max_start_fill=max_start_fill,
+    )
+    altered = administer.alter(name, alteration, now.destination(), now.run)
+    if not altered.changed:
+        say(f"mirror {name} is like this already: nothing was changed")
+    _show_spec(now, altered.spec, changed=altered.changed and not now.run.dry_run)
+
+
+@app.command()
+@asking(changes=True)
+def delete(now: Session, name: MirrorArgument) -> None:
+    """Forget an empty mirror. Topics stay; its name can be used again.
+
+    Example: tanist mirrors delete dr --destination west
+    """
+    destination = now.destination()
+    if sys.stdin.isatty() and not now.yes and not now.run.dry_run:
+        typer.confirm(f"forget mirror {mirror_name(name)} of {destination.name}?", abort=True, err=True)
+    spec = administer.delete(name, destination, now.run)
+    say(f"{'would delete' if now.run.dry_run else 'deleted'} mirror {name}")
+    _show_spec(now, spec, changed=not now.run.dry_run)
+
+
+mirror_views.register(app)
+
+
+def _warn(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        say(f"warning: {warning}")
+
+
+def _show_topics(now: Session, desired: desire.Desired) -> None:
+    emit([topic_item(topic) for topic in desired.topics], TOPIC_COLUMNS, now.as_json)
+
+
+def _show_spec(now: Session, spec: MirrorSpec, **more: Any) -> None:
+    item = spec_item(spec) | more
+    cells = {name: " ".join(item[name]) or None for name in ("include", "exclude")}
+    emit([item], SPEC_COLUMNS, now.as_json, rows=[item | cells])

@@ -1,0 +1,209 @@
+"""Options that many commands share, and what is made of them: one world of clusters per command."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from tanist.cli.output import Format, JsonOption, OutputOption, guard, say
+from tanist.composition import World
+from tanist.domain.errors import Misconfigured
+from tanist.domain.names import MirrorName, mirror_name
+from tanist.settings import ClusterSettings, from_flags, load
+from tanist.usecases.sides import Run, Side
+from tanist.wire.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_LONGEST_SECONDS: Final = 7 * 24 * 3600.0
+
+
+def duration(text: str) -> float:
+    """Seconds of `30`, `30s`, `500ms`, `10m`, `1h`."""
+    match = _DURATION.fullmatch(text.strip())
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise typer.BadParameter(f"{text!r} is no duration: 30s, 500ms, 10m, 1h")
+    return seconds
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Names of clusters (default: $TANIST_CONFIG, ./tanist.toml)."),
+]
+DestinationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--destination",
+        "-d",
+        metavar="NAME",
+        envvar="TANIST_DESTINATION",
+        help="The cluster that holds the mirror. Changes need it; reading finds it.",
+    ),
+]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="The destination, in place of a configured name."),
+]
+CommandConfigOption = Annotated[
+    Path | None,
+    typer.Option("--command-config", metavar="FILE", help="Properties for --bootstrap-server, as kafka-*.sh take."),
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        parser=duration,
+        metavar="TIME",
+        help="How long the whole command may take: 500ms, 30s, 10m.",
+        show_default="30s",
+    ),
+]
+TopicsOption = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="REGEX", help="Topics, by a regular expression for the whole name; repeatable."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
+MirrorArgument = Annotated[str, typer.Argument(metavar="NAME", help="The mirror.")]
+MaybeMirrorArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The mirror; by default all.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What every command that asks clusters has been told."""
+
+    config: Path | None
+    destination: str | None
+    bootstrap_server: str | None
+    command_config: Path | None
+    timeout: float
+    output: Format
+    json: bool
+    dry_run: bool = False
+    yes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One command at work."""
+
+    world: World
+    run: Run
+    named: str | None
+    as_json: bool
+    yes: bool
+
+    def destination(self) -> Side:
+        """The destination that was named; changes never guess.
+
+        Raises:
+            Misconfigured: none was.
+        """
+        if self.named is None:
+            known = ", ".join(self.world.names()) or "none is configured"
+            raise Misconfigured(f"which cluster is the destination? --destination NAME or $TANIST_DESTINATION: {known}")
+        return self.world.connect(self.named)
+
+    def destinations(self, mirror: MirrorName | None) -> tuple[Side, ...]:
+        """The destination that was named, else those that answer and have such a mirror (or any)."""
+        if self.named is not None:
+            return (self.world.connect(self.named),)
+        return self.world.destinations(mirror, self.run)
+
+
+@contextmanager
+def session(asked: Asked) -> Iterator[Session]:
+    """Everything a command needs; what goes wrong inside ends it with one line per problem and its exit code."""
+    as_json = asked.json or asked.output is Format.JSON
+    with guard(as_json):
+        clock = SystemClock()
+        run = Run(clock=clock, by=clock.deadline(asked.timeout), dry_run=asked.dry_run)
+        settings = load(asked.config, os.environ)
+        name, extra = asked.destination, {}
+        if asked.bootstrap_server is not None:
+            name, cluster = _from_flags(asked, asked.bootstrap_server)
+            extra = {name: cluster}
+        elif asked.command_config is not None:
+            raise Misconfigured("--command-config goes with --bootstrap-server")
+        with World(settings, extra) as world:
+            yield Session(world=world, run=run, named=name, as_json=as_json, yes=asked.yes)
+
+
+def _from_flags(asked: Asked, server: str) -> tuple[str, ClusterSettings]:
+    name = asked.destination or server
+    endpoint = replace(from_flags(server, asked.command_config), name=name)
+    return name, ClusterSettings(endpoint)
+
+
+def announcing(session: Session, verb: str) -> Run:
+    """The session's run, which says which topics it is about to change."""
+
+    def tell(topics: Sequence[str]) -> None:
+        would = "would " if session.run.dry_run else ""
+        say(f"{would}{verb} {len(topics)} topic(s): {', '.join(topics)}" if topics else f"{would}{verb} no topic")
+
+    return replace(session.run, announce=tell)
+
+
+def optional_name(text: str | None) -> MirrorName | None:
+    """A mirror's name, if one was given."""
+    return None if text is None else mirror_name(text)
+
+
+# ── commands without boilerplate ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _shared(
+    *,
+    destination: DestinationOption = None,
+    config: ConfigOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Format.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """The options that every command about mirrors takes; read by `asking`, never called."""
+
+
+def _changing(*, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
+    """The options of commands that change something, besides."""
+
+
+def asking(*, changes: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a command of a function whose first parameter is a `Session`: its own options, and the shared ones."""
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        added = [*_options(_shared), *(_options(_changing) if changes else ())]
+        shared = {option.name for option in added}
+
+        def run(**given: Any) -> None:
+            asked = Asked(**{name: given[name] for name in shared})
+            with session(asked) as now:
+                command(now, **{name: value for name, value in given.items() if name not in shared})
+
+        whole = cast("Any", run)
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
+        whole.__signature__ = inspect.Signature(parameters)
+        whole.__annotations__ = {p.name: p.annotation for p in parameters}
+        whole.__name__, whole.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return wrap
+
+
+def _options(of: Callable[..., None]) -> list[inspect.Parameter]:
+    return list(inspect.signature(of, eval_str=True).parameters.values())

@@ -1,0 +1,53 @@
+"""`tanist state`: the state topics, decoded."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from tanist.cli.options import Session, asking
+from tanist.cli.output import emit
+from tanist.composition import dump as dump_records
+from tanist.composition import follow as follow_records
+from tanist.domain.errors import Misconfigured
+from tanist.usecases import sides
+
+app = typer.Typer(no_args_is_help=True, help="The state topics of a destination, which are all that Tanist remembers.")
+
+
+@app.command()
+@asking()
+def dump(
+    now: Session,
+    key: Annotated[str, typer.Option("--key", metavar="PREFIX", help="Only keys that begin with this.")] = "",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="From the beginning, then live, until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Print every record, one JSON object a line; what cannot be read is printed with the reason.
+
+    Example: tanist state dump --destination west --key partition/dr/ --follow
+    """
+    found = now.destinations(None)
+    if len(found) != 1:
+        names = ", ".join(side.name for side in found) or "none"
+        raise Misconfigured(f"clusters with state topics: {names}; say which with --destination")
+    (destination,) = found
+    sides.identify((destination,), now.run)
+    if follow:
+        for item in follow_records(now.world, destination, key, now.run):
+            print(json.dumps(item), flush=True)
+        return
+    items = list(dump_records(now.world, destination, key, now.run))
+    if now.as_json:
+        emit(items, (), as_json=True)
+    else:
+        for item in items:
+            print(json.dumps(item))
+
+
+@app.callback()
+def root() -> None:
+    """The state topics of a destination, which are all that Tanist remembers."""
