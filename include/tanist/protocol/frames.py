@@ -156,12 +156,12 @@ def _fetched(frame: memoryview, at: int, topic: str) -> tuple[FetchedPartition, 
     at += _FETCHED.size
     aborted: tuple[tuple[int, int], ...] = ()
     if aborted_count > 0:
-        stop = _within(frame, at + _ABORTED.size * aborted_count)
+        stop = at + _ABORTED.size * aborted_count
         aborted = tuple(_ABORTED.iter_unpack(frame[at:stop]))
         at = stop
     _, size = _REPLICA_AND_SIZE.unpack_from(frame, at)
     at += _REPLICA_AND_SIZE.size
-    stop = _within(frame, at + max(size, 0))
+    stop = at + max(size, 0)
     return FetchedPartition(topic, partition, error, high, stable, start, aborted, frame[at:stop]), stop
 
 
@@ -254,7 +254,7 @@ def _framed(*parts: bytes) -> bytes:
 def _string(frame: memoryview, at: int) -> tuple[str, int]:
     """A nullable string; null reads as empty."""
     length: int = _I16.unpack_from(frame, at)[0]
-    stop = _within(frame, at + _I16.size + max(length, 0))
+    stop = at + _I16.size + max(length, 0)
     try:
         return str(frame[at + _I16.size : stop], "utf-8"), stop
     except UnicodeDecodeError as broken:
@@ -271,12 +271,7 @@ def _count(number: int) -> int:
     return number
 
 
-def _within(frame: memoryview, stop: int) -> int:
-    if stop > len(frame):
-        raise MalformedFrame(f"an answer of {len(frame)} bytes says that it has {stop}")
-    return stop
-
-
 def _must_end(frame: memoryview, at: int) -> None:
+    """A length that points beyond the frame is found here too: a slice stops at the end without a word."""
     if at != len(frame):
         raise MalformedFrame(f"an answer of {len(frame)} bytes should have {at}")
