@@ -100,19 +100,17 @@ def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         UnsupportedBatch: message format 0 or 1.
     """
     at, end = 0, len(records)
-    while end - at >= _BEFORE_LENGTH_ENDS:
-        if end - at >= HEADER_SIZE:
-            header = _header(records, at)
-        else:
-            header = None
-            _check_stump(records, at)
-        if header is None or header.size > end - at:
+    while end - at >= HEADER_SIZE:
+        header = _header(records, at)
+        following = at + header.size
+        if following > end:
             return
-        batch = records[at : at + header.size]
+        batch = records[at:following]
         if crc32c(batch[_COVERED:]) != header.crc:
             raise CorruptBatch(f"batch at offset {header.base_offset}: stored checksum {header.crc:#010x} does not fit")
         yield header, batch
-        at += header.size
+        at = following
+    _check_stump(records, at)
 
 
 def header_of(batch: memoryview) -> BatchHeader:
@@ -128,10 +126,11 @@ def header_of(batch: memoryview) -> BatchHeader:
 
 
 def _header(records: memoryview, at: int) -> BatchHeader:
-    base, length, epoch, magic, *rest = _HEADER.unpack_from(records, at)
+    fields = _HEADER.unpack_from(records, at)
+    length, magic = fields[1], fields[3]
     if magic != _MAGIC or length < HEADER_SIZE - _BEFORE_LENGTH_ENDS:
-        _refuse(base, length, magic)
-    return BatchHeader(base, length + _BEFORE_LENGTH_ENDS, epoch, magic, *rest)
+        _refuse(fields[0], length, magic)
+    return BatchHeader._make((fields[0], length + _BEFORE_LENGTH_ENDS, *fields[2:]))
 
 
 def _check_stump(records: memoryview, at: int) -> None:

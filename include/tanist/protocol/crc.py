@@ -21,9 +21,8 @@ _ZEROS: Final = memoryview(bytes(1 << _BLOCK_BITS))
 _Tables: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def crc32c(data: Buffer) -> int:
-    """The checksum as Kafka stores it (Castagnoli, RFC 3720)."""
-    return _native.crc32c(data)
+crc32c: Final = _native.crc32c
+"""The checksum of some bytes as Kafka stores it (Castagnoli, RFC 3720)."""
 
 
 def patched(stored: int, old_head: Buffer, new_head: Buffer, tail_length: int) -> int:
@@ -31,7 +30,7 @@ def patched(stored: int, old_head: Buffer, new_head: Buffer, tail_length: int) -
 
     Both heads have the same length. Costs about 1 µs, whatever the length of the tail.
     """
-    return stored ^ _advance(_native.crc32c(old_head) ^ _native.crc32c(new_head), tail_length)
+    return stored ^ _advance(crc32c(old_head) ^ crc32c(new_head), tail_length)
 
 
 def _advance(state: int, zeros: int) -> int:
@@ -47,7 +46,7 @@ def _advance(state: int, zeros: int) -> int:
 
 
 def _after_zeros(state: int, zeros: int) -> int:
-    return _native.crc32c(_ZEROS[:zeros], state ^ _ALL_ONES) ^ _ALL_ONES
+    return crc32c(_ZEROS[:zeros], state ^ _ALL_ONES) ^ _ALL_ONES
 
 
 def _apply(operator: _Tables, state: int) -> int:
