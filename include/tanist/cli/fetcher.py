@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tanist.cli.logs import log_to_stderr
 from tanist.cli.options import Session, asking
 from tanist.composition import run_fetcher
 
@@ -29,6 +30,7 @@ def run(
 
     Example: tanist fetcher run --destination west --metrics-port 9405
     """
+    log_to_stderr()
     code = run_fetcher(now.world, now.destination().name, worker=worker, metrics_port=metrics_port)
     if code:
         raise typer.Exit(code)

@@ -11,7 +11,7 @@ import typer
 from tanist import __version__
 from tanist.cli import fetcher, health, mirrors, sandbox, state
 from tanist.cli.fsm import fsm
-from tanist.cli.output import DEBUG, INTERRUPTED, REFUSED, say
+from tanist.cli.output import DEBUG, REFUSED, guard, say
 
 app = typer.Typer(
     name="tanist",
@@ -52,16 +52,19 @@ def root(
 def main() -> None:
     """The entry of the console script."""
     try:
-        sys.exit(app(standalone_mode=False))
+        with guard():
+            sys.exit(app(standalone_mode=False))
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
     except typer.Abort:
         say("error: ABORTED: not confirmed (nothing was changed)")
         sys.exit(REFUSED)
     except typer.TyperException as wrong:
+        if not wrong.format_message():
+            wrong.show()  # called without anything: the help is the answer
+            sys.exit(wrong.exit_code)
         say(f"error: INVALID_USAGE: {wrong.format_message()} (see `{_path(wrong)} --help`)")
         sys.exit(wrong.exit_code)
-    except KeyboardInterrupt:
-        say("error: INTERRUPTED: ended by Ctrl-C (run the same command again)")
-        sys.exit(INTERRUPTED)
 
 
 def _path(wrong: typer.TyperException) -> str:

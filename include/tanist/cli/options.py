@@ -29,9 +29,9 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
 
-def duration(text: str) -> float:
-    """Seconds of `30`, `30s`, `500ms`, `10m`, `1h`."""
-    match = _DURATION.fullmatch(text.strip())
+def duration(text: str | float) -> float:
+    """Seconds of `30`, `30s`, `500ms`, `10m`, `1h`; a default comes as the number it is."""
+    match = _DURATION.fullmatch(str(text).strip())
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= _LONGEST_SECONDS:
         raise typer.BadParameter(f"{text!r} is no duration: 30s, 500ms, 10m, 1h")

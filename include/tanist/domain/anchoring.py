@@ -184,7 +184,10 @@ def _must_be_ours(header: Written, writers: Writers) -> None:
 
 
 def _verified(evidence: Evidence[H, Payload], begun: SourceOffset, payload: Payload) -> bool:
-    steps = evidence.source(begun)
+    try:
+        steps = evidence.source(begun)
+    except SourceBehind:
+        return False  # behind a surplus that the map does not know, or the source is behind: pairing forward tells
     if steps is None:
         return True  # the source no longer has it: the map is the best witness left
     first = steps[0]
@@ -205,9 +208,10 @@ def _walk_back(
         if tail.start == ends.start:
             break
         tail = _tail(evidence, writers, ends, 4 * (ends.end - tail.start))
-    if ends.start > evidence.source_start().first_batch:
-        raise Diverged(f"no batch from destination offset {ends.start} on is where the map says the source has it")
-    return _pair_forward(evidence, ends, tail.data, evidence.source_start().first_batch, offsets)
+    # The map may be wrong about all of the data, but below it there is nothing that could have shifted.
+    below = DestinationOffset(min(ends.start, tail.data[0][0].base_offset))
+    position = SourceOffset(max(evidence.source_start().first_batch, offsets.origin(below)))
+    return _pair_forward(evidence, ends, tail.data, position, offsets)
 
 
 def _pair_forward(
@@ -247,6 +251,8 @@ def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: Offse
     start = evidence.source_start()
     position = SourceOffset(max(start.first_batch, offsets.origin(ends.start)))
     sequence = evidence.next_sequence() or 0
+    if evidence.copy_ends() != ends:  # what landed meanwhile is in `sequence`, not in `position`
+        raise NotCommittedYet(f"the copy moved on from {ends.end} while its writer was looked up")
     misaligned = ends.start < start.first_batch
     return Anchor(position, ends.end, sequence, align=Alignment(start.first_batch) if misaligned else None)
 
@@ -257,4 +263,6 @@ def _above_log_start(evidence: Evidence[H, Payload], found: Anchor) -> Anchor:
     if found.position >= start.log_start:
         return found
     to = start.first_batch
-    return Anchor(SourceOffset(max(found.position, to)), found.end, found.sequence, found.runs, Alignment(to))
+    # What was copied before is history: a run of it that a zombie writes late must not reach beyond this point.
+    run = OffsetRun(to, DestinationOffset(max(to, found.end)))
+    return Anchor(SourceOffset(max(found.position, to)), found.end, found.sequence, (*found.runs, run), Alignment(to))

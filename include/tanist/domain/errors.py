@@ -125,7 +125,7 @@ class UnsafeStateTopic(Refused):
 
 class StateLogLost(Refused):
     name = "STATE_LOG_LOST"
-    operator_action = "the state topic was deleted, made anew or truncated: see `tanist state restore`, then start again"
+    operator_action = "the state topic was deleted, made anew or truncated: find out by whom before anything is started"
 
 
 class OperatorFenced(Refused):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import StateView
     from tanist.fetcher.assignment import Copied, LaneKey, Report
     from tanist.ports.clock import Clock
-    from tanist.ports.membership import Membership
+    from tanist.ports.membership import Membership, Ownership
     from tanist.ports.state import StateStore
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class Parts:
     resolve: Callable[[str], Endpoint]
     state: StateStore
     maps: StateStore
-    membership: Membership
+    membership: Callable[[Callable[[Ownership], None]], Membership]
+    """Makes this worker a member; what it is given is told what remains before slices are given back."""
     clock: Clock
     slices: int
     remembered_ms: int
@@ -56,7 +57,7 @@ class Service:
         self._coordination = Coordination(
             worker=parts.worker,
             state=parts.state,
-            membership=parts.membership,
+            membership=parts.membership(self._claims.renew),
             claims=self._claims,
             lanes=Lanes(self._lane, parts.clock),
             resolve=parts.resolve,

@@ -1,0 +1,90 @@
+"""What the service shows to Prometheus; the quantities of KIP-1279, under names that Prometheus users expect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client import REGISTRY, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tanist.domain.errors import Misconfigured
+from tanist.domain.records import PartitionObserved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from prometheus_client.core import Metric
+
+    from tanist.domain.records import StateView
+    from tanist.fetcher.assignment import Report
+    from tanist.fetcher.service import Service
+
+
+class FetcherCollector(Collector):
+    """Read when it is scraped; costs nothing in between."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        reports = self._service.reports()
+        yield _states(self._service.view())
+        yield _per_mirror(
+            GaugeMetricFamily("tanist_max_lag_records", "Largest lag of a partition (MaxLag)", labels=["mirror"]),
+            [(copied.mirror, _lag(report)) for copied, report in reports.items()],
+            max,
+        )
+        yield _per_mirror(
+            CounterMetricFamily("tanist_copied_records", "Records copied by this worker", labels=["mirror"]),
+            [(copied.mirror, report.records) for copied, report in reports.items()],
+            sum,
+        )
+        yield _per_mirror(
+            CounterMetricFamily("tanist_copied_bytes", "Bytes copied by this worker (BytesPerSec)", labels=["mirror"]),
+            [(copied.mirror, report.bytes) for copied, report in reports.items()],
+            sum,
+        )
+        yield _per_mirror(
+            GaugeMetricFamily("tanist_troubled_partitions", "Partitions that cannot go on now", labels=["mirror"]),
+            [(copied.mirror, int(report.error is not None)) for copied, report in reports.items()],
+            sum,
+        )
+
+
+def _states(view: StateView) -> Metric:
+    family = GaugeMetricFamily("tanist_partitions", "Partitions by state, all workers", labels=["mirror", "state"])
+    found = Counter((r.mirror, r.state.value) for r in view.values() if isinstance(r, PartitionObserved))
+    for (mirror, state), count in sorted(found.items()):
+        family.add_metric([mirror, state], count)
+    return family
+
+
+def _per_mirror(
+    family: GaugeMetricFamily | CounterMetricFamily,
+    values: list[tuple[str, int]],
+    together: Callable[[list[int]], int],
+) -> Metric:
+    for mirror in sorted({mirror for mirror, _ in values}):
+        family.add_metric([mirror], together([value for name, value in values if name == mirror]))
+    return family
+
+
+def _lag(report: Report) -> int:
+    if report.source_high_watermark is None or report.position is None:
+        return 0
+    return max(0, report.source_high_watermark - report.position)
+
+
+def serve(service: Service, port: int) -> None:
+    """Serve the metrics of `service` on `port` of every address, from a thread of its own.
+
+    Raises:
+        Misconfigured: the port cannot be had.
+    """
+    REGISTRY.register(FetcherCollector(service))
+    try:
+        start_http_server(port)
+    except OSError as taken:
+        raise Misconfigured(f"--metrics-port {port}: {taken.strerror or taken}") from taken
