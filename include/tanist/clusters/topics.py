@@ -201,7 +201,7 @@ def _facts(
         return configs or UnknownTopicOrPartition(f"topic {description.name} has just gone")
     return TopicFacts(
         name=description.name,
-        topic_id=str(description.topic_id),
+        topic_id=str(description.topic_id).replace("+", "-").replace("/", "_"),  # as Kafka prints it, not librdkafka
         internal=description.is_internal,
         partitions=len(description.partitions),
         replication_factor=len(description.partitions[0].replicas),
