@@ -49,7 +49,8 @@ _PROOF_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 5.0
 _TICK: Final = 0.1
 _NEVER: Final = -math.inf
-_EXPELLED: Final = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID}
+_EXPELLED: Final = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID}
+"""Answers to a proof that mean that we are no member. ILLEGAL_GENERATION only means that a rebalance overtook it."""
 _PASSING: Final = (
     TIMED_OUT
     | UNREACHABLE
@@ -94,6 +95,7 @@ class GroupMembership:
         self._slices: frozenset[int] = frozenset()
         self._confirmed_at = _NEVER
         self._losses = 0
+        self._expelled = False
         self._changed = False
         self._proof: _Proof | None = None
         self._asked_at = _NEVER
@@ -108,9 +110,9 @@ class GroupMembership:
             "socket_timeout_ms": int(_ANSWER_SECONDS * 1000),
             "enable_auto_commit": False,
             "enable_auto_offset_store": False,
-            "on_commit": self._answered,
         }
-        self._consumer = Consumer(configuration(endpoint, client, self._witness, **options))
+        settings = configuration(endpoint, client, self._witness, **options)
+        self._consumer = Consumer({**settings, "on_commit": self._answered})
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     def poll(self, by: Deadline) -> Ownership:
@@ -132,10 +134,10 @@ class GroupMembership:
     def leave(self) -> None:
         """Give everything back at once, and leave the group."""
         self._consumer.close()
-        self._slices, self._confirmed_at = frozenset(), _NEVER
+        self._slices, self._confirmed_at, self._expelled = frozenset(), _NEVER, False
 
     def _ownership(self) -> Ownership:
-        return Ownership(self._slices, self._confirmed_at, self._lease)
+        return Ownership(frozenset() if self._expelled else self._slices, self._confirmed_at, self._lease)
 
     def _judge(self, error: KafkaError) -> None:
         if error.code() not in _PASSING and not error.retriable():
@@ -159,14 +161,14 @@ class GroupMembership:
         consumer.incremental_unassign(taken)
 
     def _lose(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
-        self._forfeit()
-        consumer.incremental_unassign(lost)
-
-    def _forfeit(self) -> None:
         """We are no member any more: others may own all of it already."""
         self._losses += 1
-        self._slices, self._confirmed_at = frozenset(), _NEVER
-        self._changed = True
+        self._slices = frozenset()
+        self._forfeit(expelled=False)
+        consumer.incremental_unassign(lost)
+
+    def _forfeit(self, *, expelled: bool) -> None:
+        self._expelled, self._confirmed_at, self._changed = expelled, _NEVER, True
         self._before_release(self._ownership())
 
     # ── the proof ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,10 +191,11 @@ class GroupMembership:
         error = error or next((partition.error for partition in committed if partition.error), None)
         if error is None:
             if proof and self._still(proof):
-                self._confirmed_at = proof.at
+                self._changed |= self._expelled
+                self._expelled, self._confirmed_at = False, proof.at
                 self._witness.alive()
         elif error.code() in _EXPELLED and proof and self._still(proof):
-            self._forfeit()
+            self._forfeit(expelled=True)  # librdkafka hears of it with its next heartbeat
 
     def _still(self, proof: _Proof) -> bool:
         """Whether we are the member that asked; a commit of nobody is accepted too, by a group that is empty."""
