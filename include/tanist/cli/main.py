@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -61,7 +61,7 @@ def main() -> None:
         sys.exit(REFUSED)
     except typer.TyperException as wrong:
         if not wrong.format_message():
-            wrong.show()  # called without anything: the help is the answer
+            cast("Any", wrong).show()  # called without anything: the help is the answer
             sys.exit(wrong.exit_code)
         say(f"error: INVALID_USAGE: {wrong.format_message()} (see `{_path(wrong)} --help`)")
         sys.exit(wrong.exit_code)

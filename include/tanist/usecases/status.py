@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.readiness import Facts, status
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, WorkerAlive
+from tanist.usecases import sides
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
@@ -31,14 +32,19 @@ def state_topic_problem(destination: Side, run: Run) -> str | None:
     return None
 
 
+def missing_map(destination: Side, run: Run) -> str | None:
+    """The state topics were read to get here, so they are sane; but the one of the maps may be missing altogether."""
+    return None if sides.exists(destination, OFFSETS_TOPIC, run.by) else f"{OFFSETS_TOPIC} does not exist"
+
+
 def observe(describer: Describer, mirror: MirrorName | None, run: Run) -> tuple[Status, ...]:
     """The status of one mirror, or of all of a destination.
 
     Raises:
-        UnknownMirror, and what the destination answers if it cannot be read.
+        UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
     described = describer.describe(mirror, run)
-    problem = state_topic_problem(describer.destination, run)
+    problem = missing_map(describer.destination, run)
     alive = workers(describer.view(STATE_TOPIC, run.by))
     return tuple(
         status(

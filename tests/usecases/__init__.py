@@ -1,0 +1,1 @@
+"""Use cases over clusters in memory."""

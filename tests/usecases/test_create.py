@@ -1,0 +1,174 @@
+"""`mirrors create`: what it makes, and that bad input changes nothing at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain import errors
+from tanist.domain.problems import Problems, each, exit_code
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
+from tanist.domain.states import Wish
+from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, Request, create
+from tests.usecases.fake_cluster import FakeCluster, a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REQUEST = Request(mirror="dr", include=("orders.*",))
+
+
+@pytest.fixture
+def east() -> FakeCluster:
+    east = FakeCluster("east")
+    return east.with_topic("orders", 3, 10, retention_ms="1000", remote_storage_enable="true").with_topic("payments")
+
+
+@pytest.fixture
+def west() -> FakeCluster:
+    return FakeCluster("west")
+
+
+def test_makes_empty_copies_and_one_record_of_everything(east: FakeCluster, west: FakeCluster) -> None:
+    created = create(REQUEST, east.side(), west.side(), a_run())
+    assert created.changed
+    assert west.topics["orders"].partitions == 3
+    assert west.topics["orders"].configs["retention.ms"] == "-1"
+    assert "remote.storage.enable" not in west.topics["orders"].configs
+    assert any("remote.storage.enable" in warning for warning in created.warnings)
+    view = west.views[STATE_TOPIC]
+    spec, topic = view["mirror/dr"], view["topic/dr/orders"]
+    assert isinstance(spec, MirrorSpec)
+    assert isinstance(topic, TopicDesired)
+    assert len({spec.data_id, spec.filler_id, spec.start_id}) == 3
+    assert (spec.source_cluster_id, spec.destination_cluster_id) == ("cluster-east", "cluster-west")
+    assert dict(topic.held_configs)["retention.ms"] == "1000"
+    assert topic.wish is Wish.MIRRORING
+    assert west.broker_configs[EXPIRATION] == str(LONGEST_EXPIRATION_MS)
+    assert west.calls[-1] == "append mirror/dr, topic/dr/orders", "in one transaction, after everything else"
+    assert not east.calls
+
+
+def test_the_same_again_changes_nothing(east: FakeCluster, west: FakeCluster) -> None:
+    first = create(REQUEST, east.side(), west.side(), a_run())
+    west.calls.clear()
+    again = create(REQUEST, east.side(), west.side(), a_run())
+    assert (again.changed, again.spec) == (False, first.spec)
+    assert not west.calls
+
+
+def test_a_dry_run_changes_nothing_and_tells_the_topics(east: FakeCluster, west: FakeCluster) -> None:
+    created = create(REQUEST, east.side(), west.side(), a_run(dry_run=True))
+    assert [topic.topic for topic in created.topics] == ["orders"]
+    assert not west.calls
+    assert not west.topics
+
+
+def test_a_crash_after_the_copies_were_made_is_finished_by_running_it_again(
+    east: FakeCluster, west: FakeCluster
+) -> None:
+    west.with_topic("orders", 3, 0, retention_ms="5")
+    create(REQUEST, east.side(), west.side(), a_run())
+    assert "alter orders" in west.calls
+    assert west.topics["orders"].configs["retention.ms"] == "-1"
+    assert "topic/dr/orders" in west.views[STATE_TOPIC]
+
+
+def test_without_the_right_to_change_brokers_it_warns(east: FakeCluster, west: FakeCluster) -> None:
+    west.missing = {("ALTER_CONFIGS", "kafka-cluster")}
+    created = create(REQUEST, east.side(), west.side(), a_run())
+    assert any(EXPIRATION in warning for warning in created.warnings)
+
+
+Change = "Callable[[FakeCluster, FakeCluster], object]"
+
+
+@pytest.mark.parametrize(
+    ("request_", "change", "names"),
+    [
+        pytest.param({"mirror": "dr.paused"}, None, ["INVALID_MIRROR_NAME"], id="forbidden suffix"),
+        pytest.param({"include": ("(",)}, None, ["INVALID_CONFIG"], id="not a regular expression"),
+        pytest.param({"include": ("(a+)+",)}, None, ["INVALID_CONFIG"], id="a regular expression of death"),
+        pytest.param({"include": ("nope",)}, None, ["UNKNOWN_TOPIC"], id="no such topic"),
+        pytest.param({"include": ("orders", "n1", "n2")}, None, ["UNKNOWN_TOPIC"] * 2, id="two typing mistakes"),
+        pytest.param({"offsets": OffsetMode.MAPPED}, None, ["UNSUPPORTED_VERSION"], id="mapped offsets"),
+        pytest.param({"engine": Engine.RECORDS}, None, ["UNSUPPORTED_VERSION"], id="records engine"),
+        pytest.param({"replication_factor": 0}, None, ["INVALID_CONFIG"], id="replication factor 0"),
+        pytest.param({"replication_factor": 9}, None, ["INVALID_CONFIG"], id="more replicas than brokers"),
+        pytest.param({}, lambda e, w: e.die(), ["UNREACHABLE"], id="source dead"),
+        pytest.param({}, lambda e, w: e.die() or w.die(), ["UNREACHABLE"] * 2, id="both dead"),
+        pytest.param({}, lambda e, w: setattr(w, "cluster", "cluster-east"), ["SAME_CLUSTER"], id="onto itself"),
+        pytest.param({}, lambda e, w: w.with_topic("orders", 3, 5), ["DESTINATION_TOPIC_NOT_EMPTY"], id="has data"),
+        pytest.param({}, lambda e, w: w.with_topic("orders", 2), ["TOPIC_MISMATCH"], id="another partition count"),
+        pytest.param({}, lambda e, w: e.missing.add(("READ", "orders")), ["MIRROR_AUTHORIZATION_FAILED"], id="no READ"),
+        pytest.param(
+            {}, lambda e, w: w.missing.add(("CREATE", "orders")), ["MIRROR_AUTHORIZATION_FAILED"], id="no CREATE"
+        ),
+        pytest.param({}, lambda e, w: setattr(w, "brokers", 1), ["UNSAFE_STATE_TOPIC"] * 2, id="too few brokers"),
+        pytest.param(
+            {"mirror": "x.removed", "include": ("(", "[")},
+            lambda e, w: e.die(),
+            ["INVALID_CONFIG", "INVALID_CONFIG", "INVALID_MIRROR_NAME", "UNREACHABLE"],
+            id="everything at once",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name_and_changes_nothing(
+    east: FakeCluster,
+    west: FakeCluster,
+    request_: dict[str, Any],
+    change: Callable[[FakeCluster, FakeCluster], object] | None,
+    names: list[str],
+) -> None:
+    sides = (replace(east.side()), replace(west.side(), small_state=False))
+    if change:
+        change(east, west)
+    before = set(west.topics)
+    with pytest.raises(errors.TanistError) as refused:
+        create(replace(REQUEST, **request_), *sides, a_run())
+    assert sorted(problem.name for problem in each(refused.value)) == sorted(names)
+    assert not west.calls
+    assert not east.calls
+    assert set(west.topics) == before
+    assert not west.views.get(STATE_TOPIC)
+
+
+def test_another_spec_under_the_same_name_is_refused(east: FakeCluster, west: FakeCluster) -> None:
+    create(REQUEST, east.side(), west.side(), a_run())
+    with pytest.raises(errors.MirrorExists, match="include"):
+        create(replace(REQUEST, include=("payments",)), east.side(), west.side(), a_run())
+
+
+def test_a_name_that_leads_to_another_cluster_now_is_refused(east: FakeCluster, west: FakeCluster) -> None:
+    create(REQUEST, east.side(), west.side(), a_run())
+    east.cluster = "another"
+    with pytest.raises(errors.AnotherCluster):
+        create(REQUEST, east.side(), west.side(), a_run())
+
+
+def test_a_topic_belongs_to_one_mirror(east: FakeCluster, west: FakeCluster) -> None:
+    create(REQUEST, east.side(), west.side(), a_run())
+    with pytest.raises(errors.TopicAlreadyInMirror, match="dr"):
+        create(replace(REQUEST, mirror="dr2"), east.side(), west.side(), a_run())
+
+
+def test_lost_contact_half_way_is_told_as_partial(east: FakeCluster, west: FakeCluster) -> None:
+    side = west.side()
+    west.with_topic(OFFSETS_TOPIC).with_topic(STATE_TOPIC)
+
+    class Dying:
+        def new_producer_id(self, by: object) -> int:
+            raise errors.Unreachable("west:9092")
+
+        ends = side.logs.ends
+
+    with pytest.raises(errors.Interrupted):
+        create(REQUEST, east.side(), replace(side, logs=Dying()), a_run())  # type: ignore[arg-type]
+
+
+def test_the_gravest_problem_is_the_exit_code() -> None:
+    several = Problems([errors.UnknownTopic("a"), errors.Unreachable("b"), errors.Misconfigured("c")])
+    assert exit_code(several) == 2
+    assert exit_code(errors.UnknownTopic("a")) == 1

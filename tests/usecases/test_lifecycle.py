@@ -1,0 +1,319 @@
+"""Adding, pausing, altering, deleting, describing, waiting, judging: over clusters in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tanist.domain import errors
+from tanist.domain.checks import Readiness, Verdict
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.problems import Problems
+from tanist.domain.readiness import Status
+from tanist.domain.records import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    MirrorSpec,
+    OffsetRunWritten,
+    PartitionObserved,
+    SourceEnd,
+    SourceEnds,
+    StateRecord,
+    Tombstone,
+    TopicDesired,
+    WorkerAlive,
+    fold,
+)
+from tanist.domain.states import MirrorState, Wish
+from tanist.usecases import doctor, status
+from tanist.usecases.mirrors import administer, desire
+from tanist.usecases.mirrors.create import Request, create
+from tanist.usecases.mirrors.describe import Describer, listing
+from tanist.usecases.mirrors.wait import Goal, NotYet, WaitedInVain, wait_for
+from tests.usecases.fake_cluster import FakeClock, FakeCluster, a_run
+
+DR = MirrorName("dr")
+NOW = EpochMs(1_000_000)
+
+
+class Pair:
+    """East mirrored to west: orders (2 partitions, 10 records each) in, payments not yet."""
+
+    def __init__(self) -> None:
+        self.east = FakeCluster("east").with_topic("orders", 2, 10).with_topic("payments")
+        self.west = FakeCluster("west")
+        create(Request(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
+        self.west.calls.clear()
+
+    def wish(self, topic: str) -> Wish:
+        found = self.west.views[STATE_TOPIC][f"topic/dr/{topic}"]
+        assert isinstance(found, TopicDesired)
+        return found.wish
+
+    def write(self, *records: StateRecord, topic: str = STATE_TOPIC) -> None:
+        self.west.views[topic] = fold(self.west.views.get(topic, {}), records)
+
+    def observed(self, state: MirrorState, *, at: int = 10, error: str | None = None) -> None:
+        for n in range(2):
+            tp = TopicPartition("orders", n)
+            self.west.ends[tp] = at
+            self.write(PartitionObserved(mirror=DR, partition=tp, state=state, row=102, error=error, at=NOW))
+
+    def describer(self) -> Describer:
+        return Describer(self.west.side(), lambda _name: self.east.side())
+
+    def status(self) -> Status:
+        (found,) = status.observe(self.describer(), DR, a_run())
+        return found
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return Pair()
+
+
+# ── wishes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pause_and_resume_change_the_wish_and_nothing_else(pair: Pair) -> None:
+    desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    assert pair.wish("orders") is Wish.PAUSED
+    desire.wish("dr", ["ord.*"], desire.resumed, pair.west.side(), a_run())
+    assert pair.wish("orders") is Wish.MIRRORING
+    assert pair.west.calls == ["append topic/dr/orders"] * 2
+
+
+@pytest.mark.parametrize(
+    ("paused_before", "topic", "change", "error"),
+    [
+        (True, "orders", desire.paused, errors.MirrorTopicAlreadyPaused),
+        (False, "orders", desire.resumed, errors.MirrorTopicNotPaused),
+        (False, "payments", desire.paused, errors.TopicNotInMirror),
+        (False, "(", desire.paused, errors.Misconfigured),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused(
+    pair: Pair, *, paused_before: bool, topic: str, change: object, error: type[errors.TanistError]
+) -> None:
+    if paused_before:
+        desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    pair.west.calls.clear()
+    with pytest.raises(error):
+        desire.wish("dr", [topic], change, pair.west.side(), a_run())  # type: ignore[arg-type]
+    assert not pair.west.calls
+
+
+def test_all_problems_are_told_and_the_good_topic_stays_as_it_is(pair: Pair) -> None:
+    with pytest.raises(Problems) as refused:
+        desire.wish("dr", ["orders", "a", "b"], desire.paused, pair.west.side(), a_run())
+    assert [type(problem) for problem in refused.value.problems] == [errors.TopicNotInMirror] * 2
+    assert pair.wish("orders") is Wish.MIRRORING
+
+
+def test_an_unknown_mirror_is_named_with_those_there_are(pair: Pair) -> None:
+    with pytest.raises(errors.UnknownMirror, match="dr"):
+        desire.wish("dx", ["orders"], desire.paused, pair.west.side(), a_run())
+
+
+def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None:
+    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    assert pair.wish("payments") is Wish.MIRRORING
+    pair.west.calls.clear()
+    with pytest.raises(errors.TopicAlreadyInMirror):
+        desire.add("dr", ["orders"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    assert not pair.west.calls
+
+
+def test_a_dry_run_of_anything_writes_nothing(pair: Pair) -> None:
+    run = a_run(dry_run=True)
+    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), run)
+    desire.wish("dr", ["orders"], desire.paused, pair.west.side(), run)
+    administer.alter("dr", administer.Alteration(max_start_fill=1), pair.west.side(), run)
+    assert not pair.west.calls
+
+
+# ── the whole mirror ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_alter_changes_the_spec_once(pair: Pair) -> None:
+    alteration = administer.Alteration(replication_factor=2, max_start_fill=5)
+    altered = administer.alter("dr", alteration, pair.west.side(), a_run())
+    assert (altered.changed, altered.spec.replication_factor, altered.spec.max_start_fill) == (True, 2, 5)
+    assert not administer.alter("dr", alteration, pair.west.side(), a_run()).changed
+    with pytest.raises(errors.Misconfigured):
+        administer.alter("dr", administer.Alteration(), pair.west.side(), a_run())
+
+
+def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) -> None:
+    with pytest.raises(errors.MirrorNotEmpty, match="orders"):
+        administer.delete("dr", pair.west.side(), a_run())
+    pair.observed(MirrorState.STOPPED)
+    run = OffsetRunWritten(
+        mirror=DR,
+        partition=TopicPartition("orders", 0),
+        source=SourceOffset(1),
+        destination=DestinationOffset(2),
+    )
+    pair.write(run, topic=OFFSETS_TOPIC)
+    desired = pair.west.views[STATE_TOPIC]["topic/dr/orders"]
+    assert isinstance(desired, TopicDesired)
+    pair.write(replace(desired, wish=Wish.REMOVED))
+    administer.delete("dr", pair.west.side(), a_run())
+    assert not pair.west.views[STATE_TOPIC]
+    assert not pair.west.views[OFFSETS_TOPIC]
+
+
+def test_list_counts_topics(pair: Pair) -> None:
+    assert [(each.spec.mirror, each.topics) for each in listing(pair.west.views[STATE_TOPIC])] == [("dr", 1)]
+
+
+# ── describe and wait ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_describe_reads_offsets_from_both_sides(pair: Pair) -> None:
+    pair.observed(MirrorState.MIRRORING, at=7)
+    (described,) = pair.describer().describe(DR, a_run())
+    assert [(row.partition.partition, row.lag, row.state) for row in described.rows] == [
+        (0, 3, MirrorState.MIRRORING),
+        (1, 3, MirrorState.MIRRORING),
+    ]
+
+
+def test_a_dead_source_leaves_what_workers_last_saw(pair: Pair) -> None:
+    end = SourceEnd(TopicPartition("orders", 0), SourceOffset(9), SourceOffset(9))
+    pair.write(SourceEnds(mirror=DR, chunk=0, ends=(end,), at=EpochMs(77)))
+    pair.east.die()
+    (described,) = pair.describer().describe(DR, a_run())
+    known, unknown = described.rows
+    assert (known.lag, known.source and known.source.at) == (9, 77)
+    assert (unknown.lag, unknown.source) == (None, None)
+    assert isinstance(described.source_down, errors.Unreachable)
+
+
+def test_a_source_that_is_another_cluster_now_is_not_believed(pair: Pair) -> None:
+    pair.east.cluster = "another"
+    (described,) = pair.describer().describe(DR, a_run())
+    assert isinstance(described.source_down, errors.AnotherCluster)
+
+
+@pytest.mark.parametrize("text", ["state=NOPE", "lag=1", "", "mirroring"])
+def test_a_goal_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(errors.Misconfigured):
+        Goal.parse(text)
+
+
+def test_wait_ends_when_everything_is_there(pair: Pair) -> None:
+    pair.observed(MirrorState.MIRRORING)
+    told: list[tuple[int, int]] = []
+    wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run(), lambda a, b: told.append((a, b)))
+    wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
+    assert told == [(2, 2)]
+
+
+def test_wait_tells_what_is_missing_when_the_time_is_over(pair: Pair) -> None:
+    pair.observed(MirrorState.PREPARING)
+    clock = FakeClock()
+    with pytest.raises(NotYet, match="orders-0 is PREPARING"):
+        wait_for(DR, Goal.parse("state=mirroring"), pair.describer(), a_run(clock))
+    assert 1_029 <= clock.seconds <= 1_030
+
+
+def test_wait_gives_up_at_once_where_a_partition_has_failed(pair: Pair) -> None:
+    pair.observed(MirrorState.FAILED, error="FOREIGN_WRITE")
+    clock = FakeClock()
+    with pytest.raises(WaitedInVain, match="FOREIGN_WRITE"):
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run(clock))
+    assert clock.seconds == 1_000
+    wait_for(DR, Goal.parse("state=FAILED"), pair.describer(), a_run())
+
+
+def test_a_lag_that_is_only_remembered_is_not_waited_for(pair: Pair) -> None:
+    pair.observed(MirrorState.MIRRORING)
+    pair.east.die()
+    with pytest.raises(NotYet):
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
+
+
+# ── verdicts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _alive(pair: Pair) -> None:
+    pair.write(WorkerAlive(worker="w", version="1", host="h", started_at=NOW, at=NOW))
+
+
+def test_status_is_go_when_all_is_well(pair: Pair) -> None:
+    pair.observed(MirrorState.MIRRORING)
+    _alive(pair)
+    found = pair.status()
+    assert (found.planned, found.unplanned) == (Readiness.GO, Readiness.GO), found.checks
+
+
+def test_a_dead_source_does_not_make_the_unplanned_verdict_unknown(pair: Pair) -> None:
+    pair.observed(MirrorState.MIRRORING)
+    ends = tuple(SourceEnd(TopicPartition("orders", n), SourceOffset(12), SourceOffset(12)) for n in range(2))
+    pair.write(SourceEnds(mirror=DR, chunk=0, ends=ends, at=EpochMs(NOW - 500)))
+    pair.east.die()
+    found = pair.status()
+    assert (found.planned, found.unplanned) == (Readiness.NO_GO, Readiness.GO), "no worker is alive either"
+    (seen,) = [check for check in found.checks if check.name == "lag"]
+    assert (seen.observed, seen.age_ms) == ("4 offsets", 500)
+
+
+@pytest.mark.parametrize(
+    ("state", "planned", "unplanned"),
+    [
+        (MirrorState.FAILED, Readiness.NO_GO, Readiness.NO_GO),
+        (MirrorState.PREPARING, Readiness.NO_GO, Readiness.NO_GO),
+        (MirrorState.UNKNOWN, Readiness.UNKNOWN, Readiness.UNKNOWN),
+        (MirrorState.PAUSED, Readiness.NO_GO, Readiness.GO),
+    ],
+)
+def test_states_decide(pair: Pair, state: MirrorState, planned: Readiness, unplanned: Readiness) -> None:
+    pair.observed(state)
+    _alive(pair)
+    found = pair.status()
+    assert (found.planned, found.unplanned) == (planned, unplanned)
+
+
+def test_a_destination_partition_that_cannot_be_read_is_no_go(pair: Pair) -> None:
+    pair.observed(MirrorState.MIRRORING)
+    _alive(pair)
+    del pair.west.ends[TopicPartition("orders", 1)]
+    assert pair.status().unplanned is Readiness.NO_GO
+
+
+# ── doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _doctor(pair: Pair) -> dict[str, Verdict]:
+    both = {"east": pair.east, "west": pair.west}
+    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
+    return {check.name: check.verdict for check in checks}
+
+
+def test_doctor_finds_everything_in_place(pair: Pair) -> None:
+    _alive(pair)
+    assert set(_doctor(pair).values()) == {Verdict.PASS}
+
+
+def test_doctor_names_missing_rights_and_dead_clusters(pair: Pair) -> None:
+    pair.west.missing = {("WRITE", "orders")}
+    pair.east.die()
+    found = _doctor(pair)
+    assert found["cluster east"] is Verdict.UNKNOWN
+    assert found["cluster ids"] is Verdict.UNKNOWN
+    assert found["rights of dr on west"] is Verdict.FAIL
+    assert found["workers of west"] is Verdict.FAIL
+
+
+def test_doctor_sees_two_names_of_one_cluster(pair: Pair) -> None:
+    pair.east.cluster = "cluster-west"
+    assert _doctor(pair)["cluster ids"] is Verdict.FAIL
+
+
+def test_tombstones_leave_other_mirrors_alone(pair: Pair) -> None:
+    spec = pair.west.views[STATE_TOPIC]["mirror/dr"]
+    assert isinstance(spec, MirrorSpec)
+    view = {"mirror/dr": spec, "mirror/dr2": replace(spec, mirror=MirrorName("dr2"))}
+    assert administer.tombstones(view, spec) == (Tombstone("mirror/dr"),)

@@ -1,0 +1,123 @@
+"""Decisions without any I/O: selection, configs, lag, verdicts."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Check, Mode, Readiness, Verdict, readiness
+from tanist.domain.errors import Misconfigured
+from tanist.domain.lag import KnownEnd, lag, mode
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.selection import Selection, topic_pattern
+from tanist.domain.topic_configs import WHILE_MIRRORING, plan_configs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAMES = ("orders", "orders-eu", "payments", "__mirror_state", "__consumer_offsets")
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "found"),
+    [
+        ((".*",), (), ("orders", "orders-eu", "payments")),
+        (("orders",), (), ("orders",)),
+        (("orders.*",), (".*-eu",), ("orders",)),
+        (("pay", "ments"), (), ()),
+        ((), (), ()),
+    ],
+)
+def test_selection_matches_whole_names_and_never_ours(
+    include: Sequence[str], exclude: Sequence[str], found: Sequence[str]
+) -> None:
+    assert Selection(tuple(include), tuple(exclude)).of(NAMES) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "(", "[a", "*a", "(a+)+", "(a|a)*", "(a?)*", "a*a*a*a*a*", "a?" * 20, r"(a)\1", "(?=a)a", "x" * 2000]
+)
+def test_what_is_no_expression_or_could_take_for_ever_is_refused(text: str) -> None:
+    with pytest.raises(Misconfigured):
+        topic_pattern(text)
+
+
+@pytest.mark.parametrize(
+    "text", [r"orders\..*", "(orders|payments|users)", "[a-z]+-[0-9]{1,3}", r"eu\.(a|b)\..*", "(?i:orders)", "a|b*|c*"]
+)
+def test_ordinary_expressions_are_accepted_and_quick(text: str) -> None:
+    start = time.perf_counter()
+    topic_pattern(text).fullmatch("a" * 249)
+    assert time.perf_counter() - start < 0.5
+
+
+def test_the_worst_accepted_expression_ends_soon() -> None:
+    start = time.perf_counter()
+    topic_pattern("a*a*a*a*b").fullmatch("a" * 60)
+    assert time.perf_counter() - start < 2
+
+
+def test_literals_are_asked_for_by_name() -> None:
+    assert Selection((r"eu\.orders", "plain", "any.*")).literals() == ("eu.orders", "plain")
+
+
+def test_held_configs_remember_what_applies_at_the_source() -> None:
+    own = {"retention.ms": "5", "segment.bytes": "7", "follower.replication.throttled.replicas": "0:1"}
+    planned = plan_configs(own, {"retention.ms": "5", "cleanup.policy": "delete", "max.message.bytes": "99"})
+    assert planned.now == {"segment.bytes": "7", "max.message.bytes": "99", **WHILE_MIRRORING}
+    assert planned.held == (("cleanup.policy", "delete"), ("max.message.bytes", "99"), ("retention.ms", "5"))
+    assert [name for name, _ in planned.dropped] == ["follower.replication.throttled.replicas"]
+
+
+def test_configs_that_the_destination_does_not_know_are_dropped_by_name() -> None:
+    planned = plan_configs({"new.fangled": "1"}, {}, known=frozenset({"retention.ms"}))
+    assert planned.dropped == (("new.fangled", "the destination does not know it"),)
+    assert planned.now == {"retention.ms": "-1"}
+
+
+def test_a_minimum_of_replicas_that_the_copy_does_not_have_is_held() -> None:
+    effective = {"min.insync.replicas": "2"}
+    planned = plan_configs(effective, effective, replication_factor=1)
+    assert planned.now["min.insync.replicas"] == "1"
+    assert ("min.insync.replicas", "2") in planned.held
+    assert plan_configs(effective, effective, replication_factor=3).now["min.insync.replicas"] == "2"
+
+
+SHIFTED = OffsetMap.of([OffsetRun(SourceOffset(10), DestinationOffset(13))])
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "offsets", "expected"),
+    [(10, 4, OffsetMap(), 6), (10, 12, OffsetMap(), 0), (20, 15, SHIFTED, 8), (None, 4, OffsetMap(), None)],
+)
+def test_lag_counts_offsets_of_the_source_and_is_never_negative(
+    source: int | None, destination: int, offsets: OffsetMap, expected: int | None
+) -> None:
+    known = None if source is None else KnownEnd(SourceOffset(source), EpochMs(0))
+    assert lag(known, DestinationOffset(destination), offsets) == expected
+    assert lag(known, None, offsets) is None
+
+
+def test_mode_tells_the_shift_at_the_end_of_the_copy() -> None:
+    assert mode(DestinationOffset(5), OffsetMap()) == "identical"
+    assert mode(DestinationOffset(5), SHIFTED) == "identical"
+    assert mode(DestinationOffset(20), SHIFTED) == "mapped(+3)"
+    worked_off = OffsetMap.of([*SHIFTED.runs, OffsetRun(SourceOffset(30), DestinationOffset(30))])
+    assert mode(DestinationOffset(40), worked_off) == "identical"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ((Verdict.PASS, Verdict.PASS), Readiness.GO),
+        ((Verdict.PASS, Verdict.UNKNOWN), Readiness.UNKNOWN),
+        ((Verdict.FAIL, Verdict.UNKNOWN), Readiness.NO_GO),
+        ((), Readiness.UNKNOWN),
+    ],
+)
+def test_unknown_is_never_green(verdicts: Sequence[Verdict], expected: Readiness) -> None:
+    checks = [Check(name=str(n), verdict=verdict) for n, verdict in enumerate(verdicts)]
+    assert readiness(checks, Mode.PLANNED) is expected
