@@ -1,0 +1,1 @@
+"""The copy path on real brokers."""

@@ -1,0 +1,64 @@
+"""The clusters of this folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.sandbox.cluster import Cluster
+from tanist.sandbox.spec import ClusterSpec
+from tests.fetcher.rig import Rig, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tanist.sandbox.processes import Guardian
+
+
+@pytest.fixture(scope="session")
+def sides(clusters: Mapping[str, Cluster]) -> Iterator[tuple[Side, Side]]:
+    both = Side(clusters["east"]), Side(clusters["west"])
+    yield both
+    for side in both:
+        side.close()
+
+
+@pytest.fixture
+def rig(sides: tuple[Side, Side]) -> Rig:
+    """From `east` to `west`, with producer ids of its own: calm tests, topics of their own."""
+    return Rig(*sides)
+
+
+@pytest.fixture(scope="package")
+def three_brokers(guardian: Guardian) -> Iterator[Cluster]:
+    """RF 3, min ISR 2, forgetful: the broker looks every second whether it may forget a producer id."""
+    properties = {
+        "producer.id.expiration.check.interval.ms": "1000",
+        "log.cleaner.backoff.ms": "200",
+        "log.retention.check.interval.ms": "1000",
+    }
+    with Cluster.new(ClusterSpec(name="trio", brokers=3, properties=properties), guardian=guardian) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def trio(three_brokers: Cluster) -> Iterator[Side]:
+    """The three brokers, all of them well again after the test."""
+    side = Side(three_brokers)
+    yield side
+    side.close()
+    for broker in three_brokers.brokers:
+        three_brokers.unpause(broker.id)
+    three_brokers.start()
+
+
+@pytest.fixture
+def into_trio(sides: tuple[Side, Side], trio: Side) -> Rig:
+    return Rig(sides[0], trio)
+
+
+@pytest.fixture
+def out_of_trio(sides: tuple[Side, Side], trio: Side) -> Rig:
+    return Rig(trio, sides[1])
