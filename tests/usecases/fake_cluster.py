@@ -11,7 +11,7 @@ from tanist.domain.broker_errors import (
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
-from tanist.domain.errors import TanistError, Unreachable
+from tanist.domain.errors import OperatorFenced, TanistError, Unreachable
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import NOTHING_YET, StateRecord, StateView, fold
 from tanist.ports.access import Right, RightHeld, Verdict
@@ -70,6 +70,7 @@ class FakeCluster:
     calls: list[str] = field(default_factory=list)
     broker_configs: dict[str, str] = field(default_factory=dict)
     next_id: int = 1000
+    operators: dict[str, int] = field(default_factory=dict)
     cluster: str = ""
 
     def with_topic(self, name: str, partitions: int = 1, end: int = 0, **configs: str) -> FakeCluster:
@@ -105,7 +106,9 @@ class FakeCluster:
                 raise UnknownTopicOrPartition(topic)
             self.calls.append(f"create {topic}")
             self.with_topic(topic)
-        return FakeStore(self, topic, writable=mirror is not None)
+        if mirror:
+            self.operators[mirror] = self.operators.get(mirror, 0) + 1
+        return FakeStore(self, topic, mirror, self.operators.get(mirror or "", 0))
 
     def die(self) -> bool:
         self.dead = True
@@ -125,7 +128,8 @@ class FakeCluster:
 class FakeStore:
     cluster: FakeCluster
     topic: str
-    writable: bool
+    mirror: MirrorName | None
+    epoch: int
 
     def view(self) -> StateView:
         return self.cluster.views.get(self.topic, NOTHING_YET)
@@ -135,7 +139,9 @@ class FakeStore:
         return self.view()
 
     def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
-        assert self.writable, "opened for reading"
+        assert self.mirror, "opened for reading"
+        if self.epoch < self.cluster.operators[self.mirror]:
+            raise OperatorFenced(self.topic)
         self.cluster.calls.append(f"append {', '.join(record.key for record in records)}")
         self.cluster.views[self.topic] = fold(self.view(), records)
         return self.view()

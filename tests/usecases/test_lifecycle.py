@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,7 +11,6 @@ from tanist.domain import errors
 from tanist.domain.checks import Readiness, Verdict
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.problems import Problems
-from tanist.domain.readiness import Status
 from tanist.domain.records import (
     OFFSETS_TOPIC,
     STATE_TOPIC,
@@ -32,6 +32,9 @@ from tanist.usecases.mirrors.create import Request, create
 from tanist.usecases.mirrors.describe import Describer, listing
 from tanist.usecases.mirrors.wait import Goal, NotYet, WaitedInVain, wait_for
 from tests.usecases.fake_cluster import FakeClock, FakeCluster, a_run
+
+if TYPE_CHECKING:
+    from tanist.domain.readiness import Status
 
 DR = MirrorName("dr")
 NOW = EpochMs(1_000_000)

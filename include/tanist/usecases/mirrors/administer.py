@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings
-from tanist.domain.records import OFFSETS_TOPIC, MirrorSpec, Tombstone, topics
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, Tombstone, topics
 from tanist.domain.selection import pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import sides
@@ -82,20 +83,23 @@ def delete(mirror: str, destination: Side, run: Run) -> MirrorSpec:
     """Forget an empty mirror; its name can be used again. Returns what it was."""
     name = mirror_name(mirror)
     sides.identify((destination,), run)
-    with changing(destination, name, run) as (store, view):
-        spec = sides.spec_of(view, name, destination.name)
-        gone = tombstones(view, spec)
-        if not run.dry_run:
-            _forget_runs(destination, spec, run)
-            store.append(gone, run.by)
+    view = sides.read(destination, STATE_TOPIC, run.by)
+    spec = sides.spec_of(view, name, destination.name)
+    tombstones(view, spec)
+    if run.dry_run:
+        return spec
+    _forget_runs(destination, spec, run)
+    with changing(destination, name, run) as (store, now):
+        store.append(tombstones(now, sides.spec_of(now, name, destination.name)), run.by)
     return spec
 
 
 def _forget_runs(destination: Side, spec: MirrorSpec, run: Run) -> None:
-    """A later mirror of this name must not inherit a map; done first, because an empty mirror has no use for one."""
-    store = destination.open_store(OFFSETS_TOPIC, spec.mirror, run.by)
-    try:
-        if ours := [key for key in store.catch_up(run.by) if key.startswith(f"run/{spec.mirror}/")]:
+    """A later mirror of this name must not inherit a map. Done first, because an empty mirror has no use for one.
+
+    It needs the mirror's transactional id for itself: one operator writes to one topic at a time.
+    """
+    runs = sides.read(destination, OFFSETS_TOPIC, run.by)
+    if ours := [key for key in runs if key.startswith(f"run/{spec.mirror}/")]:
+        with closing(destination.open_store(OFFSETS_TOPIC, spec.mirror, run.by)) as store:
             store.append([Tombstone(key) for key in ours], run.by)
-    finally:
-        store.close()
