@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.broker_errors import MessageTooLarge
+from tanist.domain.broker_errors import MessageTooLarge, OutOfOrderSequence
 from tanist.domain.errors import LogStartTooFar, TanistError
 from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset
+from tanist.fetcher.evidence import copy_ends
 from tanist.fetcher.filling import NotAsExpected
 from tanist.protocol.batch import filler_batch
 from tanist.protocol.codes import NONE, error_for
 from tanist.wire import requests
 
 if TYPE_CHECKING:
+    from tanist.domain.names import TopicPartition
     from tanist.fetcher.copy import PartitionCopy
     from tanist.ports.clock import Clock, Deadline
     from tanist.wire.hot import Appends
@@ -27,12 +29,16 @@ class Alignment:
 
     The batches carry an id of their own and the offset as their sequence: two workers doing the same, or one doing it
     again, write each offset once. They carry the current time: with old timestamps the broker would forget the id.
+    Where it has filled this log before (retention overtook the copy), its sequences go on behind its last one, by a
+    distance that any other worker finds too.
     """
 
     def __init__(self, destination: Router, clock: Clock) -> None:
         self._destination = destination
         self._clock = clock
         self._chunk: dict[str, int] = {}
+        self._behind: dict[TopicPartition, int] = {}
+        """By how much the sequences are behind the offsets."""
 
     def step(self, copy: PartitionCopy, appends: Appends, by: Deadline) -> bool:
         """Do the next chunk; True once both logs begin at the same offset. Then, and after any error, recover.
@@ -58,16 +64,34 @@ class Alignment:
     def _append(self, copy: PartitionCopy, appends: Appends, to: int, by: Deadline) -> None:
         topic = copy.partition.topic
         count = min(self._chunk.get(topic, MOST_AT_ONCE), to - copy.end)
-        sequence = copy.end % SEQUENCE_MODULUS
+        behind = self._behind.pop(copy.partition, 0)
+        sequence = (copy.end - behind) % SEQUENCE_MODULUS
         batch = filler_batch(count, copy.writers.start, 0, sequence, self._clock.now())
         appends.post([(copy.partition, memoryview(batch))], by)
         answer = appends.collect(by).partitions[0]
         refused = None if answer.error_code == NONE else error_for(answer.error_code, f"fillers of {copy.partition}")
         if isinstance(refused, MessageTooLarge) and count > 1:
             self._chunk[topic] = count // 2
+        elif isinstance(refused, OutOfOrderSequence) and not behind:
+            self._behind[copy.partition] = self._distance(copy, by)
         elif refused is not None:
             raise refused
         elif answer.base_offset == copy.end:
             copy.end = DestinationOffset(copy.end + count)
+            self._behind[copy.partition] = behind
         else:
             raise NotAsExpected(f"fillers of {copy.partition} landed at {answer.base_offset}, not at {copy.end}")
+
+    def _distance(self, copy: PartitionCopy, by: Deadline) -> int:
+        """The end is read after the sequence: what another worker fills in between is then seen."""
+        at = copy.partition
+        producers = requests.describe_producers(self._destination, [at], by)[at]
+        if isinstance(producers, TanistError):
+            raise producers
+        expected = next((p.last_sequence + 1 for p in producers if p.producer_id == copy.writers.start), 0)
+        ends = copy_ends(self._destination, [at], by)[at]
+        if isinstance(ends, TanistError):
+            raise ends
+        if not ends.high_watermark == ends.end == copy.end:
+            raise NotAsExpected(f"{at} ends at {ends.end}, committed {ends.high_watermark}, not at {copy.end}")
+        return copy.end - expected

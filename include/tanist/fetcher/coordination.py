@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
@@ -139,7 +140,7 @@ class Coordination(threading.Thread):
         for mirror, (spec, topics) in topics_by_mirror(self._owned).items():
             if mirror not in self._leaders:
                 client_id = f"tanist-{self._worker.id}-{mirror}"
-                self._leaders[mirror] = SourceLeaders(self._resolve(spec.source), client_id, self._clock)
+                self._leaders[mirror] = SourceLeaders(partial(self._resolve, spec.source), client_id, self._clock)
             self._leaders[mirror].look(spec, topics, stale=self._lanes.stale(mirror))
 
     def _write_down(self, view: StateView) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import Assigned, Assignment, Copied, LaneKey, Report
     from tanist.fetcher.lane import Lane
     from tanist.ports.clock import Clock
@@ -24,7 +25,7 @@ class Lanes:
     within a process both would hold the same lease.
     """
 
-    def __init__(self, make: Callable[[LaneKey], Lane], clock: Clock) -> None:
+    def __init__(self, make: Callable[[LaneKey, MirrorSpec], Lane], clock: Clock) -> None:
         self._make = make
         self._clock = clock
         self._lanes: dict[LaneKey, Lane] = {}
@@ -63,7 +64,7 @@ class Lanes:
         if lane is None:
             if not free or self._clock.monotonic() < self._not_before.get(key, 0.0):
                 return
-            lane = self._lanes[key] = self._make(key)
+            lane = self._lanes[key] = self._make(key, next(iter(free.values())).spec)
             lane.assignment = free
             lane.start()
         elif lane.assignment != free:

@@ -66,7 +66,7 @@ class Recovery:
             offsets = self._runs.write(copy.partition, found.runs, "recovery", by)
         copy.copy_start = ends.start
         copy.enter_at = evidence.source_start().log_start
-        if found.align is not None and copy.landed_until is not None:
+        if found.align is not None and found.sequence:  # so we have written here before
             copy.note = f"the source deleted offsets up to {copy.enter_at} before they were copied"
         copy.go_on(found, offsets)
 

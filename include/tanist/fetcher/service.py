@@ -7,7 +7,6 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.records import specs
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.lane import Lane
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.records import StateView
+    from tanist.domain.records import MirrorSpec, StateView
     from tanist.fetcher.assignment import Copied, LaneKey, Report
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -65,9 +64,8 @@ class Service:
             clock=parts.clock,
         )
 
-    def _lane(self, key: LaneKey) -> Lane:
+    def _lane(self, key: LaneKey, spec: MirrorSpec) -> Lane:
         parts = self._parts
-        spec = next(spec for spec in specs(parts.state.view()) if spec.mirror == key.mirror)
         return Lane(
             key,
             LaneTools(

@@ -12,7 +12,7 @@ from tanist.fetcher.planning import recreated
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import MirrorName, TopicPartition
@@ -31,10 +31,12 @@ ANSWER_SECONDS: Final = 5.0
 class SourceLeaders:
     """The leaders of one mirror's source. Owned by the coordination thread; `interrupt` from any."""
 
-    def __init__(self, endpoint: Endpoint, client_id: str, clock: Clock) -> None:
+    def __init__(self, resolve: Callable[[], Endpoint], client_id: str, clock: Clock) -> None:
         self.error: TanistError | None = None
         self.failing_since: float | None = None
-        self._router = Router(endpoint, client_id)
+        self._resolve = resolve
+        self._client_id = client_id
+        self._router: Router | None = None
         self._clock = clock
         self._looked_at = float("-inf")
         self._topics: frozenset[str] = frozenset()
@@ -46,8 +48,10 @@ class SourceLeaders:
         if now - self._looked_at < (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS):
             return
         try:
+            if self._router is None:
+                self._router = Router(self._resolve(), self._client_id)
             self._router.refresh(sorted(topics), self._clock.deadline(ANSWER_SECONDS))
-            self._same_cluster(spec)
+            _same_cluster(spec, self._router.cluster_id)
         except Stopped:
             raise
         except TanistError as why:
@@ -58,14 +62,9 @@ class SourceLeaders:
             self._topics = topics
         self._looked_at = self._clock.monotonic()
 
-    def _same_cluster(self, spec: MirrorSpec) -> None:
-        found = self._router.cluster_id
-        if spec.source_cluster_id and found != spec.source_cluster_id:
-            raise AnotherCluster(f"{spec.source!r} is cluster {found}, mirror {spec.mirror!r} was made for another")
-
     def lane(self, spec: MirrorSpec, partition: TopicPartition) -> LaneKey | None:
         """The lane for a partition by its leader as last seen; None: no leader is known."""
-        if isinstance(self.error, AnotherCluster):
+        if self._router is None or isinstance(self.error, AnotherCluster):
             return None
         try:
             return LaneKey(spec.mirror, self._router.leader(partition), 0)
@@ -76,7 +75,7 @@ class SourceLeaders:
         """What is known here and in no lane: a source that does not answer, a topic that was made anew."""
         if self.error is not None:
             return Report(error=self.error, failing_since=self.failing_since)
-        info = self._router.topics().get(mine.topic.topic)
+        info = self._router.topics().get(mine.topic.topic) if self._router is not None else None
         if info is None:
             return None
         if broken := recreated(mine.topic, info.topic_id):
@@ -86,10 +85,17 @@ class SourceLeaders:
         return None
 
     def interrupt(self) -> None:
-        self._router.interrupt()
+        if self._router is not None:
+            self._router.interrupt()
 
     def close(self) -> None:
-        self._router.close()
+        if self._router is not None:
+            self._router.close()
+
+
+def _same_cluster(spec: MirrorSpec, found: str | None) -> None:
+    if spec.source_cluster_id and found != spec.source_cluster_id:
+        raise AnotherCluster(f"{spec.source!r} is cluster {found}, mirror {spec.mirror!r} was made for another")
 
 
 def by_lane(assigned: Mapping[Copied, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
