@@ -86,8 +86,9 @@ class CompactedTopic:
         return self._reader.problems()
 
     def catch_up(self, by: Deadline) -> StateView:
+        positions = self._reader.positions()
         ends = self._bounds.ends(by)
-        self._reader.check_not_shrunk(ends)
+        self._reader.check_not_shrunk(positions, ends)
         return self._reader.reach(ends, by)
 
     def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import StateRecord, StateView
     from tanist.ports.clock import Deadline
 
-_WAIT: Final = 0.5
+_WAIT: Final = 0.1
 """Seconds of one look into the topic: how long `close` may take."""
 
 
@@ -67,10 +67,17 @@ class Reader:
                     raise self._tail.excuse() or TimedOut(f"{self._what}: {self._missing(ends)}")
         return self.view()
 
-    def check_not_shrunk(self, ends: Mapping[int, int]) -> None:
-        """Raises StateLogLost if the topic ends before what was read of it: it is not the topic it was."""
+    def positions(self) -> Mapping[int, int]:
+        """How far each partition has been read."""
         with self._changed:
-            shrunk = {n: (self._positions.get(n, 0), end) for n, end in ends.items() if self._positions.get(n, 0) > end}
+            return dict(self._positions)
+
+    def check_not_shrunk(self, positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        """Raises StateLogLost if the topic ends before what was read of it: it is not the topic it was.
+
+        `positions` were taken before `ends` were asked for: what others write meanwhile is no loss.
+        """
+        shrunk = {n: (positions.get(n, 0), end) for n, end in ends.items() if positions.get(n, 0) > end}
         if shrunk:
             n, (position, end) = next(iter(shrunk.items()))
             raise StateLogLost(f"{self._what}: partition {n} was read up to {position} and now ends at {end}")
