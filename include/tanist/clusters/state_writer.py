@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -162,7 +163,8 @@ class Writer:
                 step()
             except KafkaException as exception:
                 error = cause(exception)
-                producer.poll(0)
+                with contextlib.suppress(KafkaException):  # a fatal error is raised here once more
+                    producer.poll(0)
                 if refusal := self._witness.refusal(doing):
                     raise refusal from exception
                 passing = error.retriable() or error.code() in TIMED_OUT | UNREACHABLE
