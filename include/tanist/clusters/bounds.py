@@ -1,4 +1,8 @@
-"""Where the partitions of a topic begin and end."""
+"""Where the partitions of a topic begin and end, over our own wire.
+
+Not over librdkafka: after a restart of a broker its AdminClient goes on asking with the leader epoch that it knows, and
+gets FENCED_LEADER_EPOCH for half a minute.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +10,37 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin._listoffsets import OffsetSpec
-
-from tanist.clusters.admin import Admin
-from tanist.clusters.librdkafka import Doing, cause, translate
-from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import TanistError, TimedOut
+from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, TanistError, TimedOut
+from tanist.domain.names import TopicPartition
+from tanist.wire.requests import End, list_offsets
+from tanist.wire.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tanist.domain.endpoint import Endpoint
     from tanist.ports.clock import Deadline
 
-_AGAIN: Final = 0.2
-_latest: Callable[[], OffsetSpec] = OffsetSpec.latest  # librdkafka's own annotations leave these out
-_earliest: Callable[[], OffsetSpec] = OffsetSpec.earliest
+_AGAIN: Final = 0.1
 
 
 class Bounds:
     """Of one topic. Thread-safe: callers share the answer to a question that was asked after they came."""
 
     def __init__(self, endpoint: Endpoint, topic: str, partitions: int) -> None:
-        self._endpoint = endpoint
-        self._admin = Admin(endpoint, "state")
-        self._asked = [TopicPartition(topic, n) for n in range(partitions)]
-        self._doing = Doing(f"find the end of topic {topic}", f"DESCRIBE on topic {topic}")
+        self._what = f"topic {topic} of {endpoint.name}"
+        self._router = Router(endpoint, "tanist-state")
+        self._partitions = tuple(TopicPartition(topic, n) for n in range(partitions))
         self._changed = threading.Condition()
+        self._turn = threading.Lock()  # the router belongs to one thread at a time
         self._started = self._finished = 0
         self._asking = False
         self._answer: Mapping[int, int] = {}
+
+    def starts(self, by: Deadline) -> Mapping[int, int]:
+        """Per partition, the offset of the first record; raises as `ends`."""
+        return self._ask(End.EARLIEST, by)
 
     def ends(self, by: Deadline) -> Mapping[int, int]:
         """Per partition, the offset behind the last committed record or marker; a moment without leader is waited out.
@@ -48,25 +52,23 @@ class Bounds:
             wanted = self._started + 1
             while self._asking and self._finished < wanted:
                 if not self._changed.wait(by.left(time.monotonic())):
-                    raise TimedOut(f"{self._doing.what} of {self._endpoint.name}: no answer")
+                    raise TimedOut(f"{self._what}: nobody tells where it ends")
             if self._finished >= wanted:
                 return self._answer
             self._asking = True
             self._started += 1
             number = self._started
-        return self._ask(number, by)
-
-    def starts(self, by: Deadline) -> Mapping[int, int]:
-        """Per partition, the offset of the first record; raises as `ends`."""
-        return self._list(_earliest, by)
+        return self._ask_for_all(number, by)
 
     def close(self) -> None:
-        self._admin.close()
+        self._router.interrupt()
+        with self._turn:
+            self._router.close()
 
-    def _ask(self, number: int, by: Deadline) -> Mapping[int, int]:
+    def _ask_for_all(self, number: int, by: Deadline) -> Mapping[int, int]:
         answer: Mapping[int, int] | None = None
         try:
-            answer = self._list(_latest, by)
+            answer = self._ask(End.LAST_STABLE, by)
             return answer
         finally:
             with self._changed:
@@ -75,30 +77,24 @@ class Bounds:
                     self._finished, self._answer = number, answer
                 self._changed.notify_all()
 
-    def _list(self, which: Callable[[], OffsetSpec], by: Deadline) -> Mapping[int, int]:
-        pause = threading.Event()
-        while True:
-            try:
-                return self._list_once(which, by)
-            except UnknownTopicOrPartition:  # it was deleted
-                raise
-            except TanistError as error:
-                if not error.retriable or by.left(time.monotonic()) <= _AGAIN:
+    def _ask(self, which: End, by: Deadline) -> Mapping[int, int]:
+        with self._turn:
+            while True:
+                try:
+                    return self._ask_once(which, by)
+                except UnknownTopicOrPartition:  # it was deleted
                     raise
-            pause.wait(_AGAIN)
+                except TopicAuthorizationFailed as refused:
+                    raise AuthorizationFailed(f"{self._what} needs DESCRIBE: {refused.reason}") from refused
+                except TanistError as error:
+                    if not error.retriable or by.left(time.monotonic()) <= _AGAIN:
+                        raise
+                self._router.pause(_AGAIN, by)
 
-    def _list_once(self, which: Callable[[], OffsetSpec], by: Deadline) -> Mapping[int, int]:
-        specs = {partition: which() for partition in self._asked}
-        found = self._admin.calls(
-            lambda client, left: client.list_offsets(
-                specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=left
-            ),
-            by,
-            self._doing,
-        )
+    def _ask_once(self, which: End, by: Deadline) -> Mapping[int, int]:
         offsets: dict[int, int] = {}
-        for partition, outcome in found.items():
-            if isinstance(outcome, KafkaException):
-                raise translate(cause(outcome), self._doing, self._endpoint)
-            offsets[partition.partition] = outcome.offset
+        for at, offset in list_offsets(self._router, dict.fromkeys(self._partitions, which), by).items():
+            if isinstance(offset, TanistError):
+                raise offset
+            offsets[at.partition] = offset
         return offsets

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
 
 SILENT: Final = logging.getLogger("tanist.librdkafka")
-"""Where librdkafka's own log lines go; nothing below WARNING, and not to the terminal unless logging is set up."""
-SILENT.addHandler(logging.NullHandler())
+"""Where librdkafka's own log lines go: twenty a second from a dead cluster, and all in our errors already. For a closer
+look, set its level."""
+SILENT.setLevel(logging.CRITICAL)
 
 PATIENCE: Final = 2.0
 """Seconds that a one-shot call goes on after all brokers were reported down; a rolling restart passes within it."""

@@ -191,7 +191,7 @@ class GroupMembership:
         error = error or next((partition.error for partition in committed if partition.error), None)
         if error is None:
             if proof and self._still(proof):
-                self._changed |= self._expelled
+                self._changed |= self._expelled or self._confirmed_at == _NEVER
                 self._expelled, self._confirmed_at = False, proof.at
                 self._witness.alive()
         elif error.code() in _EXPELLED and proof and self._still(proof):

@@ -1,0 +1,1 @@
+"""Adapters on real brokers."""

@@ -1,0 +1,98 @@
+"""What every Topics does."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.clusters.topics import KafkaTopics
+from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists, UnknownTopicOrPartition
+from tanist.ports.topics import NewTopic, TopicFacts
+from tanist.wire.clock import SystemClock
+from tests.fakes.topics import MemoryCluster, MemoryTopics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tanist.ports.topics import Topics
+    from tanist.sandbox.cluster import Cluster
+
+pytestmark = pytest.mark.calm
+SOON = SystemClock().deadline
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def topics(request: pytest.FixtureRequest) -> Iterator[Topics]:
+    if request.param == "memory":
+        yield MemoryTopics(MemoryCluster())
+        return
+    clusters: Mapping[str, Cluster] = request.getfixturevalue("clusters")
+    with closing(KafkaTopics(clusters["east"].endpoint())) as real:
+        yield real
+
+
+def new(name: str, partitions: int = 3, **configs: str) -> NewTopic:
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    return NewTopic(name=name, partitions=partitions, replication_factor=1, configs=given)
+
+
+def facts(topics: Topics, name: str) -> TopicFacts:
+    found = topics.describe([name], SOON(10))[name]
+    assert isinstance(found, TopicFacts)
+    return found
+
+
+def test_a_created_topic_is_there_at_once(topics: Topics, topic_name: str) -> None:
+    assert topics.create([new(topic_name, 20, retention_ms="60000")], SOON(20)) == {topic_name: None}
+    found = facts(topics, topic_name)
+    assert (found.partitions, found.replication_factor) == (20, 1)
+    assert found.configs == {"retention.ms": "60000"}, "what the broker sets is not the topic's own"
+    assert found.topic_id
+    assert topic_name in topics.names(SOON(10))
+
+
+def test_a_failed_topic_does_not_hide_the_others(topics: Topics, topic_name: str) -> None:
+    topics.create([new(topic_name)], SOON(20))
+    many = NewTopic(name=f"{topic_name}-many", partitions=1, replication_factor=9)
+    answers = topics.create([new(topic_name), many, new(f"{topic_name}-b")], SOON(20))
+    assert isinstance(answers[topic_name], TopicAlreadyExists)
+    assert isinstance(answers[many.name], InvalidReplicationFactor)
+    assert answers[f"{topic_name}-b"] is None
+    described = topics.describe([topic_name, "no-such-topic"], SOON(10))
+    assert isinstance(described[topic_name], TopicFacts)
+    assert isinstance(described["no-such-topic"], UnknownTopicOrPartition)
+
+
+def test_a_dry_run_creates_nothing(topics: Topics, topic_name: str) -> None:
+    assert topics.create([new(topic_name)], SOON(20), validate_only=True) == {topic_name: None}
+    assert topic_name not in topics.names(SOON(10))
+
+
+def test_altering_one_config_leaves_the_others(topics: Topics, topic_name: str) -> None:
+    topics.create([new(topic_name, retention_ms="60000", segment_ms="90000")], SOON(20))
+    assert topics.alter_configs(topic_name, {"retention.ms": None, "cleanup.policy": "compact"}, SOON(10)) is None
+    wanted: dict[str, str | None] = {"segment.ms": "90000", "cleanup.policy": "compact"}
+    wait_for(topics, topic_name, wanted)
+    assert isinstance(topics.alter_configs("no-such-topic", wanted, SOON(10)), UnknownTopicOrPartition)
+
+
+def test_internal_topics_are_nobodys_business(topics: Topics, topic_name: str) -> None:
+    topics.create([new(f"__{topic_name}")], SOON(20))
+    assert not [name for name in topics.names(SOON(10)) if name.startswith("__")]
+    assert facts(topics, f"__{topic_name}").partitions == 3
+
+
+def test_nothing_asked_is_nothing_answered(topics: Topics) -> None:
+    assert topics.describe([], SOON(1)) == {}
+    assert topics.create([], SOON(1)) == {}
+
+
+def wait_for(topics: Topics, name: str, configs: Mapping[str, str | None]) -> None:
+    """The controller answers before brokers know."""
+    clock = SystemClock()
+    deadline = clock.deadline(5)
+    while facts(topics, name).configs != configs:
+        assert deadline.left(clock.monotonic()), facts(topics, name).configs
+        clock.wait(0.02)
