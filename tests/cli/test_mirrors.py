@@ -102,6 +102,8 @@ def test_wait_tells_what_is_missing(tanist: Tanist, mirror: str) -> None:
     assert f"{mirror}-0 is UNKNOWN" in answer.err
     assert tanist("mirrors", "wait", mirror, "-d", "west", "--for", "lag=0", "--timeout", "9s").code == 0
     assert tanist("mirrors", "wait", mirror, "-d", "west", "--for", "lag=1").code == 2
+    only = ("--for", "state=MIRRORING", "--topic", "another", "--timeout", "9s")
+    assert tanist("mirrors", "wait", mirror, "-d", "west", *only).code == 0, "nothing of it is asked for"
 
 
 def test_status_and_doctor_and_dump_see_the_mirror(tanist: Tanist, mirror: str) -> None:

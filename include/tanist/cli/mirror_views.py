@@ -68,14 +68,17 @@ def wait(
     now: Session,
     name: MirrorArgument,
     goal: Annotated[str, typer.Option("--for", metavar="state=STATE|lag=0", help="What to wait for.")],
+    topic: TopicsOption = None,
 ) -> None:
     """Wait until every partition has a state, or nothing is left to copy; --timeout says how long.
 
     Example: tanist mirrors wait dr --for lag=0 --timeout 5m
     """
     mirror, parsed = mirror_name(name), Goal.parse(goal)
+    if wrong := pattern_problems(topic or ()):
+        refuse(wrong)
     (destination,) = now.destinations(mirror)
-    with closing(now.world.describer(destination)) as describer:
+    with closing(now.world.describer(destination, topic or (".*",))) as describer:
         rows = wait_for(mirror, parsed, describer, now.run, _progress())
     emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
 
