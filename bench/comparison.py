@@ -1,0 +1,92 @@
+"""One whole comparison: load once, warm up, then both sides in turn, each into topics that were not there before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from bench import mm2_side, tanist_side
+from bench.load import PARTITIONS, batch_kilobytes, produce
+from bench.pair import delete_topics
+from bench.sampling import Watch, figures, peak_megabytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.load import Load
+    from bench.pair import Pair
+    from bench.sampling import Figures
+    from tanist.sandbox.processes import Process
+
+_TELL_EVERY: Final = 500_000  # records
+
+
+class Side(Protocol):
+    """A module that copies."""
+
+    @property
+    def NAME(self) -> str: ...  # noqa: N802 -- a constant of the module
+    def start(self, pair: Pair, topics: str) -> Process: ...
+    def copy_of(self, topic: str) -> str: ...
+
+
+SIDES: Final[tuple[Side, Side]] = (tanist_side, mm2_side)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What one load has shown: the figures of each round by side."""
+
+    load: Load
+    batch_kb: float
+    rounds: dict[str, list[Figures]] = field(default_factory=dict)
+
+
+def compare(
+    pair: Pair, loads: Sequence[Load], rounds: int, batch_bytes: int, say: Callable[[str], None]
+) -> list[Measured]:
+    """Measure `loads`; the side that begins alternates.
+
+    Raises:
+        TanistError: a side did not do its work.
+    """
+    found = [_loaded(pair, load, batch_bytes, say) for load in loads]
+    kept = tuple(load.topic for load in loads)
+    for measured in found:
+        say(f"{measured.load.title}: warm-up, not measured")
+        _run(pair, tanist_side, measured.load, kept)
+        for number in range(rounds):
+            for side in SIDES if number % 2 == 0 else reversed(SIDES):
+                result = _run(pair, side, measured.load, kept)
+                measured.rounds.setdefault(side.NAME, []).append(result)
+                say(_line(measured.load, number, side, result))
+    return found
+
+
+def _loaded(pair: Pair, load: Load, batch_bytes: int, say: Callable[[str], None]) -> Measured:
+    def tell(sent: int) -> None:
+        if sent % _TELL_EVERY == 0:
+            say(f"loading {load.title}: {sent / load.records:.0%}")
+
+    produce(pair, load, batch_bytes, tell)
+    return Measured(load, batch_kilobytes(pair, load))
+
+
+def _run(pair: Pair, side: Side, load: Load, kept: tuple[str, ...]) -> Figures:
+    """One copy of one topic by one side; nothing of it is left."""
+    watch = Watch(pair, side.copy_of(load.topic), PARTITIONS, load.records)
+    begun = pair.clock.monotonic()
+    process = side.start(pair, load.topic)
+    try:
+        watch.until_copied(process, begun)
+        peak = peak_megabytes(process.pid)
+    finally:
+        pair.end(process)
+    delete_topics(pair.destination, (), pair.clock)
+    delete_topics(pair.source, kept, pair.clock)
+    return figures(watch.samples, load, peak)
+
+
+def _line(load: Load, number: int, side: Side, found: Figures) -> str:
+    speed = f"{found.mb_per_s:.0f} MB/s, {found.mb_per_cpu_s:.0f} MB per CPU-s, {found.peak_mb:.0f} MB"
+    return f"{load.title}: round {number + 1}, {side.NAME}: {speed}"

@@ -1,0 +1,110 @@
+"""The records that are copied: made once, by an ordinary producer, spread evenly over the partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.pair import create_topic
+from tanist.domain.errors import TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bench.pair import Pair
+    from tanist.sandbox.cluster import Cluster
+
+PARTITIONS: Final = 8
+FLUSH_SECONDS: Final = 120.0
+_AT_ONCE: Final = 2_000  # records handed over in one call
+_NOISE_BYTES: Final = 1 << 20
+_QUEUE_KB: Final = 256 << 10
+_KEEP: Final = {"retention.ms": "-1", "segment.bytes": str(256 << 20)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """One source topic: `records` values of `size` bytes without keys, uncompressed."""
+
+    topic: str
+    size: int
+    records: int
+    target: float
+    """How many times MirrorMaker 2's MB per CPU-second the fetcher must reach."""
+
+    @property
+    def megabytes(self) -> float:
+        """Of values alone, 10^6 bytes each; the same count for both sides."""
+        return self.records * self.size / 1e6
+
+    @property
+    def title(self) -> str:
+        return f"{self.records / 1e6:g} M records of {self.size} B"
+
+
+def produce(pair: Pair, load: Load, batch_bytes: int, tell: Callable[[int], None]) -> None:
+    """Make the topic of `load` and fill it, in batches of up to `batch_bytes`; `tell` hears how many were handed over.
+
+    Raises:
+        KafkaException, BufferError: the cluster refused. TimedOut: not delivered within two minutes after the last.
+    """
+    create_topic(pair.source, load.topic, PARTITIONS, _KEEP, pair.clock)
+    producer = _producer(pair.source, batch_bytes)
+    sent = 0
+    for number, values in enumerate(_chunks(load)):
+        _hand_over(producer, load.topic, number % PARTITIONS, values)
+        sent += len(values)
+        tell(sent)
+    if left := producer.flush(FLUSH_SECONDS):
+        raise TimedOut(f"{left} records of {load.topic} were not delivered")
+
+
+def _producer(cluster: Cluster, batch_bytes: int) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "log_level": 2,
+            "enable.idempotence": True,
+            "linger.ms": 200,
+            "batch.size": batch_bytes,
+            "batch.num.messages": 1_000_000,
+            "queue.buffering.max.kbytes": _QUEUE_KB,
+            "queue.buffering.max.messages": 2_000_000,
+        }
+    )
+
+
+def _chunks(load: Load) -> Iterator[list[bytes]]:
+    """Values cut out of the same noise at ever other places: nothing that compresses within a batch."""
+    dice = Random(load.size)
+    noise = dice.randbytes(_NOISE_BYTES)
+    last = _NOISE_BYTES - load.size
+    for done in range(0, load.records, _AT_ONCE):
+        starts = dice.choices(range(last), k=min(_AT_ONCE, load.records - done))
+        yield [noise[start : start + load.size] for start in starts]
+
+
+def _hand_over(producer: Any, topic: str, partition: int, values: list[bytes]) -> None:
+    """Waits while the producer's queue is full."""
+    pending = [{"value": value} for value in values]
+    while pending:
+        producer.produce_batch(topic, pending, partition=partition)
+        pending = [message for message in pending if message.pop("_error", None) is not None]
+        producer.poll(0.05 if pending else 0)
+
+
+def batch_kilobytes(pair: Pair, load: Load) -> float:
+    """How large the batches of the source are on average, in 10^3 bytes, by a look at the beginning of a partition."""
+    from tanist.protocol.batch import HEADER_SIZE, header_of  # noqa: PLC0415
+
+    data = pair.source.directory / "node-1" / "data" / f"{load.topic}-0" / f"{0:020}.log"
+    seen = memoryview(data.read_bytes()[: 32 << 20])
+    sizes: list[int] = []
+    at = 0
+    while len(seen) - at >= HEADER_SIZE:
+        sizes.append(header_of(seen[at:]).size)
+        at += sizes[-1]
+    return sum(sizes) / max(1, len(sizes)) / 1e3

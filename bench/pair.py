@@ -1,0 +1,141 @@
+"""Two full-speed clusters of one broker each, and what every side of the comparison needs of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import TimedOut
+from tanist.sandbox.cluster import Cluster
+from tanist.sandbox.processes import Guardian
+from tanist.sandbox.spec import ClusterSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.sandbox.processes import Process
+
+SOURCE: Final = "source"
+DESTINATION: Final = "destination"
+TOPIC_SECONDS: Final = 30.0
+_HEAP_MB: Final = 1024
+_END_SECONDS: Final = 20.0
+_PROPERTIES: Final = {
+    "log.segment.delete.delay.ms": "1000",  # what a round has written leaves the disk before the next one
+    "log.retention.ms": "-1",
+}
+_AGAIN_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both clusters run. Everything started through `guardian` ends with this process, however it ends."""
+
+    source: Cluster
+    destination: Cluster
+    home: Path
+    guardian: Guardian
+    clock: Clock
+
+    @property
+    def config(self) -> Path:
+        """The tanist.toml that names them."""
+        return self.home / "tanist.toml"
+
+    def end(self, process: Process) -> None:
+        """SIGTERM; SIGKILL where that does not help within 20 s."""
+        process.send(signal.SIGTERM)
+        if not process.wait(self.clock.deadline(_END_SECONDS)):
+            process.send(signal.SIGKILL)
+            process.wait(self.clock.deadline(_END_SECONDS))
+
+
+@contextmanager
+def running(clock: Clock) -> Iterator[Pair]:
+    """Both clusters, started; gone with all their data afterwards.
+
+    Raises:
+        TanistError: as `Cluster.start` says.
+    """
+    with ExitStack() as stack:
+        guardian = stack.enter_context(Guardian())
+        home = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="tanist-bench-", ignore_cleanup_errors=True))
+        )
+        guardian.remove_at_end(home)
+        source, destination = (
+            Cluster.new(_spec(name), home / name, guardian=guardian) for name in (SOURCE, DESTINATION)
+        )
+        for cluster in (source, destination):
+            stack.callback(cluster.close)
+            cluster.launch()
+        for cluster in (source, destination):
+            cluster.start()
+        pair = Pair(source, destination, home, guardian, clock)
+        pair.config.write_text("".join(map(_section, (source, destination))), encoding="utf-8")
+        yield pair
+
+
+def _spec(name: str) -> ClusterSpec:
+    return ClusterSpec(name=name, heap_mb=_HEAP_MB, full_speed=True, properties=_PROPERTIES)
+
+
+def _section(cluster: Cluster) -> str:
+    servers = json.dumps(cluster.bootstrap_servers)
+    return f"[clusters.{cluster.name}]\nbootstrap_servers = {servers}\nallow_small_state = true\n"
+
+
+# ── topics ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def create_topic(cluster: Cluster, name: str, partitions: int, config: Mapping[str, str], clock: Clock) -> None:
+    """A new topic; returns when all of it has leaders.
+
+    Raises:
+        KafkaException: it was refused. TimedOut: not within 30 s.
+    """
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = _admin(cluster)
+    by = clock.deadline(TOPIC_SECONDS)
+    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(TOPIC_SECONDS)
+    while not _is_led(admin, name, partitions):
+        _wait(f"{name} of {cluster.name} has no leaders", by, clock)
+
+
+def _is_led(admin: Any, name: str, partitions: int) -> bool:
+    found = admin.list_topics(timeout=TOPIC_SECONDS).topics.get(name)
+    return found is not None and sum(part.leader >= 0 for part in found.partitions.values()) == partitions
+
+
+def delete_topics(cluster: Cluster, keep: tuple[str, ...], clock: Clock) -> None:
+    """Every topic but those of `keep` and Kafka's own; returns when they are gone.
+
+    Raises:
+        KafkaException: it was refused. TimedOut: they were still there after 30 s.
+    """
+    admin = _admin(cluster)
+    by = clock.deadline(TOPIC_SECONDS)
+    kept = {*keep, "__consumer_offsets", "__transaction_state"}
+    while wanted := [name for name in admin.list_topics(timeout=TOPIC_SECONDS).topics if name not in kept]:
+        for future in admin.delete_topics(wanted).values():
+            future.exception(TOPIC_SECONDS)  # gone already: the next look tells
+        _wait(f"{', '.join(wanted)} of {cluster.name} cannot be deleted", by, clock)
+
+
+def _wait(late: str, by: Deadline, clock: Clock) -> None:
+    if not by.left(clock.monotonic()):
+        raise TimedOut(late)
+    clock.wait(_AGAIN_SECONDS)
+
+
+def _admin(cluster: Cluster) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})

@@ -1,0 +1,90 @@
+"""What was found, for people and for programs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, fields
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+
+from bench import mm2_side, tanist_side
+from bench.sampling import Figures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.comparison import Measured
+
+ROWS: Final = {
+    "mb_per_s": "MB/s",
+    "mb_per_cpu_s": "MB per CPU-second",
+    "cpu_s_per_million": "CPU-seconds per million records",
+    "peak_mb": "peak memory, MB",
+    "first_record_s": "seconds until the first record",
+    "all_s": "seconds until the last record",
+}
+TARGET: Final = "mb_per_cpu_s"
+
+
+def means(rounds: Sequence[Figures]) -> dict[str, float]:
+    """Of all rounds of one side."""
+    return {each.name: mean(getattr(round_, each.name) for round_ in rounds) for each in fields(Figures)}
+
+
+def ratios(measured: Measured) -> dict[str, float]:
+    """Ours by theirs, figure by figure."""
+    ours, theirs = (means(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
+    return {name: ours[name] / theirs[name] for name in ours}
+
+
+def table(measured: Measured) -> Table:
+    """One load: both sides, and their ratio."""
+    load = measured.load
+    made = Table(title=f"{load.title}, source batches of {measured.batch_kb:.0f} kB", title_justify="left")
+    made.add_column("")
+    for name in (tanist_side.NAME, mm2_side.NAME, "ratio"):
+        made.add_column(name, justify="right")
+    ours, theirs = (means(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
+    for name, title in ROWS.items():
+        made.add_row(title, _number(ours[name]), _number(theirs[name]), f"{ratios(measured)[name]:.2f}")
+    return made
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"  # noqa: PLR2004
+
+
+def missed(found: Sequence[Measured]) -> list[str]:
+    """The targets that were not reached."""
+    return [
+        f"{each.load.title}: {ratios(each)[TARGET]:.1f} times {mm2_side.NAME}'s {ROWS[TARGET]}, "
+        f"the target is {each.load.target:g}"
+        for each in found
+        if ratios(each)[TARGET] < each.load.target
+    ]
+
+
+def document(found: Sequence[Measured], at: str, load_before: float) -> dict[str, Any]:
+    """Everything, as it is stored. `at`: when, ISO 8601; `load_before`: the machine's load average at the start."""
+    return {
+        "schema_version": 1,
+        "at": at,
+        "cores": os.cpu_count(),
+        "load_average": {"before": load_before, "after": os.getloadavg()[0]},
+        "loads": [_load(each) for each in found],
+        "missed": missed(found),
+    }
+
+
+def _load(measured: Measured) -> dict[str, Any]:
+    load = measured.load
+    return {
+        "size": load.size,
+        "records": load.records,
+        "batch_kb": round(measured.batch_kb, 1),
+        "target": load.target,
+        "ratios": ratios(measured),
+        "rounds": {name: [asdict(figures) for figures in rounds] for name, rounds in measured.rounds.items()},
+    }
