@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret, SecurityProtocol, Tls
 from tanist.domain.errors import Misconfigured
+from tanist.settings import java
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,8 +101,11 @@ def from_flags(bootstrap_server: str, command_config: Path | None = None) -> End
         Misconfigured: with everything that is wrong in either.
     """
     reading = _Reading(command_config or Path("--bootstrap-server"), {})
-    section = _from_java(_properties(command_config), reading) if command_config else {}
-    found = reading.endpoint(bootstrap_server, {**section, "bootstrap_servers": bootstrap_server})
+    given = java.properties(command_config) if command_config else {}
+    for problem in java.problems(given):
+        reading.problem(problem)
+    section = {**java.section(given), "bootstrap_servers": bootstrap_server}
+    found = reading.endpoint(bootstrap_server, section)
     reading.finish()
     return found
 
@@ -283,40 +287,3 @@ class _Reading:
 
 _VARIABLE: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 _ADDRESS: Final = re.compile(r"(\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]/]+))(:(?P<port>\d{1,6}))?")
-
-
-# ── the property files of the Java tools ──────────────────────────────────────────────────────────────────────────
-
-_JAVA: Final = {
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "ssl.truststore.location": "ssl_ca_location",
-    "ssl.key.password": "ssl_key_password",
-    "ssl.endpoint.identification.algorithm": "ssl_endpoint_identification_algorithm",
-}
-_JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
-
-
-def _properties(file: Path) -> dict[str, str]:
-    try:
-        lines = file.read_text(encoding="utf-8").replace("\\\n", "").splitlines()
-    except (OSError, ValueError) as error:
-        raise Misconfigured(f"{file} cannot be read: {error}") from error
-    pairs = (
-        re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()[:1] not in {"", "#", "!"}
-    )
-    return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}
-
-
-def _from_java(properties: Mapping[str, str], reading: _Reading) -> dict[str, str]:
-    """The same in librdkafka's words. What has nothing to do with connecting is ignored, as the Java tools do."""
-    section = {ours: properties[theirs] for theirs, ours in _JAVA.items() if theirs in properties}
-    if "sasl.jaas.config" in properties:
-        options = dict(_JAAS_OPTION.findall(properties["sasl.jaas.config"]))
-        section |= {f"sasl_{name}": options[name] for name in ("username", "password") if name in options}
-    if store := properties.get("ssl.keystore.location"):
-        section |= {"ssl_certificate_location": store, "ssl_key_location": store}
-    for store in ("truststore", "keystore"):
-        if f"ssl.{store}.location" in properties and properties.get(f"ssl.{store}.type") != "PEM":
-            reading.problem(f"ssl.{store}.type: only PEM can be read here; convert the Java key store")
-    return section

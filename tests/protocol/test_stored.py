@@ -1,0 +1,184 @@
+"""Old records stay readable, and unreadable ones stay harmless."""
+
+from __future__ import annotations
+
+import pytest
+
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.records import (
+    Claim,
+    Generation,
+    MirrorSpec,
+    OffsetMode,
+    OffsetRunWritten,
+    PartitionObserved,
+    SourceEnd,
+    SourceEnds,
+    StateRecord,
+    Tombstone,
+    TopicDesired,
+    WorkerAlive,
+)
+from tanist.domain.states import MirrorState, Wish
+from tanist.protocol.stored import KINDS, Unreadable, decode, encode
+
+MIRROR = MirrorName("east.to-west_1")
+PARTITION = TopicPartition("orders.v1_a-b", 3)
+
+GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
+    (
+        MirrorSpec(
+            mirror=MIRROR,
+            source="east",
+            destination="west",
+            source_cluster_id="E",
+            destination_cluster_id="W",
+            include=("orders.*",),
+            data_id=ProducerId(1),
+            filler_id=ProducerId(2),
+            start_id=ProducerId(3),
+            created_at=EpochMs(4),
+        ),
+        "mirror/east.to-west_1",
+        (
+            '{"v":1,"mirror":"east.to-west_1","source":"east","destination":"west","source_cluster_id":"E",'
+            '"destination_cluster_id":"W","include":["orders.*"],"exclude":[],"offsets":"identical","engine":"batches",'
+            '"replication_factor":null,"max_start_fill":100000000,"data_id":1,"filler_id":2,"start_id":3,"created_at":4}'
+        ),
+    ),
+    (
+        TopicDesired(
+            mirror=MIRROR,
+            topic=PARTITION.topic,
+            wish=Wish.PAUSED,
+            source_topic_id="id",
+            partitions=4,
+            offsets=OffsetMode.MAPPED,
+            held_configs=(("min.insync.replicas", "2"),),
+            changed_at=EpochMs(5),
+        ),
+        "topic/east.to-west_1/orders.v1_a-b",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id",'
+            '"partitions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"changed_at":5}'
+        ),
+    ),
+    (
+        Generation(mirror=MIRROR, topic=PARTITION.topic, count=2),
+        "generation/east.to-west_1/orders.v1_a-b",
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2}',
+    ),
+    (
+        PartitionObserved(
+            mirror=MIRROR,
+            partition=PARTITION,
+            state=MirrorState.FAILED,
+            row=900,
+            reason="größer",
+            error="FOREIGN_WRITE",
+            last_mirrored_epoch=7,
+            claim_epoch=8,
+            at=EpochMs(9),
+        ),
+        "partition/east.to-west_1/orders.v1_a-b/3",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED",'
+            '"row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"at":9}'
+        ),
+    ),
+    (
+        SourceEnds(
+            mirror=MIRROR, chunk=1, ends=(SourceEnd(PARTITION, SourceOffset(9), SourceOffset(8)),), at=EpochMs(1)
+        ),
+        "ends/east.to-west_1/1",
+        (
+            '{"v":1,"mirror":"east.to-west_1","chunk":1,"ends":[{"partition":{"topic":"orders.v1_a-b","partition":3},'
+            '"high_watermark":9,"last_stable":8}],"at":1}'
+        ),
+    ),
+    (Claim(slice=3, epoch=4, worker="w"), "claim/3", '{"v":1,"slice":3,"epoch":4,"worker":"w"}'),
+    (
+        WorkerAlive(worker="w", version="1.0", host="h", started_at=EpochMs(1), at=EpochMs(2)),
+        "worker/w",
+        '{"v":1,"worker":"w","version":"1.0","host":"h","started_at":1,"at":2}',
+    ),
+    (
+        OffsetRunWritten(
+            mirror=MIRROR, partition=PARTITION, source=SourceOffset(10), destination=DestinationOffset(11), why="x"
+        ),
+        "run/east.to-west_1/orders.v1_a-b/3/10/11",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":10,'
+            '"destination":11,"why":"x"}'
+        ),
+    ),
+)
+"""Written by version 1. Never change what is here: stored topics are full of it."""
+
+
+@pytest.mark.parametrize(("record", "key", "value"), GOLDEN, ids=[key for _, key, _ in GOLDEN])
+def test_what_version_1_stored_is_read_for_ever(record: StateRecord, key: str, value: str) -> None:
+    assert decode(key.encode(), value.encode()) == record
+
+
+@pytest.mark.parametrize("record", [record for record, _, _ in GOLDEN], ids=[key for _, key, _ in GOLDEN])
+def test_what_is_stored_is_read_back(record: StateRecord) -> None:
+    key, value = encode(record)
+    assert decode(key, value) == record
+
+
+def test_every_kind_has_a_golden_record() -> None:
+    assert {type(record) for record, _, _ in GOLDEN} == set(KINDS.values())
+
+
+def test_no_value_is_a_tombstone() -> None:
+    assert encode(Tombstone("claim/3")) == (b"claim/3", None)
+    assert decode(b"claim/3", None) == Tombstone("claim/3")
+
+
+def test_fields_of_the_future_are_ignored_and_those_of_the_past_defaulted() -> None:
+    value = (
+        '{"v":1,"mirror":"m","partition":{"topic":"t","partition":0,"hue":1},"state":"PAUSED","row":1,"at":2,"new":[]}'
+    )
+    found = decode(b"partition/m/t/0", value.encode())
+    assert isinstance(found, PartitionObserved)
+    assert (found.claim_epoch, found.last_mirrored_epoch, found.error) == (0, -1, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (b"claim/3", b'{"v":2,"slice":3,"epoch":1,"worker":"w"}', "newer version"),
+        (b"claim/3", b'{"slice":3,"epoch":1,"worker":"w"}', "no version"),
+        (b"claim/3", b'{"v":true,"slice":3,"epoch":1,"worker":"w"}', "no version"),
+        (b"claim/3", b'{"v":1,"slice":3,"worker":"w"}', "no epoch"),
+        (b"claim/3", b'{"v":1,"slice":3,"epoch":"1","worker":"w"}', "not of type int"),
+        (b"claim/3", b'{"v":1,"slice":4,"epoch":1,"worker":"w"}', "belongs to the key 'claim/4'"),
+        (b"claim/3", b"{", "property name"),
+        (b"claim/3", b"[" * 100_000, "recursion"),
+        (b"claim/3", b"\xff\xfe", ""),
+        (b"claim/3", b"[]", "not a JSON object"),
+        (b"claim/3", b"", "Expecting value"),
+        (b"future/3", b'{"v":1}', "knows no records of that kind"),
+        (b"\xff", b'{"v":1}', "knows no records of that kind"),
+        (b"", b"{}", "knows no records of that kind"),
+        (
+            b"partition/m/t/0",
+            b'{"v":1,"mirror":"m","partition":{"topic":"t","partition":0},"state":"ODD","row":1,"at":2}',
+            "ODD",
+        ),
+        (b"ends/m/0", b'{"v":1,"mirror":"m","chunk":0,"ends":{},"at":2}', "not a list"),
+        (
+            b"topic/m/t",
+            (
+                b'{"v":1,"mirror":"m","topic":"t","wish":"PAUSED","source_topic_id":"i","partitions":1,'
+                b'"held_configs":[["a"]],"changed_at":1}'
+            ),
+            "shorter",
+        ),
+    ],
+)
+def test_one_bad_record_never_takes_the_control_plane_down(key: bytes, value: bytes, why: str) -> None:
+    found = decode(key, value)
+    assert isinstance(found, Unreadable)
+    assert why in found.why

@@ -1,0 +1,177 @@
+"""A wrong configuration is told at once, whole, and without its secrets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.endpoint import Address, SaslMechanism, Secret, SecurityProtocol
+from tanist.domain.errors import Misconfigured
+from tanist.settings import from_flags, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "ca.pem").write_text("ca")
+    return tmp_path / "tanist.toml"
+
+
+SECURE = """
+[clusters.east]
+bootstrap_servers = "e1:9092, [::1]:9093,e3"
+security_protocol = "SASL_SSL"
+sasl_mechanism = "SCRAM-SHA-512"
+sasl_username = "tanist"
+sasl_password = "pre-${EAST}"
+ssl_ca_location = "ca.pem"
+allow_small_state = true
+"""
+
+
+def problems(file: Path, text: str, **environ: str) -> str:
+    file.write_text(text)
+    with pytest.raises(Misconfigured) as raised:
+        load(file, environ)
+    return raised.value.reason
+
+
+def test_a_whole_section_becomes_an_endpoint(file: Path) -> None:
+    file.write_text(SECURE)
+    settings = load(file, {"EAST": "secret"})
+    endpoint = settings.endpoint("east")
+    assert endpoint.bootstrap == (Address("e1", 9092), Address("::1", 9093), Address("e3", 9092))
+    assert endpoint.security_protocol is SecurityProtocol.SASL_SSL
+    assert endpoint.sasl
+    assert endpoint.sasl.mechanism is SaslMechanism.SCRAM_SHA_512
+    assert endpoint.sasl.password == Secret("pre-secret")
+    assert endpoint.tls
+    assert endpoint.tls.ca_location == str(file.parent / "ca.pem"), "relative to the file, not to where we stand"
+    assert endpoint.tls.verify_hostname
+    assert settings.cluster("east").allow_small_state
+    assert "secret" not in repr(settings)
+
+
+def test_a_typing_error_is_met_with_the_key_that_was_meant(file: Path) -> None:
+    told = problems(file, '[clusters.east]\nbootstrap_server = "a:1"\n')
+    assert "[clusters.east] bootstrap_server: unknown key, did you mean 'bootstrap_servers'?" in told
+    assert str(file) in told
+
+
+def test_everything_that_is_wrong_is_told_at_once(file: Path) -> None:
+    told = problems(
+        file,
+        """
+        cluster = 1
+        [clusters.east]
+        bootstrap_servers = "a:99999,b c"
+        sasl_username = "x"
+        [clusters.west]
+        security_protocol = "SASL_SSL"
+        sasl_mechanism = "GSSAPI"
+        sasl_password = "${NOT_SET}"
+        ssl_ca_location = "missing.pem"
+        ssl_key_location = "ca.pem"
+        ssl_endpoint_identification_algorithm = "http"
+        allow_small_state = "yes"
+        """,
+    )
+    for each in (
+        "'cluster' is not known, did you mean 'clusters'?",
+        "no port 99999",
+        "'b c' is not HOST:PORT",
+        "[clusters.east] sasl_username: security_protocol PLAINTEXT has no SASL",
+        "[clusters.west] bootstrap_servers: is missing",
+        "'GSSAPI' is none of PLAIN",
+        "the environment variable NOT_SET is not set",
+        "sasl_username: is missing",
+        "missing.pem",
+        "one is useless without the other",
+        "'http' is none of https, none",
+        "allow_small_state: must be true or false",
+    ):
+        assert each in told, each
+
+
+def test_an_unset_variable_is_never_an_empty_password(file: Path) -> None:
+    assert "EAST is not set" in problems(file, SECURE)
+    assert "EAST is not set" in problems(file, SECURE, EAST="")
+
+
+def test_a_dollar_can_be_written(file: Path) -> None:
+    file.write_text(SECURE.replace("pre-${EAST}", "$${x}$y"))
+    sasl = load(file, {}).endpoint("east").sasl
+    assert sasl
+    assert sasl.password.reveal() == "${x}$y"
+
+
+def test_a_secret_can_lie_in_a_file(file: Path) -> None:
+    (file.parent / "pw").write_text("from-file\n")
+    file.write_text(SECURE.replace('sasl_password = "pre-${EAST}"', 'sasl_password_file = "pw"'))
+    sasl = load(file, {}).endpoint("east").sasl
+    assert sasl
+    assert sasl.password.reveal() == "from-file"
+
+
+def test_secret_files_that_cannot_serve_are_told(file: Path) -> None:
+    (file.parent / "pw").write_text("\n")
+    told = problems(file, SECURE + 'sasl_password_file = "pw"\nssl_key_password_file = "none"\n', EAST="x")
+    assert "sasl_password is given as well" in told
+    assert "is empty" in told
+    assert "none cannot be read" in told
+
+
+def test_a_secret_of_the_wrong_type_is_not_shown(file: Path) -> None:
+    told = problems(file, SECURE.replace('"pre-${EAST}"', "12345"))
+    assert "sasl_password: must be a text in quotes" in told
+    assert "12345" not in told
+
+
+def test_an_unknown_cluster_is_met_with_the_known_ones(file: Path) -> None:
+    file.write_text(SECURE)
+    with pytest.raises(Misconfigured, match="no cluster is called 'eats', did you mean 'east'") as raised:
+        load(file, {"EAST": "x"}).endpoint("eats")
+    assert str(file) in raised.value.reason
+
+
+def test_a_file_that_was_named_must_be_there(file: Path) -> None:
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        load(file, {})
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        load(None, {"TANIST_CONFIG": str(file)})
+    assert "Expected ']'" in problems(file, "[clusters")
+
+
+def test_without_any_file_there_are_no_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Misconfigured, match="no --config"):
+        load(None, {}).endpoint("east")
+    (tmp_path / "tanist.toml").write_text('[clusters.west]\nbootstrap_servers = ["a:1", "b:2"]\n')
+    assert len(load(None, {}).endpoint("west").bootstrap) == 2
+
+
+def test_the_flags_of_the_kafka_tools_are_understood(tmp_path: Path) -> None:
+    command_config = tmp_path / "client.properties"
+    command_config.write_text(
+        "# a comment\n"
+        "security.protocol=SASL_PLAINTEXT\n"
+        "sasl.mechanism = PLAIN\n"
+        "client.id=ignored\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
+        '  username="admin" password="s3;=\\"t";\n'
+    )
+    endpoint = from_flags("a:1,b:2", command_config)
+    assert endpoint.bootstrap == (Address("a", 1), Address("b", 2))
+    assert endpoint.sasl
+    assert (endpoint.sasl.username, endpoint.sasl.password.reveal()) == ("admin", 's3;="t')
+    assert from_flags("a:1").security_protocol is SecurityProtocol.PLAINTEXT
+
+
+def test_a_java_key_store_is_refused_by_name(tmp_path: Path) -> None:
+    command_config = tmp_path / "client.properties"
+    command_config.write_text("security.protocol=SSL\nssl.truststore.location=/x.jks\n")
+    with pytest.raises(Misconfigured, match="only PEM"):
+        from_flags("a:1", command_config)
