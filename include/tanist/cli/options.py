@@ -17,7 +17,7 @@ from tanist.cli.output import Format, JsonOption, OutputOption, guard, say
 from tanist.composition import World
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import MirrorName, mirror_name
-from tanist.settings import ClusterSettings, from_flags, load
+from tanist.settings import ClusterSettings, Settings, from_flags, load
 from tanist.usecases.sides import Run, Side
 from tanist.wire.clock import SystemClock
 
@@ -133,7 +133,7 @@ def session(asked: Asked) -> Iterator[Session]:
         settings = load(asked.config, os.environ)
         name, extra = asked.destination, {}
         if asked.bootstrap_server is not None:
-            name, cluster = _from_flags(asked, asked.bootstrap_server)
+            name, cluster = _from_flags(asked, asked.bootstrap_server, settings)
             extra = {name: cluster}
         elif asked.command_config is not None:
             raise Misconfigured("--command-config goes with --bootstrap-server")
@@ -141,10 +141,14 @@ def session(asked: Asked) -> Iterator[Session]:
             yield Session(world=world, run=run, named=name, as_json=as_json, yes=asked.yes)
 
 
-def _from_flags(asked: Asked, server: str) -> tuple[str, ClusterSettings]:
+def _from_flags(asked: Asked, server: str, settings: Settings) -> tuple[str, ClusterSettings]:
+    """The cluster that flags name; one that is configured under the same address keeps its name and its allowances."""
+    endpoint = from_flags(server, asked.command_config)
+    for name, known in settings.clusters.items():
+        if asked.destination in {None, name} and set(known.endpoint.bootstrap) & set(endpoint.bootstrap):
+            return name, ClusterSettings(replace(endpoint, name=name), known.allow_small_state)
     name = asked.destination or server
-    endpoint = replace(from_flags(server, asked.command_config), name=name)
-    return name, ClusterSettings(endpoint)
+    return name, ClusterSettings(replace(endpoint, name=name))
 
 
 def announcing(session: Session, verb: str) -> Run:

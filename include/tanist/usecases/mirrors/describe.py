@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain import records
 from tanist.domain.errors import TanistError
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tanist.ports.logs import LogEnds
     from tanist.ports.state import StateStore
     from tanist.usecases.sides import Run, Side
+
+EVERYTHING: Final = (".*",)
+"""The selection of topics where none was given."""
 
 _ROWS = {row.number: row for row in MIRROR_STATES}
 
@@ -155,7 +158,7 @@ class Describer:
 
     destination: Side
     connect: Callable[[str], Side]
-    include: tuple[str, ...] = (".*",)
+    include: tuple[str, ...] = EVERYTHING
     _sources: dict[str, Side | TanistError] = field(default_factory=dict)
     _stores: dict[str, StateStore] = field(default_factory=dict)
 

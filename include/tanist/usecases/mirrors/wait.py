@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import Misconfigured, Refused
+from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
 from tanist.domain.states import MirrorState
-from tanist.usecases.mirrors.describe import reason
+from tanist.usecases.mirrors.describe import EVERYTHING, reason
 from tanist.usecases.sides import Run
 
 if TYPE_CHECKING:
@@ -92,11 +92,14 @@ def wait_for(
     """Wait until every partition of `mirror` is where `goal` wants it; `progress` hears (there, all).
 
     Raises:
-        NotYet: the time is over; WaitedInVain: at once, when a partition is FAILED.
+        NotYet: the time is over; WaitedInVain: at once, when a partition is FAILED;
+            TopicNotInMirror: nothing of the mirror was asked for.
     """
     clock = run.clock
     while True:
         (described,) = describer.describe(mirror, Run(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
+        if not described.rows and describer.include != EVERYTHING:
+            raise TopicNotInMirror(f"{', '.join(describer.include)} matches no topic of mirror {mirror!r}")
         if hopeless := goal.hopeless(described.rows):
             raise WaitedInVain(_few(hopeless))
         missing = goal.missing(described.rows)
