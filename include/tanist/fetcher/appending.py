@@ -84,14 +84,15 @@ class Appending:
 
     # ── the steps of all partitions ───────────────────────────────────────────────────────────────────────────────
 
-    def append(self, copies: Iterable[PartitionCopy], until: Callable[[], bool]) -> None:
+    def append(self, copies: Sequence[PartitionCopy], until: Callable[[], bool]) -> None:
         """Do all steps of `copies`, then collect answers until there are none left or `until` says that more came."""
-        busy = [copy for copy in copies if copy.steps]
-        while busy:
+        while True:
             self._make_room()
-            if not self._send(busy):
+            busy = [copy for copy in copies if copy.steps]  # after the answers: they may have taken some away
+            if not busy:
+                break
+            if not self._send(busy) and self._posted:
                 self._collect()
-            busy = [copy for copy in busy if copy.steps]
         while self._posted and not until():
             self._collect()
 
@@ -236,9 +237,12 @@ class Appending:
         self._destination.drop(broker)
         gone = [posted for posted in self._posted if posted.broker == broker]
         self._posted = deque(posted for posted in self._posted if posted.broker != broker)
-        concerned = {id(copy): copy for copy, _ in [*sent, *(each for posted in gone for each in posted.sent)]}
+        given_up = [*sent, *(each for posted in gone for each in posted.sent)]
+        for copy, each in given_up:
+            if each in copy.in_flight:  # what is on its way to another broker still gets its answer
+                copy.in_flight.remove(each)
+        concerned = {id(copy): copy for copy, _ in given_up}
         for copy in concerned.values():
-            copy.in_flight.clear()
             copy.recover(why, self._clock.monotonic())
         self._look_for_leaders({copy.partition.topic for copy in concerned.values()})
 
