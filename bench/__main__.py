@@ -43,9 +43,7 @@ def main(
     records_100b: Annotated[int, typer.Option("--records-100b", help="Records of 100 B; 0: none.")] = 5_000_000,
     rounds: Annotated[int, typer.Option(min=1, help="How often each side copies each topic.")] = 2,
     batch_kb: Annotated[int, typer.Option(min=1, help="Largest batch of the source's producer, in KiB.")] = 512,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the records: a trial, MM2 stays cold in it.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth: a trial, MM2 stays cold in it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is stored, not a table.")] = False,
 ) -> None:
     """Measure both sides. Exit code 1 when a target is missed."""
