@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.records import WorkerAlive, observed
 from tanist.fetcher.claims import held_epoch
-from tanist.fetcher.planning import NO_NEWS, Moment, Owned, assigned, next_observed, owned, source_ends
+from tanist.fetcher.planning import NO_NEWS, Moment, Owned, assigned, ends_news, next_observed, owned, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ class Coordination(threading.Thread):
             return
         self._ends_at = now
         slices = {mine.copied: mine.slice for mine in self._owned}
-        known = source_ends(self.reports, slices, self._clock.now())
-        changed = {key: new for key, new in known.items() if key not in self._ends or self._ends[key].ends != new.ends}
+        known = source_ends(self.reports, slices)
+        changed = {key: new for key, new in known.items() if ends_news(new, self._ends.get(key))}
         if changed:
             self._state.append(list(changed.values()), self._clock.deadline(WRITE_SECONDS))
             self._ends |= changed

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TELL_AFTER_SECONDS: Final = 3.0
 """A trouble that heals by itself is written down only if it lasts."""
+ENDS_AGE_MS: Final = 10_000
+"""Ends that do not move are confirmed this often, so that their age says how long the source has been silent."""
 COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
 NO_NEWS: Final = Report()
 
@@ -112,18 +114,27 @@ def assigned(
     return found
 
 
-def source_ends(reports: Mapping[Copied, Report], slices: Mapping[Copied, int], now: EpochMs) -> dict[str, SourceEnds]:
-    """The last known ends of the sources, packed by mirror and slice, by their key."""
-    packed: dict[tuple[MirrorName, int], list[SourceEnd]] = {}
+def source_ends(reports: Mapping[Copied, Report], slices: Mapping[Copied, int]) -> dict[str, SourceEnds]:
+    """The last known ends of the sources and when they were seen, packed by mirror and slice, by their key."""
+    packed: dict[tuple[MirrorName, int], list[tuple[SourceEnd, EpochMs]]] = {}
     for copied, report in reports.items():
-        high, stable = report.source_high_watermark, report.source_last_stable
-        if copied in slices and high is not None and stable is not None:
-            packed.setdefault((copied.mirror, slices[copied]), []).append(SourceEnd(copied.partition, high, stable))
-    found = [
-        SourceEnds(mirror=mirror, chunk=chunk, ends=tuple(sorted(ends, key=lambda end: end.partition)), at=now)
-        for (mirror, chunk), ends in packed.items()
-    ]
+        high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
+        if copied in slices and high is not None and stable is not None and seen is not None:
+            end = SourceEnd(copied.partition, high, stable)
+            packed.setdefault((copied.mirror, slices[copied]), []).append((end, seen))
+    found = [_packed(mirror, chunk, ends) for (mirror, chunk), ends in packed.items()]
     return {ends.key: ends for ends in found}
+
+
+def _packed(mirror: MirrorName, chunk: int, ends: list[tuple[SourceEnd, EpochMs]]) -> SourceEnds:
+    """As old as its oldest reading."""
+    ordered = tuple(sorted((end for end, _ in ends), key=lambda end: end.partition))
+    return SourceEnds(mirror=mirror, chunk=chunk, ends=ordered, at=min(seen for _, seen in ends))
+
+
+def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
+    """Whether ends are worth writing: they moved, or what is written looks older than what is known."""
+    return written is None or new.ends != written.ends or new.at - written.at >= ENDS_AGE_MS
 
 
 def topic_id_text(topic_id: UUID) -> str:
