@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import quote
 
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.states import MirrorState, Wish
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 STATE_TOPIC: Final = "__mirror_state"
 OFFSETS_TOPIC: Final = "__mirror_offsets"
+GROUPS_TOPIC: Final = "__mirror_groups"
 SLICES: Final = 50
 """Partitions of the state topic, pinned when it is created (KIP-1279's mirror.topic.num.partitions)."""
 
@@ -174,6 +176,54 @@ class OffsetRunWritten:
         return f"run/{self.mirror}/{tp.topic}/{tp.partition}/{self.source}/{self.destination}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPosition:
+    """The freshest position of a group at the source. Lives in `__mirror_groups`, written when it has changed.
+
+    `order`: where the commit lies in the source's `__consumer_offsets`, -1 where it was asked for. Leader epochs are
+    not kept: a foreign one stops Java consumers for good.
+    """
+
+    mirror: MirrorName
+    group: str
+    partition: TopicPartition
+    offset: SourceOffset
+    at: EpochMs
+    """When it was committed, by the source's clock; when it was seen where it was asked for."""
+    kind: str = "classic"
+    order: int = -1
+
+    @property
+    def key(self) -> str:
+        """Names of groups may hold any character, also '/'."""
+        tp = self.partition
+        return f"group/{self.mirror}/{quote(self.group, safe='')}/{tp.topic}/{tp.partition}"
+
+
+class Following(StrEnum):
+    TAILING, POLLING, TROUBLED = "tailing", "polling", "troubled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsFollowed:
+    """How the positions of a mirror's groups come to the destination, and until when all of them are there.
+
+    `upto`: every commit before it has been written down (ms; 0: never yet). `reason` says why it is not TAILING.
+    """
+
+    mirror: MirrorName
+    worker: str
+    how: Following
+    reason: str = ""
+    groups: int = 0
+    upto: EpochMs
+    at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"groups/{self.mirror}"
+
+
 @dataclass(frozen=True, slots=True)
 class Tombstone:
     key: str
@@ -188,6 +238,8 @@ StateRecord: TypeAlias = (
     | Claim
     | WorkerAlive
     | OffsetRunWritten
+    | GroupPosition
+    | GroupsFollowed
     | Tombstone
 )
 StateView: TypeAlias = "Mapping[str, StateRecord]"
@@ -200,6 +252,8 @@ def supersedes(record: StateRecord, held: StateRecord | None) -> bool:
         case Claim(epoch=new), Claim(epoch=old):
             return new >= old
         case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
+            return new >= old
+        case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:
             return new >= old
         case _:
             return True

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, Union, cast, g
 from tanist.domain.records import (
     Claim,
     Generation,
+    GroupPosition,
+    GroupsFollowed,
     MirrorSpec,
     OffsetRunWritten,
     PartitionObserved,
@@ -44,6 +46,8 @@ KINDS: Final[Mapping[str, type[StateRecord]]] = MappingProxyType(
         "claim": Claim,
         "worker": WorkerAlive,
         "run": OffsetRunWritten,
+        "group": GroupPosition,
+        "groups": GroupsFollowed,
     },
 )
 """The first part of a key, and what lies under it. For ever: stored topics are full of them."""

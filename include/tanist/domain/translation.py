@@ -1,0 +1,178 @@
+"""Where a consumer group goes on at the destination, and whether that may be committed there. Pure decisions.
+
+A translation is exact, or a lower bound with the reason, or unknown with the reason; never an invented offset. What is
+not certain to be right is refused with a reason, one partition or one group at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tanist.domain.names import DestinationOffset, SourceOffset
+
+if TYPE_CHECKING:
+    from tanist.domain.offset_map import OffsetMap
+
+OUR_MARK: Final = "tanist "
+"""What the metadata of our commits begins with: `tanist m1 east@1234`."""
+
+_SETTLED: Final = {"Empty", "Dead", ""}
+"""States of a group without members (GroupState); none is told by brokers before 2.6: then its members count."""
+_NO_SIMPLE_COMMITS: Final = {"share"}
+
+
+class Precision(StrEnum):
+    EXACT, CONSERVATIVE, UNKNOWN = "exact", "conservative", "unknown"
+
+
+class Proof(StrEnum):
+    """Whether the record at the source position and the one at the translated position are the same, byte by byte.
+
+    NONE: nothing to compare (the source is dead, the position is at the end, the record was deleted).
+    """
+
+    MATCH, MISMATCH, NONE = "match", "mismatch", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class CopySpan:
+    """The log of a copy: its start, and its committed end."""
+
+    start: DestinationOffset
+    end: DestinationOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    offset: DestinationOffset
+    precision = Precision.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Conservative:
+    """A lower bound: nothing that the copy has is skipped, something may be read twice.
+
+    `ahead`: by how many offsets the group was ahead of the copy; such positions are clamped to its end and listed.
+    """
+
+    offset: DestinationOffset
+    why: str
+    ahead: int = 0
+    precision = Precision.CONSERVATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    why: str
+    precision = Precision.UNKNOWN
+
+
+Translation: TypeAlias = Exact | Conservative | Unknown
+
+
+def translate(position: SourceOffset, offsets: OffsetMap, copy: CopySpan | None) -> Translation:
+    """Where a group goes on that would have read `position` next. Exact at any lag, with the source dead."""
+    if copy is None:
+        return Unknown("the copy's log was not observed")
+    if position < 0:
+        return Unknown(f"{position} is no position")
+    offset = offsets.locate(position)
+    if offset > copy.end:
+        ahead = offset - copy.end
+        return Conservative(copy.end, f"committed {ahead} offset(s) ahead of what was copied: clamped", ahead)
+    if offset < copy.start:
+        return Conservative(copy.start, f"the copy begins at {copy.start}: older records are gone")
+    return Exact(offset)
+
+
+# ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What is committed at the destination now."""
+
+    offset: DestinationOffset
+    metadata: str
+
+    @property
+    def ours(self) -> bool:
+        return self.metadata.startswith(OUR_MARK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupThere:
+    """A group as the destination knows it. `synced`: some of its positions are ours."""
+
+    kind: str
+    state: str
+    members: int | None
+    synced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What people have allowed beyond the default. Nothing allows a group with members, or a proven mismatch."""
+
+    existing: bool = False
+    """Also groups that were at the destination before us."""
+    backwards: bool = False
+    """Also to an earlier offset than is committed now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    offset: DestinationOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """The destination has this very offset already, committed by somebody else: nothing to write."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Not to be committed, and why."""
+
+    why: str
+
+
+Decision: TypeAlias = Commit | Stays | Withheld
+
+
+def objection(there: GroupThere | None, rules: Rules) -> str | None:
+    """Why no position of a group may be committed; None: nothing speaks against it. `there` is None for a new group."""
+    if there is None:
+        return None
+    if there.kind in _NO_SIMPLE_COMMITS:
+        return f"at the destination it is a {there.kind} group"
+    if there.state not in _SETTLED or there.members:
+        members = f"{there.members} member(s)" if there.members else "members"
+        return f"it has {members} at the destination (state {there.state or 'unknown'}): stop them first"
+    if not there.synced and not rules.existing:
+        return "it existed at the destination before: include it by name of --existing"
+    return None
+
+
+def decide(translation: Translation, present: Present | None, proof: Proof, rules: Rules) -> Decision:
+    """What to do with one position of a group that nothing speaks against.
+
+    A position of ours is committed again even if it has not moved: that renews its retention at the destination.
+    """
+    if isinstance(translation, Unknown):
+        return Withheld(translation.why)
+    if proof is Proof.MISMATCH:
+        return Withheld("the records at both ends differ: the map is wrong here, see `tanist groups explain`")
+    if present is None or (present.ours and present.offset == translation.offset):
+        return Commit(translation.offset)
+    if present.offset == translation.offset:
+        return Stays("committed there already")
+    if not present.ours and not rules.existing:
+        return Withheld(f"{present.offset} was committed at the destination by a consumer there: see --existing")
+    if translation.offset < present.offset and not rules.backwards:
+        return Withheld(f"never backwards: {present.offset} is committed at the destination")
+    return Commit(translation.offset)
