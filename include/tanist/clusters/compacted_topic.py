@@ -60,16 +60,18 @@ class CompactedTopic:
         """
         with contextlib.closing(KafkaTopics(endpoint)) as topics:
             ensure(topics, topic, layout, by, create=create)
-        opened = None if writer is None else Writer(endpoint, topic, layout.partitions, writer)
-        if opened:
-            opened.open(by)
-        bounds = Bounds(endpoint, topic, layout.partitions)
-        store = cls(endpoint, topic, bounds, Reader(endpoint, topic, bounds.starts(by)), opened)
-        try:
+        with contextlib.ExitStack() as undo:
+            opened = None if writer is None else Writer(endpoint, topic, layout.partitions, writer)
+            if opened:
+                undo.callback(opened.close)
+                opened.open(by)
+            bounds = Bounds(endpoint, topic, layout.partitions)
+            undo.callback(bounds.close)
+            reader = Reader(endpoint, topic, bounds.starts(by))
+            undo.callback(reader.close)
+            store = cls(endpoint, topic, bounds, reader, opened)
             store.catch_up(by)
-        except BaseException:
-            store.close()
-            raise
+            undo.pop_all()
         return store
 
     def __enter__(self) -> Self:
