@@ -31,6 +31,7 @@ SILENT: Final = logging.getLogger("tanist.librdkafka")
 """Where librdkafka's own log lines go: twenty a second from a dead cluster, and all in our errors already. For a closer
 look, set its level."""
 SILENT.setLevel(logging.CRITICAL)
+SILENT.addHandler(logging.NullHandler())
 
 PATIENCE: Final = 2.0
 """Seconds that a one-shot call goes on after all brokers were reported down; a rolling restart passes within it."""
