@@ -7,7 +7,10 @@ import pytest
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
+    Following,
     Generation,
+    GroupPosition,
+    GroupsFollowed,
     MirrorSpec,
     OffsetMode,
     OffsetRunWritten,
@@ -111,6 +114,29 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":10,'
             '"destination":11,"why":"x"}'
         ),
+    ),
+    (
+        GroupPosition(
+            mirror=MIRROR,
+            group="pay/ments",
+            partition=PARTITION,
+            offset=SourceOffset(5),
+            at=EpochMs(6),
+            kind="consumer",
+            order=7,
+        ),
+        "group/east.to-west_1/pay%2Fments/orders.v1_a-b/3",
+        (
+            '{"v":1,"mirror":"east.to-west_1","group":"pay/ments","partition":{"topic":"orders.v1_a-b","partition":3},'
+            '"offset":5,"at":6,"kind":"consumer","order":7}'
+        ),
+    ),
+    (
+        GroupsFollowed(
+            mirror=MIRROR, worker="w", how=Following.POLLING, reason="r", groups=2, upto=EpochMs(3), at=EpochMs(4)
+        ),
+        "groups/east.to-west_1",
+        ('{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":4}'),
     ),
 )
 """Written by version 1. Never change what is here: stored topics are full of it."""
