@@ -46,7 +46,7 @@ class Copier:
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
-        self._leaders = SourceLeaders(self.source, f"test-{self.name}", self.clock)
+        self._leaders = SourceLeaders(lambda: self.source, f"test-{self.name}", self.clock)
         self.lanes = Lanes(self._lane, self.clock)
         self.made: list[Lane] = []
         self.died: BaseException | None = None
@@ -81,11 +81,11 @@ class Copier:
         """What lanes died of: it must be empty, a lane that dies has a bug."""
         return [lane.died for lane in self.made if lane.died is not None]
 
-    def _lane(self, key: LaneKey) -> Lane:
+    def _lane(self, key: LaneKey, spec: MirrorSpec) -> Lane:
         lane = Lane(
             key,
             LaneTools(
-                spec=self.spec,
+                spec=spec,
                 source=self.source,
                 destination=self.destination,
                 maps=self.store,

@@ -92,6 +92,11 @@ class Side:
     def end(self, at: TopicPartition, end: End = End.HIGH_WATERMARK) -> int:
         return self.ends([at], end)[at]
 
+    def settle(self, partitions: Iterable[TopicPartition]) -> None:
+        """Wait until the markers of ended transactions are written: their producers do not."""
+        at = tuple(partitions)
+        until(lambda: self.ends(at, End.LAST_STABLE) == self.ends(at, End.HIGH_WATERMARK), 10)
+
     def delete_before(self, at: TopicPartition, offset: int) -> None:
         assert value(requests.delete_records(self.router, {at: offset}, soon())[at]) == offset
 
@@ -172,11 +177,22 @@ class Rig:
 
     # ── waiting and checking ──────────────────────────────────────────────────────────────────────────────────────
 
-    def copied(self, copier: Copier, seconds: float = COPIED_SECONDS, *, only: Iterable[TopicPartition] = ()) -> None:
+    def copied(
+        self,
+        copier: Copier,
+        seconds: float = COPIED_SECONDS,
+        *,
+        only: Iterable[TopicPartition] = (),
+        hanging: bool = False,
+    ) -> None:
         """Wait until all that a reader of committed records can read now has been copied."""
-        wanted = self.source.ends(tuple(only) or copier.partitions, End.LAST_STABLE)
+        at = tuple(only) or copier.partitions
+        if not hanging:
+            self.source.settle(at)
+        wanted = self.source.ends(at, End.LAST_STABLE)
 
         def done() -> bool:
+            assert copier.died is None
             reports = copier.reports()
             return all(at in reports and (reports[at].position or 0) >= end for at, end in wanted.items())
 
@@ -185,6 +201,7 @@ class Rig:
 
     def landed(self, partitions: Iterable[TopicPartition], seconds: float = COPIED_SECONDS) -> None:
         """The same, seen from outside: for workers that are processes."""
+        self.source.settle(partitions)
         wanted = self.source.ends(partitions, End.LAST_STABLE)
 
         def done() -> bool:

@@ -109,11 +109,12 @@ def test_a_hanging_transaction_holds_the_copy_at_the_last_stable_offset_and_no_l
         fast.begin_transaction()
         fast.produce(topic_name, b"before")
         fast.commit_transaction(20)
+        rig.copied(copier)
         hanging.begin_transaction()
         hanging.produce(topic_name, b"hanging")
         hanging.flush(20)
         rig.source.produce(at[0], [b"later"])
-        rig.copied(copier)
+        rig.copied(copier, hanging=True)
         until(lambda: copier.reports()[at[0]].source_high_watermark == 4, 5)
         report = copier.reports()[at[0]]
         assert (report.position, report.source_last_stable, report.end) == (2, 2, 2)

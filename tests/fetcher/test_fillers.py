@@ -1,0 +1,216 @@
+"""Filler markers are not compare-and-append: what goes wrong with them is counted, put on record and worked off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.offset_map import OffsetRun
+from tanist.fetcher import filling
+from tanist.fetcher.appending import Appending
+from tanist.fetcher.runs import OffsetRuns
+from tests.fetcher.raw import Wires, producers, surplus, unanswered
+from tests.fetcher.rig import until
+
+if TYPE_CHECKING:
+    from tanist.domain.names import TopicPartition
+    from tests.fetcher.copier import Copier
+    from tests.fetcher.rig import Rig
+
+pytestmark = pytest.mark.calm
+
+
+def translated(rig: Rig, at: TopicPartition) -> bool:
+    """Whether both logs hold the same records, each where the map says."""
+    source, copy = rig.read([at])
+    assert [row.content for row in source[at]] == [row.content for row in copy[at]]
+    offsets = rig.offsets(at)
+    return all(offsets.locate(SourceOffset(a.offset)) == b.offset for a, b in zip(source[at], copy[at], strict=True))
+
+
+def idle(rig: Rig, copier: Copier, at: TopicPartition) -> None:
+    rig.source.transaction(at, [b"first"])
+    rig.copied(copier)
+
+
+@pytest.mark.parametrize("rule", ["on", "off"])
+def test_a_fill_that_lands_after_it_was_given_up_is_refused(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """The request waits in a frozen leader, its gap is filled again, then it is let go. Off: no higher epoch."""
+    [at] = rig.create(topic_name)
+    wires = Wires(monkeypatch)
+    if rule == "off":
+        monkeypatch.setattr(filling.Filling, "_renew_epoch", lambda *_: None)
+    with rig.copier([at]) as copier:
+        idle(rig, copier, at)
+        late: list[Any] = []
+
+        def keep(_router: object, markers: Any, _by: object) -> Any:
+            late.append(markers)
+            return unanswered(markers)
+
+        wires.next_fill = keep
+        rig.source.transaction(at, [b"second"])
+        rig.copied(copier)
+        filler = producers(rig.destination, at)[rig.spec.filler_id]
+        assert (filler.producer_epoch > late[0][at].producer_epoch) == (rule == "on")
+        [answer] = wires.real(rig.destination.router, late[0], copier.clock.deadline(5)).values()
+        assert (answer is None) == (rule == "off"), answer
+        rig.source.produce(at, [b"third"])
+        rig.copied(copier)
+    assert bool(rig.identical([at])) == (rule == "off")
+    assert bool(rig.offsets(at).runs) == (rule == "off")
+    assert translated(rig, at)
+
+
+def test_a_fill_whose_answer_is_lost_is_not_made_again(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the look at the end (fillers) it is: `test_a_surplus...` shows what becomes of that."""
+    [at] = rig.create(topic_name)
+    wires = Wires(monkeypatch)
+    with rig.copier([at]) as copier:
+        idle(rig, copier, at)
+
+        def lose(router: object, markers: Any, by: object) -> Any:
+            wires.real(router, markers, by)
+            return unanswered(markers)
+
+        wires.next_fill = lose
+        rig.source.transaction(at, [b"second"] * 3, commit=False)
+        rig.source.transaction(at, [b"third"])
+        rig.copied(copier)
+    assert rig.identical([at]) == ""
+    assert rig.offsets(at).runs == ()
+
+
+@pytest.mark.parametrize("rule", ["on", "off"])
+def test_a_refusal_that_hides_among_merged_answers_is_counted(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """Three entries, one of them fenced, one answer: success. Off: the answer is believed."""
+    [at] = rig.create(topic_name)
+    wires = Wires(monkeypatch)
+    if rule == "off":
+
+        def believe(_: object, sent: Any, wanted: Any) -> dict[TopicPartition, Exception]:
+            for each, count in sent.items():
+                wanted[each].end += count
+            return {}
+
+        monkeypatch.setattr(filling.Filling, "_count", believe)
+    with rig.copier([at]) as copier:
+        idle(rig, copier, at)
+
+        def fence_one(router: object, markers: Any, by: object) -> Any:
+            [(each, sent)] = markers.items()
+            first, second, third = sent.coordinator_epochs
+            wrong = replace_epochs(sent, (first, 0, third))
+            assert second
+            answers = wires.real(router, {each: wrong}, by)
+            assert answers == {each: None}
+            return answers
+
+        wires.next_fill = fence_one
+        rig.source.transaction(at, [b"aborted"] * 2, commit=False)
+        rig.source.produce(at, [b"last"])
+        rig.copied(copier)
+    assert bool(rig.identical([at])) == (rule == "off")
+    assert translated(rig, at)
+
+
+def replace_epochs(sent: Any, epochs: tuple[int, ...]) -> Any:
+    return sent._replace(coordinator_epochs=epochs)
+
+
+@pytest.mark.parametrize("rule", ["on", "off"])
+@pytest.mark.parametrize("worker", ["up", "down"])
+def test_a_surplus_is_on_record_before_the_next_record_and_worked_off(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, worker: str, rule: str
+) -> None:
+    """Off: no run is written."""
+    if rule == "off":
+        monkeypatch.setattr(OffsetRuns, "write", lambda self, at, _runs, _why, by: self.read(at, by))
+    [at] = rig.create(topic_name)
+    with rig.copier([at]) as copier:
+        idle(rig, copier, at)
+        if worker == "up":
+            surplus(rig, at, 3)
+            rig.source.produce(at, [b"shifted"] * 3)
+            rig.copied(copier)
+    if worker == "down":
+        surplus(rig, at, 3)
+    with rig.copier([at], name="w2") as copier:
+        rig.source.produce(at, [b"shifted too"])
+        rig.copied(copier)
+        shift = rig.destination.end(at) - rig.source.end(at)
+        assert shift == 3
+        assert translated(rig, at) == (rule == "on")
+        if rule == "off":
+            return
+        rig.source.transaction(at, [b"a"])  # one offset to work off
+        rig.source.produce(at, [b"b"])
+        rig.copied(copier)
+        assert rig.destination.end(at) - rig.source.end(at) == 2
+        rig.source.transaction(at, [b"c"] * 3, commit=False)  # more than enough
+        rig.source.produce(at, [b"d"] * 2)
+        rig.copied(copier)
+    assert translated(rig, at)
+    assert rig.offsets(at).shift_at(SourceOffset(rig.source.end(at))) == 0
+    assert rig.destination.end(at) == rig.source.end(at)
+
+
+def test_fillers_that_are_missing_are_made_up_for(rig: Rig, topic_name: str) -> None:
+    """A worker that miscounted put a record one offset too low: the next append is preceded by a filler."""
+    [at] = rig.create(topic_name)
+    with rig.copier([at]) as copier, pytest.MonkeyPatch.context() as patch:
+        idle(rig, copier, at)
+        patch.setattr(filling, "fillers", lambda _until, _end: 0)
+        patch.setattr(Appending, "_map_agrees", lambda *_: True)
+        rig.source.transaction(at, [b"second"])
+        rig.copied(copier)
+        rig.source.produce(at, [b"low"])
+        until(lambda: rig.destination.end(at) == 4, 10, copier.reports)
+    with rig.copier([at], name="w2") as copier:
+        rig.source.produce(at, [b"made up for"])
+        rig.copied(copier)
+        assert copier.deaths() == []
+    assert translated(rig, at)
+    assert rig.destination.end(at) == rig.source.end(at)
+    assert OffsetRun(SourceOffset(4), DestinationOffset(3)) in rig.offsets(at).runs
+
+
+def test_a_worker_without_the_lease_fills_nothing_and_says_so(rig: Rig, topic_name: str) -> None:
+    [at] = rig.create(topic_name)
+    with rig.copier([at], lease_seconds=0.0) as copier:
+        rig.source.transaction(at, [b"first"])
+        until(lambda: (r := copier.reports().get(at)) and r.error and r.error.name == "NOT_OUR_SLICE", 10)
+        assert rig.destination.end(at) == 1
+        copier.own(1e6)
+        rig.copied(copier)
+    assert rig.identical([at]) == ""
+
+
+def test_epochs_that_are_used_up_are_told(rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    [at] = rig.create(topic_name)
+    wires = Wires(monkeypatch)
+    with rig.copier([at]) as copier:
+        idle(rig, copier, at)
+        monkeypatch.setattr("tanist.fetcher.claims.LAST_EPOCH", 1)
+        wires.next_fill = lambda _router, markers, _by: unanswered(markers)
+        rig.source.transaction(at, [b"second"])
+        until(lambda: (e := copier.reports()[at].error) and e.name == "FILLER_EPOCHS_EXHAUSTED", 10, copier.reports)
+
+
+def test_the_ids_of_another_mirror_are_foreign(rig: Rig, topic_name: str) -> None:
+    """Whatever they write."""
+    [at] = rig.create(topic_name)
+    with rig.copier([at]) as copier:
+        idle(rig, copier, at)
+    stranger = replace(rig.spec, filler_id=rig.spec.start_id, start_id=rig.spec.filler_id)
+    with rig.copier([at], spec=stranger) as copier:
+        until(lambda: (r := copier.reports().get(at)) and r.error and r.error.name == "FOREIGN_WRITE", 10)
