@@ -97,7 +97,7 @@ class SourceLog:
         return [b for b in self.batches if self.fate(b.base_offset) == "committed"]
 
     def fetch(self, position: int, batches: int, overshoot: int = 0) -> Served:
-        """From the batch that holds `position`; the aborted list may reach `overshoot` offsets too far (its index is coarse)."""
+        """From the batch that holds `position`; the aborted list may reach `overshoot` too far: its index is coarse."""
         stable = self.last_stable
         found = [b for b in self.batches[: self.known] if b.next_offset > position and b.base_offset < stable][:batches]
         until = (found[-1].next_offset if found else position) + overshoot

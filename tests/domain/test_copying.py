@@ -7,11 +7,11 @@ from random import Random
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
-from tests.domain.source_logs import SourceLog, Stored, ends_abort, write_log
 
 from tanist.domain.copying import Append, Fill, Refuse, Step, decide, fillers
 from tanist.domain.errors import CompactionHole, CorruptBatch, Diverged
 from tanist.domain.names import DestinationOffset, SourceOffset
+from tests.domain.source_logs import SourceLog, Stored, ends_abort, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -143,11 +143,11 @@ def anchor(evidence: Evidence[H, Payload], writers: Writers, suspect_from: Desti
     header, payload = tail.data[-1]
     sequence = after(header.base_sequence, header.record_count)
     begun = offsets.origin(DestinationOffset(header.base_offset))
-    if _verified(evidence, begun, payload):
-        found = Anchor(SourceOffset(begun + header.next_offset - header.base_offset), ends.end, sequence)
-    else:
-        found = _walk_back(evidence, writers, ends, tail, offsets)
-    return _above_log_start(evidence, found)
+    runs: tuple[OffsetRun, ...] = ()
+    position = SourceOffset(begun + header.next_offset - header.base_offset)
+    if not _verified(evidence, begun, header, payload):
+        position, runs = _walk_back(evidence, writers, ends, tail, offsets)
+    return _above_log_start(evidence, Anchor(position, ends.end, sequence, runs))
 
 
 def _last_data(
@@ -183,46 +183,41 @@ def _must_be_ours(header: Written, writers: Writers) -> None:
         )
 
 
-def _verified(evidence: Evidence[H, Payload], begun: SourceOffset, payload: Payload) -> bool:
+def _verified(evidence: Evidence[H, Payload], begun: SourceOffset, header: H, payload: Payload) -> bool:
     try:
         steps = evidence.source(begun)
     except SourceBehind:
         return False  # behind a surplus that the map does not know, or the source is behind: pairing forward tells
-    if steps is None:
-        return True  # the source no longer has it: the map is the best witness left
+    if steps is None:  # the source no longer has it: the map is the best witness left, where it does not say otherwise
+        return begun + header.next_offset - header.base_offset <= evidence.source_start().first_batch
     first = steps[0]
     return isinstance(first, Append) and first.start == begun and evidence.same(payload, first.payload)
 
 
 def _walk_back(
     evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, tail: _Tail[H, Payload], offsets: OffsetMap
-) -> Anchor:
+) -> tuple[SourceOffset, tuple[OffsetRun, ...]]:
     """The map lags behind the log: find the last batch that it explains, and pair forward from there."""
     while True:
         for i in range(len(tail.data) - 1, -1, -1):
             header, payload = tail.data[i]
             begun = offsets.origin(DestinationOffset(header.base_offset))
-            if _verified(evidence, begun, payload):
+            if _verified(evidence, begun, header, payload):
                 position = SourceOffset(begun + header.next_offset - header.base_offset)
-                return _pair_forward(evidence, ends, tail.data[i + 1 :], position, offsets)
+                return _pair_forward(evidence, tail.data[i + 1 :], position, offsets)
         if tail.start == ends.start:
             break
         tail = _tail(evidence, writers, ends, 4 * (ends.end - tail.start))
     # The map may be wrong about all of the data, but below it there is nothing that could have shifted.
     below = DestinationOffset(min(ends.start, tail.data[0][0].base_offset))
-    position = SourceOffset(max(evidence.source_start().first_batch, offsets.origin(below)))
-    return _pair_forward(evidence, ends, tail.data, position, offsets)
+    return _pair_forward(evidence, tail.data, offsets.origin(below), offsets)
 
 
 def _pair_forward(
-    evidence: Evidence[H, Payload],
-    ends: CopyEnds,
-    data: Sequence[tuple[H, Payload]],
-    position: SourceOffset,
-    offsets: OffsetMap,
-) -> Anchor:
+    evidence: Evidence[H, Payload], data: Sequence[tuple[H, Payload]], position: SourceOffset, offsets: OffsetMap
+) -> tuple[SourceOffset, tuple[OffsetRun, ...]]:
+    position = SourceOffset(max(position, evidence.source_start().first_batch))
     runs: list[OffsetRun] = []
-    sequence = 0
     todo = list(reversed(data))
     while todo:
         steps = evidence.source(position)
@@ -240,17 +235,17 @@ def _pair_forward(
             if offsets.locate(step.start) != header.base_offset:
                 runs.append(OffsetRun(step.start, DestinationOffset(header.base_offset)))
                 offsets = offsets.with_run(runs[-1])
-            sequence = after(header.base_sequence, header.record_count)
             if not todo:
                 break
-    return Anchor(position, ends.end, sequence, tuple(runs))
+    return position, tuple(runs)
 
 
 def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: OffsetMap) -> Anchor:
     """Nothing was copied yet, or retention took all of it: the log start says where we are."""
     start = evidence.source_start()
     position = SourceOffset(max(start.first_batch, offsets.origin(ends.start)))
-    sequence = evidence.next_sequence() or 0
+    # A log that still begins at 0 never held data: what the broker expects there can only be a late append's.
+    sequence = (evidence.next_sequence() or 0) if ends.start else 0
     if evidence.copy_ends() != ends:  # what landed meanwhile is in `sequence`, not in `position`
         raise NotCommittedYet(f"the copy moved on from {ends.end} while its writer was looked up")
     misaligned = ends.start < start.first_batch

@@ -1,0 +1,121 @@
+"""Promises of the house: what may be imported, what is shipped, what every error says."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tanist
+from tanist.domain.errors import BrokerError, TanistError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "include" / "tanist"
+HEAVY = ("airflow", "pyspark", "confluent_kafka", "great_expectations", "pandas")
+ROOMS_WITH_HEAVY_IMPORTS = ("tanist.airflow", "tanist.spark", "tanist.web", "tanist.demo")
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter in the repository's root."""
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_package_refuses_a_second_name() -> None:
+    """`include.tanist` would be a second copy of every enum, and nothing would equal anything."""
+    refused = python("import include.tanist")
+    assert refused.returncode != 0
+    assert refused.stderr.splitlines()[-1].startswith("ImportError: this package is `tanist`, not `include.tanist`")
+
+
+@pytest.mark.parametrize("package", ["tanist.cli", "tanist.domain", "tanist.protocol", "tanist.usecases"])
+def test_the_core_starts_without_any_heavy_library(package: str) -> None:
+    """The break-glass path runs on a bare host; `tanist --help` is quick."""
+    loaded = python(
+        f"import importlib, pkgutil, sys; import {package} as p\n"
+        f"for m in pkgutil.walk_packages(p.__path__, p.__name__ + '.'):\n"
+        f"    m.name.endswith('__main__') or importlib.import_module(m.name)\n"
+        f"print(sorted(set(sys.modules) & set({HEAVY!r})))"
+    )
+    assert loaded.stdout.strip() == "[]", loaded.stderr or f"{package} imports {loaded.stdout}"
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
+    """DAGs, the plugin and Spark jobs are deployed, not installed; `include` is no package of anybody's."""
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"tanist", f"tanist-{tanist.__version__}.dist-info"}
+    sources = {str(path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")}
+    assert sources <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_astro_yaml_names_what_is_there() -> None:
+    """One `key: value` a line; every value that is a place is a place."""
+    lines = (ROOT / "astro.yaml").read_text(encoding="utf-8").splitlines()
+    said = dict(line.split("#")[0].split(":", 1) for line in lines if line.split("#")[0].strip())
+    said = {key: value.strip().strip('"') for key, value in said.items()}
+    for key in ("package", "dags", "plugins", "spark_jobs"):
+        assert (ROOT / said[key]).is_dir(), key
+    assert said["project"] == "tanist"
+    assert f'requires-python = "{said["requires_python"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_lock_names_no_host() -> None:
+    """It installs from whatever index a machine is set up with; and every line is pinned by hashes."""
+    lock = (ROOT / "locks" / "dev.txt").read_text(encoding="utf-8")
+    assert "://" not in lock
+    assert "--index-url" not in lock
+    assert lock.count("--hash=sha256:") >= lock.count("==") > 20
+
+
+def errors() -> Iterator[type[TanistError]]:
+    for module in pkgutil.walk_packages(tanist.__path__, "tanist."):
+        if not module.name.startswith(ROOMS_WITH_HEAVY_IMPORTS) and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    todo: list[type[TanistError]] = [TanistError]
+    while todo:
+        error = todo.pop()
+        todo += error.__subclasses__()
+        yield error
+
+
+def test_every_error_has_a_name_of_its_own_and_says_what_to_do() -> None:
+    """Scripts tell errors apart by name, people read the action. A broker's errors have the names that Kafka gave them.
+
+    A special case of an error may keep its name.
+    """
+    owners: dict[tuple[str, bool], type[TanistError]] = {}
+    for error in errors():
+        owner = owners.setdefault((error.name, issubclass(error, BrokerError)), error)
+        assert issubclass(error, owner), f"{error} and {owner} share a name"
+        assert error.name.replace("_", "").isupper()
+        assert error.operator_action.strip()
+        assert error.exit_code in {1, 2, 3, 4, 70}
+        if "__init__" not in vars(error):
+            assert str(error("the thing")) == f"{error.name}: the thing ({error.operator_action})"
+
+
+def test_no_module_is_too_long_to_read() -> None:
+    """Four hundred lines; who needs more has two subjects."""
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {path: length for path, length in lengths.items() if length > 400} == {}
