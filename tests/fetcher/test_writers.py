@@ -1,0 +1,217 @@
+"""Compare-and-append, and what it does not cover: refusals in a pipeline, forgotten ids, foreign writers."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain import anchoring
+from tanist.domain.states import Finding
+from tanist.fetcher.appending import Appending
+from tanist.fetcher.copy import PartitionCopy
+from tanist.protocol.batch import patch
+from tanist.wire.requests import End
+from tests.fetcher.raw import producers, reassign
+from tests.fetcher.rig import Rig, until
+from tests.fetcher.test_identity import interleave, transactional
+from tests.fetcher.test_log_start import batches
+
+if TYPE_CHECKING:
+    from tanist.domain.names import TopicPartition
+    from tests.fetcher.copier import Copier
+
+pytestmark = pytest.mark.calm
+
+DAY_MS = 86_400_000
+
+
+def broken(copier: Copier, at: TopicPartition) -> str:
+    """The name of what broke a partition, once it is broken."""
+
+    def is_broken() -> bool:
+        report = copier.reports().get(at)
+        return report is not None and report.finding is Finding.BROKEN
+
+    until(is_broken, 15, copier.reports)
+    error = copier.reports()[at].error
+    assert error is not None
+    return error.name
+
+
+@pytest.mark.parametrize("rule", ["on", "off"])
+@pytest.mark.parametrize("large", ["first", "later"])
+def test_a_refused_record_leaves_no_hole(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, large: str, rule: str
+) -> None:
+    """Off: the first append after a recovery is not alone. It matters where the broker does not know our id yet."""
+    if rule == "off":
+        monkeypatch.setattr(PartitionCopy, "alone", property(lambda _: False, lambda *_: None))
+    [at] = rig.source.create(topic_name)
+    rig.destination.create(topic_name, config={"max.message.bytes": "2000"})
+    if large == "later":
+        rig.source.produce(at, [b"small"])
+    rig.source.produce(at, [bytes(5000)])
+    for n in range(5):
+        rig.source.produce(at, [b"%d" % n])
+    with rig.copier([at]) as copier:
+        assert broken(copier, at) == "RECORD_TOO_LARGE"
+    source, copy = (rows[at] for rows in rig.read([at]))
+    assert (copy == source[: len(copy)]) == (rule == "on" or large == "later")
+    assert len(copy) == {("on", "first"): 0, ("off", "first"): len(copy)}.get((rule, large), 1)
+
+
+def most_in_flight(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    seen = [0]
+    prepare = Appending._prepare
+
+    def watched(self: Appending, copy: PartitionCopy, step: object) -> object:
+        done = prepare(self, copy, step)  # type: ignore[arg-type]
+        seen[0] = max(seen[0], len(copy.in_flight))
+        return done
+
+    monkeypatch.setattr(Appending, "_prepare", watched)
+    return seen
+
+
+def old_batches(rig: Rig, at: TopicPartition, count: int) -> None:
+    producer = rig.source.producer(linger_ms=0)
+    old = time.time_ns() // 1_000_000 - 3 * DAY_MS
+    for n in range(count):
+        producer.produce(at.topic, b"%d" % n, partition=at.partition, timestamp=old + n)
+        producer.flush(20)
+
+
+@pytest.mark.parametrize("rule", ["on", "off"])
+def test_old_records_are_sent_one_by_one_and_only_under_the_lease(
+    into_trio: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """The broker forgets our id at its next check. Off: records are never taken for old."""
+    rig = into_trio
+    seen = most_in_flight(monkeypatch)
+    [at] = rig.create(topic_name)
+    old_batches(rig, at, 30)
+    remembered = DAY_MS if rule == "on" else 100 * DAY_MS
+    with rig.copier([at], remembered_ms=remembered, lease_seconds=0.0) as copier:
+        if rule == "off":
+            rig.copied(copier)
+            assert seen[0] > 1
+            return
+        until(lambda: (r := copier.reports().get(at)) and r.error and r.error.name == "NOT_OUR_SLICE", 10)
+        assert rig.destination.end(at) == 0
+        copier.own(1e6)
+        rig.copied(copier)
+        assert seen == [1]
+        until(lambda: rig.spec.data_id not in producers(rig.destination, at), 10)  # it has forgotten us
+        old_batches(rig, at, 5)
+        rig.copied(copier)
+    until(lambda: rig.spec.data_id not in producers(rig.destination, at), 10)
+    with rig.copier([at], name="w2", remembered_ms=remembered) as copier:
+        old_batches(rig, at, 5)
+        rig.copied(copier)
+    assert rig.identical([at]) == ""
+
+
+def test_a_replica_that_never_saw_our_batches_gets_none_of_them_twice(into_trio: Rig, topic_name: str) -> None:
+    """All our data is deleted, and the partition moves to a broker that never had it: nobody knows our id there."""
+    rig = into_trio
+    [at] = rig.source.create(topic_name)
+    rig.destination.create(topic_name, brokers=[1], config={"min.insync.replicas": "1"})
+    batches(rig, at)
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+    rig.source.delete_before(at, 50)
+    rig.destination.delete_before(at, 50)
+    reassign(rig.destination, at, [2])
+    assert producers(rig.destination, at) == {}
+    with rig.copier([at], name="w2") as copier:
+        batches(rig, at, 2)
+        rig.copied(copier)
+        batches(rig, at, 2)
+        rig.copied(copier)
+    assert rig.identical([at]) == ""
+
+
+@pytest.mark.parametrize("rule", ["on", "off"])
+@pytest.mark.parametrize("worker", ["up", "down"])
+def test_a_foreign_record_is_never_copied_around_in_silence(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, worker: str, rule: str
+) -> None:
+    """Off: nobody asks who wrote. Other partitions go on."""
+    if rule == "off":
+        monkeypatch.setattr(anchoring, "_must_be_ours", lambda *_: None)
+    at, other = rig.create(topic_name, 2)
+    batches(rig, at, 1)
+    with rig.copier([at, other]) as copier:
+        rig.copied(copier)
+        if worker == "up":
+            rig.destination.produce(at, [b"foreign"])
+            batches(rig, at, 2)
+            if rule == "on":
+                assert broken(copier, at) == "FOREIGN_WRITE"
+                batches(rig, other, 2)
+                rig.copied(copier, only=[other])
+                assert rig.identical([other]) == ""
+                return
+            rig.copied(copier)
+    if worker == "down":
+        rig.destination.produce(at, [b"foreign"] * 100)
+        with rig.copier([at, other], name="w2") as copier:
+            if rule == "on":
+                assert broken(copier, at) == "FOREIGN_WRITE"
+                return
+            batches(rig, at, 1)
+            rig.copied(copier)
+    assert b"foreign" in {row.value for row in rig.read([at])[1][at]}
+
+
+def test_a_foreign_record_behind_a_batch_in_flight_is_found_by_the_next_worker(rig: Rig, topic_name: str) -> None:
+    """Its owner never saw the answer that was one too high: only the log can tell, far behind its end."""
+    [at] = rig.create(topic_name)
+    batches(rig, at, 1)
+    with rig.copier([at]) as copier, pytest.MonkeyPatch.context() as patch:
+        rig.copied(copier)
+        patch.setattr(Appending, "_answered", lambda *_: None)
+        rig.destination.produce(at, [b"foreign"])
+        rig.source.produce(at, [b"%d" % n for n in range(200)], linger_ms=100)
+        until(lambda: rig.destination.end(at) == 211, 10)
+    with rig.copier([at], name="w2") as copier:
+        assert broken(copier, at) == "FOREIGN_WRITE"
+
+
+@pytest.mark.parametrize("rule", ["on", "off"])
+def test_two_owners_at_once_write_one_log(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """Both hold the lease, which must not happen. Off: data carries no id, and nobody calls it foreign."""
+    if rule == "off":
+        monkeypatch.setattr("tanist.fetcher.appending.patch", _without_id)
+        monkeypatch.setattr(anchoring, "_must_be_ours", lambda *_: None)
+    plain = rig.create(f"{topic_name}-plain", 2)
+    mixed = rig.create(topic_name)
+    at = (*plain, *mixed)
+    for each in plain:
+        batches(rig, each, 20)
+    with rig.copier(at) as one, rig.copier(at, name="w2") as two:
+        for each in plain:
+            batches(rig, each, 20)
+        if rule == "off":
+            until(lambda: all(rig.destination.end(each) > 400 for each in plain), 20)
+        else:
+            interleave(transactional(rig, topic_name), topic_name, Random(1), 60)
+            rig.copied(one)
+            rig.copied(two)
+    source, copy = rig.read(at)
+    same = all([r.content for r in source[each]] == [r.content for r in copy[each]] for each in at)
+    assert same == (rule == "on")
+    if rule == "on":
+        assert rig.identical(plain) == ""
+        offsets = rig.offsets(mixed[0])
+        assert [offsets.locate(row.offset) for row in source[mixed[0]]] == [row.offset for row in copy[mixed[0]]]  # type: ignore[arg-type]
+        assert rig.destination.end(mixed[0], End.LOG_END) == rig.destination.end(mixed[0])
+
+
+def _without_id(batch: memoryview, _id: int, _epoch: int, _sequence: int) -> None:
+    patch(batch, -1, -1, -1)
