@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TICK: Final = 0.05
+_LOOK_AGAIN: Final = 1.5
+_LOOK_SECONDS: Final = 1.0
 _LONGEST: Final = 600.0
 _LINGERING: Final[list[tuple[AdminClient, set[Future[Any]]]]] = []
 """Closed clients with requests still under way: librdkafka would free a client under its running futures."""
@@ -88,14 +91,23 @@ class Admin:
             _LINGERING.append((self._client, running))
 
     def _wait(self, futures: set[Future[Any]], by: Deadline, doing: Doing) -> None:
+        look_at = time.monotonic() + _LOOK_AGAIN
         while wait(futures, timeout=_TICK).not_done:
             self._client.poll(0)
+            if time.monotonic() >= look_at:
+                self._look_again()
+                look_at = time.monotonic() + _LOOK_AGAIN
             if verdict := self._witness.verdict(doing):
                 raise verdict
             if by.left(time.monotonic()) <= 0:
                 raise self._witness.excuse(doing) or TimedOut(f"{doing.what} of {self.endpoint.name}: no answer")
         self._client.poll(0)
         self._pending -= futures
+
+    def _look_again(self) -> None:
+        """Librdkafka waits for the controller that it was once told of, dead or not, until it is told of another."""
+        with contextlib.suppress(KafkaException):
+            self._client.list_topics(timeout=_LOOK_SECONDS)
 
     def _give_up(self, by: Deadline, doing: Doing, error: KafkaError) -> None:
         if verdict := self._witness.verdict(doing):
