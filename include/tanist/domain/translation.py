@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tanist.domain.names import DestinationOffset, SourceOffset
-
 if TYPE_CHECKING:
+    from tanist.domain.names import DestinationOffset, SourceOffset
     from tanist.domain.offset_map import OffsetMap
 
 OUR_MARK: Final = "tanist "
@@ -154,7 +153,7 @@ def objection(there: GroupThere | None, rules: Rules) -> str | None:
         members = f"{there.members} member(s)" if there.members else "members"
         return f"it has {members} at the destination (state {there.state or 'unknown'}): stop them first"
     if not there.synced and not rules.existing:
-        return "it existed at the destination before: include it by name of --existing"
+        return "it existed at the destination before: include such groups with --existing"
     return None
 
 
@@ -167,12 +166,21 @@ def decide(translation: Translation, present: Present | None, proof: Proof, rule
         return Withheld(translation.why)
     if proof is Proof.MISMATCH:
         return Withheld("the records at both ends differ: the map is wrong here, see `tanist groups explain`")
-    if present is None or (present.ours and present.offset == translation.offset):
-        return Commit(translation.offset)
-    if present.offset == translation.offset:
-        return Stays("committed there already")
-    if not present.ours and not rules.existing:
-        return Withheld(f"{present.offset} was committed at the destination by a consumer there: see --existing")
-    if translation.offset < present.offset and not rules.backwards:
+    if present is None or present.ours:
+        return _of_ours(translation.offset, present, rules)
+    return _of_theirs(translation.offset, present, rules)
+
+
+def _of_ours(offset: DestinationOffset, present: Present | None, rules: Rules) -> Decision:
+    if present is not None and offset < present.offset and not rules.backwards:
         return Withheld(f"never backwards: {present.offset} is committed at the destination")
-    return Commit(translation.offset)
+    return Commit(offset)
+
+
+def _of_theirs(offset: DestinationOffset, present: Present, rules: Rules) -> Decision:
+    """A position that a consumer of the destination has committed."""
+    if present.offset == offset:
+        return Stays("committed there already")
+    if not rules.existing:
+        return Withheld(f"{present.offset} was committed at the destination by a consumer there: see --existing")
+    return _of_ours(offset, present, rules)

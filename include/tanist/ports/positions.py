@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
+    from tanist.domain.translation import Proof
     from tanist.ports.clock import Deadline
 
 
@@ -23,21 +24,68 @@ class GroupFacts:
     members: int | None
 
 
+class Committed(NamedTuple):
+    """A position as a cluster keeps it; `metadata` is what its committer wrote beside it."""
+
+    offset: int
+    metadata: str
+
+
+CommittedOf: TypeAlias = "Mapping[TopicPartition, Committed | TanistError]"
+Outcome: TypeAlias = "Mapping[TopicPartition, TanistError | None]"
+
+
 class Positions(Protocol):
-    """Every call answers per group: one broken group never hides or delays the others."""
+    """Of one cluster. Every call answers per group: one broken group never hides or delays the others."""
 
-    def groups(self, by: Deadline) -> Mapping[str, GroupFacts]: ...
+    def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
+        """The groups that we may DESCRIBE; without the right they are missing, which no broker calls an error.
 
-    def committed(
-        self, groups: Sequence[str], by: Deadline
-    ) -> Mapping[str, Mapping[TopicPartition, int] | TanistError]:
-        """Offsets as committed (stable: no open transactional commit), only of partitions that have one."""
+        Raises:
+            CouldNotTell, BrokerError: no broker answers.
+        """
+        ...
+
+    def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
+        """Offsets as committed, only of partitions that have one, of topics that we may DESCRIBE.
+
+        A position that an open transaction is about to change is an UnstableOffsetCommit.
+        """
         ...
 
     def commit(
-        self, group: str, at: Mapping[TopicPartition, DestinationOffset], metadata: str, by: Deadline
-    ) -> Mapping[TopicPartition, TanistError | None]:
-        """Commit for a group without members, leader epoch -1: a foreign epoch stops Java consumers for good."""
+        self, positions: Mapping[str, Mapping[TopicPartition, DestinationOffset]], metadata: str, by: Deadline
+    ) -> Mapping[str, Outcome | TanistError]:
+        """Commit for groups without members, leader epoch -1: a foreign epoch stops Java consumers for good.
+
+        A group that has members by now refuses by itself (UnknownMember). Coordinators work side by side.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Pair(NamedTuple):
+    """A position at the source, and where it is said to lie in the copy."""
+
+    partition: TopicPartition
+    source: SourceOffset
+    destination: DestinationOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`why` says what was seen: what differs, or why there was nothing to compare."""
+
+    proof: Proof
+    why: str
+
+
+class Proofs(Protocol):
+    """The records at both ends of a translation, read and compared. Between two clusters."""
+
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
+        """One answer for each pair, never an exception: what cannot be read until `by` is Proof.NONE, with the why."""
         ...
 
     def close(self) -> None: ...

@@ -17,32 +17,52 @@ with warnings.catch_warnings():
         DeleteRecordsRequest,
         DescribeAclsRequest,
         DescribeConfigsRequest,
+        DescribeGroupsRequest,
         DescribeProducersRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
+        ListGroupsRequest,
     )
     from kafka.protocol.api_message import ApiMessage
-    from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+    from kafka.protocol.consumer import (
+        ListOffsetsRequest,
+        OffsetCommitRequest,
+        OffsetFetchRequest,
+        OffsetForLeaderEpochRequest,
+    )
     from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
     from kafka.protocol.producer import InitProducerIdRequest, WriteTxnMarkersRequest
     from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+    class ConsumerGroupDescribeRequest(ApiMessage, load_json="tanist.wire.schemas"):
+        """KIP-848; kafka-python has no such class."""
+
+    class ConsumerGroupDescribeResponse(ApiMessage, load_json="tanist.wire.schemas"):
+        """Found by kafka-python through the api key of its request."""
+
+
 __all__ = [
     "ApiMessage",
     "ApiVersionsRequest",
+    "ConsumerGroupDescribeRequest",
+    "ConsumerGroupDescribeResponse",
     "Conversation",
     "CreateAclsRequest",
     "DeleteAclsRequest",
     "DeleteRecordsRequest",
     "DescribeAclsRequest",
     "DescribeConfigsRequest",
+    "DescribeGroupsRequest",
     "DescribeProducersRequest",
     "ElectLeadersRequest",
     "FindCoordinatorRequest",
     "IncrementalAlterConfigsRequest",
     "InitProducerIdRequest",
+    "ListGroupsRequest",
     "ListOffsetsRequest",
     "MetadataRequest",
+    "OffsetCommitRequest",
+    "OffsetFetchRequest",
     "OffsetForLeaderEpochRequest",
     "SaslAuthenticateRequest",
     "SaslHandshakeRequest",

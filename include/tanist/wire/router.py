@@ -183,8 +183,12 @@ class Router:
         if found.error_code != NONE:
             raise error_for(found.error_code, f"coordinator of group {group!r}")
         broker = BrokerId(found.node_id)
-        self.brokers = MappingProxyType({**self.brokers, broker: Address(found.host, found.port)})
+        self.learn_broker(broker, found.host, found.port)
         return broker
+
+    def learn_broker(self, broker: BrokerId, host: str, port: int) -> None:
+        """Where a broker listens, as another one has told."""
+        self.brokers = MappingProxyType({**self.brokers, broker: Address(host, port)})
 
     def drop(self, broker: BrokerId) -> None:
         """Close all that leads to `broker`, so that the next call connects anew."""

@@ -1,0 +1,263 @@
+"""What we ask of consumer groups: which there are, who is in them, where they stand; and positions that we commit."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from tanist.domain.broker_errors import CoordinatorLoading
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError, Unreachable
+from tanist.domain.names import TopicPartition
+from tanist.ports.clock import Deadline
+from tanist.protocol.codes import NONE, error_for
+from tanist.wire.coordinators import PATIENCE_SECONDS, ByGroup, ask_coordinators, passing
+from tanist.wire.leaders import by_topic, each_partition
+from tanist.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from tanist.wire.router import share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tanist.domain.names import BrokerId
+    from tanist.wire.connection import Connection
+    from tanist.wire.router import Router
+
+CONSUMER: Final = "consumer"
+"""The type of a KIP-848 group; all others are described as classic ones."""
+_CLASSIC: Final = "classic"
+_NO_MEMBER: Final = ""
+_NO_GENERATION: Final = -1
+_NO_EPOCH: Final = -1
+_FIRST_WITH_GROUP_LIST: Final = 8  # OffsetFetch, KIP-709
+_FIRST_STABLE: Final = 7
+_MOST_GROUPS: Final = 500
+_PAUSE_SECONDS: Final = 0.1
+
+
+class ListedGroup(NamedTuple):
+    """`state` is empty below Kafka 2.6; `kind` is classic where the broker does not tell (below 3.8)."""
+
+    group: str
+    kind: str
+    state: str
+
+
+class StoredPosition(NamedTuple):
+    offset: int
+    metadata: str
+
+
+Stored: TypeAlias = "dict[TopicPartition, StoredPosition | TanistError]"
+Outcome: TypeAlias = "dict[TopicPartition, TanistError | None]"
+
+
+# ── which groups there are ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_groups(router: Router, by: Deadline) -> dict[str, ListedGroup]:
+    """The groups of all brokers that we may see; those of a broker that does not answer are missing.
+
+    Without DESCRIBE on groups or on the cluster the answer is empty, never an error.
+
+    Raises:
+        CouldNotTell, BrokerError: no broker has answered.
+    """
+    router.refresh([], by)
+    found: dict[str, ListedGroup] = {}
+    errors: list[TanistError] = []
+    brokers = list(router.brokers)
+    for index, broker in enumerate(brokers):
+        try:
+            found |= _groups_of(router, broker, share(by, len(brokers) - index))
+        except Stopped:
+            raise
+        except TanistError as error:
+            errors.append(error)
+    if len(errors) == len(brokers):
+        raise errors[0] if errors else Unreachable(f"cluster {router.endpoint.name!r} has no brokers")
+    return found
+
+
+def _groups_of(router: Router, broker: BrokerId, by: Deadline) -> dict[str, ListedGroup]:
+    patience = Deadline(min(by.at, time.monotonic() + PATIENCE_SECONDS))
+    while True:
+        connection = router.connection(broker, by)
+        version = connection.version(ListGroupsRequest, 1, 5)
+        answer = connection.call(ListGroupsRequest(states_filter=[], types_filter=[], version=version), by)
+        if answer.error_code == NONE:
+            return {each.group_id: _listed(each) for each in answer.groups}
+        error = error_for(answer.error_code, f"{connection.peer}: its groups")
+        if not isinstance(error, CoordinatorLoading) or patience.left(time.monotonic()) <= _PAUSE_SECONDS:
+            raise error
+        router.pause(_PAUSE_SECONDS, by)
+
+
+def _listed(each: Any) -> ListedGroup:
+    return ListedGroup(each.group_id, (each.group_type or _CLASSIC).lower(), each.group_state or "")
+
+
+def member_counts(router: Router, groups: Mapping[str, str], by: Deadline) -> ByGroup[int]:
+    """How many members each group has; `groups` are their kinds by name. Share groups and the like are not told."""
+    modern = [group for group, kind in groups.items() if kind == CONSUMER]
+    classic = [group for group, kind in groups.items() if kind == _CLASSIC]
+    counts: ByGroup[int] = {}
+    if modern:
+        counts |= ask_coordinators(router, modern, by, _describe_modern)
+    if classic:
+        counts |= ask_coordinators(router, classic, by, _describe_classic)
+    return counts
+
+
+def _describe_classic(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[int]:
+    version = connection.version(DescribeGroupsRequest, 1, 5)
+    counts: ByGroup[int] = {}
+    for some in _chunks(groups):
+        request = DescribeGroupsRequest(groups=some, include_authorized_operations=False, version=version)
+        counts |= {each.group_id: _count(each) for each in connection.call(request, by).groups}
+    return counts
+
+
+def _describe_modern(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[int]:
+    version = connection.version(ConsumerGroupDescribeRequest, 0, 1)
+    counts: ByGroup[int] = {}
+    for some in _chunks(groups):
+        request = ConsumerGroupDescribeRequest(group_ids=some, include_authorized_operations=False, version=version)
+        counts |= {each.group_id: _count(each) for each in connection.call(request, by).groups}
+    return counts
+
+
+def _count(each: Any) -> int | TanistError:
+    if each.error_code != NONE:
+        return error_for(each.error_code, f"members of group {each.group_id!r}")
+    return len(each.members)
+
+
+# ── where they stand ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fetch_positions(router: Router, groups: Sequence[str], by: Deadline) -> ByGroup[Stored]:
+    """Every stable position of each group; none for a group that does not exist.
+
+    A partition that an open transaction holds has an UnstableOffsetCommit. **Topics that we may not DESCRIBE are left
+    out without a word** (the all-topics form of OffsetFetch).
+    """
+    return ask_coordinators(router, groups, by, _fetch_positions)
+
+
+def _fetch_positions(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[Stored]:
+    version = connection.version(OffsetFetchRequest, 6, 9)
+    if version < _FIRST_WITH_GROUP_LIST:
+        return {group: _fetch_one(connection, group, version, by) for group in groups}
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    found: ByGroup[Stored] = {}
+    for some in _chunks(groups):
+        asked = [kind(group_id=group, topics=None, version=version) for group in some]
+        answer = connection.call(OffsetFetchRequest(groups=asked, require_stable=True, version=version), by)
+        found |= {each.group_id: _stored(each.group_id, each) for each in answer.groups}
+    return found
+
+
+def _fetch_one(connection: Connection, group: str, version: int, by: Deadline) -> Stored | TanistError:
+    stable = {"require_stable": True} if version >= _FIRST_STABLE else {}
+    return _stored(
+        group, connection.call(OffsetFetchRequest(group_id=group, topics=None, version=version, **stable), by)
+    )
+
+
+def _stored(group: str, answer: Any) -> Stored | TanistError:
+    if answer.error_code != NONE:
+        return error_for(answer.error_code, f"positions of group {group!r}")
+    return {at: _position(group, at, each) for at, each in each_partition(answer.topics) if _told(each)}
+
+
+def _told(each: Any) -> bool:
+    """A partition without a position is told with offset -1."""
+    return bool(each.error_code != NONE or each.committed_offset >= 0)
+
+
+def _position(group: str, at: TopicPartition, each: Any) -> StoredPosition | TanistError:
+    if each.error_code != NONE:
+        return error_for(each.error_code, f"position of group {group!r} in {at}")
+    return StoredPosition(each.committed_offset, each.metadata or "")
+
+
+# ── positions that we commit ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def commit_positions(
+    router: Router, positions: Mapping[str, Mapping[TopicPartition, int]], metadata: str, by: Deadline
+) -> ByGroup[Outcome]:
+    """Commit for groups without members: member "", generation -1, leader epoch -1. One request for each group.
+
+    A group with members refuses with UnknownMember. After a lost connection a commit may have been done; it is sent
+    again: the same position twice is the same position.
+    """
+
+    def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[Outcome]:
+        done: ByGroup[Outcome] = {}
+        for index, group in enumerate(groups):
+            done[group] = _commit(connection, group, positions[group], metadata, by)
+            if connection.closed:
+                return done | dict.fromkeys(groups[index + 1 :], done[group])
+        return done
+
+    return ask_coordinators(router, list(positions), by, ask)
+
+
+def _commit(
+    connection: Connection, group: str, offsets: Mapping[TopicPartition, int], metadata: str, by: Deadline
+) -> Outcome | TanistError:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    topics = [
+        kind(name=topic, partitions=list(_committable(topic, numbers, offsets, metadata)))
+        for topic, numbers in by_topic(offsets)
+    ]
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id=_NO_MEMBER,
+        group_instance_id=None,
+        topics=topics,
+        version=connection.version(OffsetCommitRequest, 7, 9),
+    )
+    try:
+        answer = connection.call(request, by)
+    except Stopped:
+        raise
+    except CouldNotTell as lost:
+        return lost
+    outcome: Outcome = {
+        at: None if each.error_code == NONE else error_for(each.error_code, f"commit of group {group!r} in {at}")
+        for at, each in each_partition(answer.topics)
+    }
+    return _of_the_group(outcome) or outcome
+
+
+def _committable(
+    topic: str, numbers: Iterable[int], offsets: Mapping[TopicPartition, int], metadata: str
+) -> Iterator[Any]:
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic.OffsetCommitRequestPartition
+    for number in numbers:
+        offset = offsets[TopicPartition(topic, number)]
+        yield kind(
+            partition_index=number,
+            committed_offset=offset,
+            committed_leader_epoch=_NO_EPOCH,
+            committed_metadata=metadata,
+        )
+
+
+def _of_the_group(outcome: Outcome) -> TanistError | None:
+    """What is wrong with the coordinator rather than with a partition: then the whole group is asked again."""
+    return next((error for error in outcome.values() if error is not None and passing(error)), None)
+
+
+def _chunks(groups: Sequence[str]) -> Iterator[list[str]]:
+    for first in range(0, len(groups), _MOST_GROUPS):
+        yield list(groups[first : first + _MOST_GROUPS])

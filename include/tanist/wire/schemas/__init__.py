@@ -1,0 +1,1 @@
+"""Messages that kafka-python does not know, in its own schema format (field names as in Apache Kafka)."""
