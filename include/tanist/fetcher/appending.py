@@ -156,7 +156,7 @@ class Appending:
 
     def _prepare(self, copy: PartitionCopy, step: Append[BatchHeader, memoryview]) -> tuple[Sent, memoryview]:
         header, batch = step.header, step.payload
-        patch(batch, copy.writers.data, DATA_EPOCH, copy.sequence)
+        patch(batch, copy.assigned.spec.data_id, DATA_EPOCH, copy.sequence)
         sent = Sent(copy.end, step.start, step.until, header.record_count, header.size, header.leader_epoch)
         copy.steps.popleft()
         copy.in_flight.append(sent)
@@ -292,8 +292,13 @@ class Appending:
             return
         self._trim_at = now + TRIM_EVERY_SECONDS
         wanted = {copy.partition: (copy, offset) for copy in copies if (offset := _start_to_follow(copy)) is not None}
-        by = self._clock.deadline(CONTROL_SECONDS)
-        answers = requests.delete_records(self._destination, {at: offset for at, (_, offset) in wanted.items()}, by)
+        offsets = {at: offset for at, (_, offset) in wanted.items()}
+        try:
+            answers = requests.delete_records(self._destination, offsets, self._clock.deadline(CONTROL_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            answers = dict.fromkeys(offsets, why)
         for at, answer in answers.items():
             if isinstance(answer, TanistError):
                 log.warning("log start does not follow", extra={"partition": str(at), "reason": answer.reason})
