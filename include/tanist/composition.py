@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
 from tanist.domain.problems import refuse
-from tanist.domain.records import OFFSETS_TOPIC, SLICES, STATE_TOPIC, MirrorSpec
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC, MirrorSpec
 from tanist.usecases import sides
+from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.mirrors.create import EXPIRATION
 from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.sides import Run, Side
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from tanist.domain.records import StateRecord
     from tanist.fetcher.service import Parts
     from tanist.ports.clock import Deadline
+    from tanist.ports.positions import Positions, Proofs
     from tanist.protocol.stored import Unreadable
     from tanist.settings import ClusterSettings, Settings
 
-PARTITIONS: Final = {STATE_TOPIC: SLICES, OFFSETS_TOPIC: 1}
+PARTITIONS: Final = {STATE_TOPIC: SLICES, OFFSETS_TOPIC: 1, GROUPS_TOPIC: 1}
 PACKAGES: Final = ("tanist", "confluent-kafka", "kafka-python", "crc32c", "typer")
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _START_SECONDS: Final = 30.0
@@ -50,6 +52,7 @@ class World:
         self.settings = settings
         self._extra = dict(extra or {})
         self._open: dict[str, Side] = {}
+        self._group_contacts: list[Positions | Proofs] = []
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +61,8 @@ class World:
         for side in self._open.values():
             for port in (side.topics, side.configs, side.logs, side.access):
                 port.close()
+        for contact in self._group_contacts:
+            contact.close()
 
     def names(self) -> tuple[str, ...]:
         """Clusters of the configuration, and the one that flags have named."""
@@ -85,6 +90,23 @@ class World:
         if name not in self._open:
             self._open[name] = _side(name, self.cluster(name))
         return self._open[name]
+
+    def group_contacts(self, spec: MirrorSpec, destination: Side) -> GroupContacts:
+        """What asks both ends of a mirror about consumer groups; a source that is not configured here is silent."""
+        from tanist.clusters.positions import KafkaPositions  # noqa: PLC0415
+        from tanist.clusters.record_proofs import KafkaProofs  # noqa: PLC0415
+
+        there = self.cluster(destination.name).endpoint
+        try:
+            here = self.cluster(spec.source).endpoint
+            source: SourceContacts | TanistError = SourceContacts(
+                side=self.connect(spec.source), positions=KafkaPositions(here), proofs=KafkaProofs(here, there)
+            )
+        except TanistError as unknown:
+            source = unknown
+        contacts = GroupContacts(destination=destination, positions=KafkaPositions(there), source=source)
+        self._group_contacts += contacts.ports()
+        return contacts
 
     def describer(self, destination: Side, include: Sequence[str] = (".*",)) -> Describer:
         """What describes mirrors of `destination`."""
@@ -167,7 +189,7 @@ class _Opener:
 
 
 def dump(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dict[str, Any]]:
-    """Every record of both state topics whose key begins with `prefix`, by key; unreadable ones with their reason."""
+    """Every record of the state topics whose key begins with `prefix`, by key; unreadable ones with their reason."""
     opener = _Opener(world.cluster(destination.name))
     for topic in PARTITIONS:
         if not sides.exists(destination, topic, run.by):
@@ -179,13 +201,15 @@ def dump(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dic
 
 
 def follow(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dict[str, Any]]:
-    """Every record of both state topics in the order read, tombstones too, then live ones for ever."""
+    """Every record of the state topics in the order read, tombstones too, then live ones for ever."""
     from tanist.clusters.bounds import Bounds  # noqa: PLC0415
     from tanist.clusters.tail import Tail  # noqa: PLC0415
 
     endpoint = world.cluster(destination.name).endpoint
     tails = []
     for topic, count in PARTITIONS.items():
+        if not sides.exists(destination, topic, run.by):
+            continue
         with closing(Bounds(endpoint, topic, count)) as bounds:
             tails.append(Tail(endpoint, topic, bounds.starts(run.by)))
     try:
@@ -288,6 +312,7 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
         resolve=lambda name: world.cluster(name).endpoint,
         state=store(STATE_TOPIC),
         maps=store(OFFSETS_TOPIC),
+        groups=store(GROUPS_TOPIC),
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,
         slices=SLICES,

@@ -39,7 +39,7 @@ class KafkaPositions:
         self._committers: list[Router] = []
 
     def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
-        listed = list_groups(self._router, by)
+        listed = list_groups(self._router, by).groups
         asked = {group: each.kind for group, each in listed.items() if each.state not in _EMPTY}
         counts = member_counts(self._router, asked, by) if asked else {}
         return {group: _facts(each, counts.get(group)) for group, each in listed.items()}

@@ -195,9 +195,12 @@ class GroupPosition:
 
     @property
     def key(self) -> str:
-        """Names of groups may hold any character, also '/'."""
-        tp = self.partition
-        return f"group/{self.mirror}/{quote(self.group, safe='')}/{tp.topic}/{tp.partition}"
+        return group_key(self.mirror, self.group, self.partition)
+
+
+def group_key(mirror: MirrorName, group: str, at: TopicPartition) -> str:
+    """Where a group's position is kept; names of groups may hold any character, also '/'."""
+    return f"group/{mirror}/{quote(group, safe='')}/{at.topic}/{at.partition}"
 
 
 class Following(StrEnum):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
+from tanist.fetcher.group_tails import GroupTails, TailsTools
 from tanist.fetcher.lane import Lane
 from tanist.fetcher.lanes import Lanes
 from tanist.fetcher.tools import LaneTools
@@ -35,7 +36,7 @@ COLLECT_AFTER: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the service needs of the world. `state` and `maps` are this worker's writers on the two topics."""
+    """What the service needs of the world. `state`, `maps`, `groups` are this worker's writers on the state topics."""
 
     worker: Worker
     destination: Endpoint
@@ -48,6 +49,8 @@ class Parts:
     slices: int
     remembered_ms: int
     """`producer.id.expiration.ms` of the destination's brokers."""
+    groups: StateStore | None = None
+    """None: positions of groups are nobody's business here."""
 
 
 class Service:
@@ -65,6 +68,21 @@ class Service:
             resolve=parts.resolve,
             slices=parts.slices,
             clock=parts.clock,
+        )
+        self._tails = self._group_tails(parts.groups) if parts.groups else None
+
+    def _group_tails(self, groups: StateStore) -> GroupTails:
+        parts = self._parts
+        return GroupTails(
+            TailsTools(
+                worker=parts.worker.id,
+                resolve=parts.resolve,
+                state=parts.state,
+                groups=groups,
+                claims=self._claims,
+                clock=parts.clock,
+                slices=parts.slices,
+            )
         )
 
     def _lane(self, key: LaneKey, spec: MirrorSpec) -> Lane:
@@ -101,13 +119,20 @@ class Service:
 
     def start(self) -> None:
         self._coordination.start()
+        if self._tails:
+            self._tails.start()
 
     def stop(self) -> None:
         """Batches in flight land, slices are given back, then the stores are closed."""
+        if self._tails:
+            self._tails.stop()
         self._coordination.stop()
         self._coordination.join(END_SECONDS)
-        self._parts.state.close()
-        self._parts.maps.close()
+        if self._tails:
+            self._tails.join(END_SECONDS)
+        for store in (self._parts.state, self._parts.maps, self._parts.groups):
+            if store:
+                store.close()
 
 
 def run_until_told(service: Service, stop: threading.Event) -> BaseException | None:

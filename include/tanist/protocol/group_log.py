@@ -42,7 +42,7 @@ _LONGEST_VARINT: Final = 5
 
 class UnreadableGroupRecord(CouldNotTell):
     name, retriable = "UNREADABLE_GROUP_RECORD", False
-    operator_action = "none: this record is skipped and counted; positions are asked for every minute besides"
+    operator_action = "none: it is skipped and told; `tanist groups sync` asks the source itself"
 
 
 class Committed(NamedTuple):

@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The batches that a reader of committed records sees; `until`: the offset behind all of the fetch (None: empty)."""
+    """The batches that a reader of committed records sees; `until`: the offset behind the whole fetch (None: empty)."""
 
     batches: list[tuple[BatchHeader, memoryview]]
     until: int | None

@@ -53,6 +53,13 @@ class StoredPosition(NamedTuple):
     metadata: str
 
 
+class Listing(NamedTuple):
+    """`silent`: why the groups of some brokers are missing."""
+
+    groups: dict[str, ListedGroup]
+    silent: tuple[TanistError, ...]
+
+
 Stored: TypeAlias = "dict[TopicPartition, StoredPosition | TanistError]"
 Outcome: TypeAlias = "dict[TopicPartition, TanistError | None]"
 
@@ -60,8 +67,8 @@ Outcome: TypeAlias = "dict[TopicPartition, TanistError | None]"
 # ── which groups there are ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_groups(router: Router, by: Deadline) -> dict[str, ListedGroup]:
-    """The groups of all brokers that we may see; those of a broker that does not answer are missing.
+def list_groups(router: Router, by: Deadline) -> Listing:
+    """The groups of all brokers that we may see.
 
     Without DESCRIBE on groups or on the cluster the answer is empty, never an error.
 
@@ -81,7 +88,7 @@ def list_groups(router: Router, by: Deadline) -> dict[str, ListedGroup]:
             errors.append(error)
     if len(errors) == len(brokers):
         raise errors[0] if errors else Unreachable(f"cluster {router.endpoint.name!r} has no brokers")
-    return found
+    return Listing(found, tuple(errors))
 
 
 def _groups_of(router: Router, broker: BrokerId, by: Deadline) -> dict[str, ListedGroup]:

@@ -1,0 +1,157 @@
+"""What is known of the groups of one source, and what of it has to be written down at the destination. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tanist.domain.records import GroupPosition, Tombstone, group_key
+from tanist.protocol.group_log import Committed, GroupSeen, Removed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
+    from tanist.domain.records import StateRecord, StateView
+    from tanist.protocol.group_log import GroupEvent
+
+_CLASSIC = "classic"
+
+
+class _Held(NamedTuple):
+    offset: SourceOffset
+    at: EpochMs
+    order: int
+
+
+class Answered(NamedTuple):
+    """Kind and positions by group. `unsure`: groups and topics of which nothing, or not all, could be told."""
+
+    found: Mapping[str, tuple[str, Mapping[TopicPartition, SourceOffset]]]
+    unsure_groups: frozenset[str] = frozenset()
+    unsure_topics: frozenset[str] = frozenset()
+
+    def denies(self, group: str, at: TopicPartition) -> bool:
+        """Whether it is certain that there is no such position."""
+        if group in self.unsure_groups or at.topic in self.unsure_topics:
+            return False
+        return group not in self.found or at not in self.found[group][1]
+
+
+class GroupBook:
+    """The positions of all groups, of all topics: a topic that joins the mirror later has them at once.
+
+    `topics` are those of the mirror; only their positions are ever written.
+    """
+
+    def __init__(self, mirror: MirrorName) -> None:
+        self.topics: frozenset[str] = frozenset()
+        self._mirror = mirror
+        self._positions: dict[str, dict[TopicPartition, _Held]] = {}
+        self._kinds: dict[str, str] = {}
+        self._changed: set[tuple[str, TopicPartition]] = set()
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something may have to be written."""
+        return bool(self._changed)
+
+    def groups(self) -> int:
+        """How many groups have a position in the mirror."""
+        return sum(any(at.topic in self.topics for at in held) for held in self._positions.values())
+
+    def take(self, event: GroupEvent, order: int) -> None:
+        """One record of the log; `order`: its offset."""
+        match event:
+            case Committed():
+                self.put(event.group, event.partition, _Held(event.offset, event.at, order))
+            case Removed():
+                self.drop(event.group, event.partition)
+            case GroupSeen() if self._kinds.get(event.group, _CLASSIC) != event.kind:
+                self._kinds[event.group] = event.kind
+                self._changed |= {(event.group, at) for at in self._positions.get(event.group, ())}
+            case _:
+                pass
+
+    def put(self, group: str, at: TopicPartition, held: _Held) -> None:
+        self._positions.setdefault(group, {})[at] = held
+        self._changed.add((group, at))
+
+    def drop(self, group: str, at: TopicPartition) -> None:
+        held = self._positions.get(group, {})
+        if held.pop(at, None) is not None:
+            self._changed.add((group, at))
+        if not held:
+            self._positions.pop(group, None)
+
+    def asked(self, answer: Answered, now: EpochMs) -> None:
+        """The answer of the source itself. What is not in it is gone, unless it could not be told."""
+        for group, (kind, positions) in answer.found.items():
+            self.take(GroupSeen(group, kind, None), -1)
+            before = self._positions.get(group, {})
+            for at, offset in positions.items():
+                if at not in before or before[at].offset != offset:
+                    self.put(group, at, _Held(offset, now, -1))
+        for group, at in [each for each in self.known() if answer.denies(*each)]:
+            self.drop(group, at)
+
+    def known(self) -> list[tuple[str, TopicPartition]]:
+        """Every position that is held."""
+        return [(group, at) for group, held in self._positions.items() for at in held]
+
+    # ── what has to be written ────────────────────────────────────────────────────────────────────────────────────
+
+    def changes(self, view: StateView) -> list[StateRecord]:
+        """What differs from `view` of that which has changed since `written`."""
+        return [new for group, at in self._changed if at.topic in self.topics for new in self._entry(group, at, view)]
+
+    def differences(self, view: StateView, *, whole: bool) -> list[StateRecord]:
+        """All that differs from `view`, which somebody else may have written.
+
+        A book that is not `whole` does not know what is gone.
+        """
+        known = {each for each in self.known() if each[1].topic in self.topics}
+        stale = {
+            (record.group, record.partition)
+            for record in view.values()
+            if isinstance(record, GroupPosition)
+            and record.mirror == self._mirror
+            and record.partition.topic in self.topics
+        }
+        return [new for each in (known | stale if whole else known) for new in self._entry(*each, view)]
+
+    def written(self) -> None:
+        """The changes are safe."""
+        self._changed.clear()
+
+    def _entry(self, group: str, at: TopicPartition, view: StateView) -> Iterator[StateRecord]:
+        held = self._positions.get(group, {}).get(at)
+        record = self._record(group, at, held) if held else None
+        key = group_key(self._mirror, group, at)
+        there = view.get(key)
+        if there == record or _same_position(there, record):
+            return
+        if record is None or (isinstance(there, GroupPosition) and 0 <= record.order < there.order):
+            yield Tombstone(key)  # its log was made anew: without this the older record would not be taken
+        if record is not None:
+            yield record
+
+    def _record(self, group: str, at: TopicPartition, held: _Held) -> GroupPosition:
+        return GroupPosition(
+            mirror=self._mirror,
+            group=group,
+            partition=at,
+            offset=held.offset,
+            at=held.at,
+            kind=self._kinds.get(group, _CLASSIC),
+            order=held.order,
+        )
+
+
+def _same_position(there: StateRecord | None, record: GroupPosition | None) -> bool:
+    """A position that was asked for says no more than one that was read from the log, if it has not moved."""
+    return (
+        isinstance(there, GroupPosition)
+        and record is not None
+        and record.order < 0
+        and (there.offset, there.kind) == (record.offset, record.kind)
+    )

@@ -1,0 +1,233 @@
+"""The thread that keeps the freshest positions of a source's groups at the destination, in `__mirror_groups`.
+
+It remembers nothing: it reads the source's own log of positions from its beginning, and writes what differs. Where
+that log may not be read it asks each second, and says so. With a dead source the last positions stay where they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.names import EpochMs
+from tanist.domain.records import Following, GroupsFollowed, topics
+from tanist.domain.states import Wish
+from tanist.fetcher.group_sources import Asking, OffsetsLog, refused
+from tanist.protocol.record_set import PackedAway
+from tanist.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Clock
+    from tanist.ports.state import StateStore
+
+log = logging.getLogger(__name__)
+
+COALESCE_SECONDS: Final = 0.2
+"""A commit is written down at once, the next ones of this time together."""
+POLL_SECONDS: Final = 1.0
+TAIL_AGAIN_SECONDS: Final = 60.0
+"""How often a log that could not be read is tried again."""
+COMPARE_EVERY_SECONDS: Final = 30.0
+NOTE_EVERY_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 15.0
+WRITE_SECONDS: Final = 10.0
+AGAIN_SECONDS: Final = 1.0
+_WAIT_MS: Final = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailTools:
+    """What a tail needs of the world; all of it may be used from its thread. `ours`: whether it may write now."""
+
+    spec: MirrorSpec
+    worker: str
+    resolve: Callable[[], Endpoint]
+    state: StateStore
+    groups: StateStore
+    ours: Callable[[], bool]
+    clock: Clock
+
+
+class GroupTail(threading.Thread):
+    """Of one mirror. `stop` it from any thread, then join."""
+
+    def __init__(self, tools: TailTools) -> None:
+        super().__init__(name=f"groups-{tools.spec.mirror}", daemon=True)
+        self.died: BaseException | None = None
+        self._tools = tools
+        self._clock = tools.clock
+        self._stopping = threading.Event()
+        self._router: Router | None = None
+        self._source: OffsetsLog | Asking | None = None
+        self._asking: Asking | None = None
+        self._reason = ""
+        self._trouble = ""
+        self._tail_again_at = self._wrote_at = self._compared_at = self._noted_at = float("-inf")
+        self._read_at = self._upto = EpochMs(0)
+        self._note: GroupsFollowed | None = None
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._router is not None:
+            self._router.interrupt()
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._round()
+        except Stopped:
+            pass
+        except BaseException as bug:
+            log.exception("the tail of group positions died", extra={"mirror": self._tools.spec.mirror})
+            self.died = bug
+        finally:
+            if self._router is not None:
+                self._router.close()
+
+    # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _round(self) -> None:
+        try:
+            self._read()
+            self._trouble = ""
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._fall_back(why)
+        try:
+            self._write()
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("positions of groups not written, going on", extra={"error": why.name, "reason": why.reason})
+            self._stopping.wait(AGAIN_SECONDS)
+
+    def _read(self) -> None:
+        source = self._choose()
+        source.book.topics = self._topics()
+        by, began = self._clock.deadline(ANSWER_SECONDS), self._clock.now()
+        if isinstance(source, Asking):
+            source.read(by)
+            self._read_at = began
+            self._stopping.wait(POLL_SECONDS)
+        elif source.read(self._patience_ms(source), by):
+            self._read_at = began
+
+    def _choose(self) -> OffsetsLog | Asking:
+        """The log, unless it was refused a moment ago."""
+        if self._router is None:
+            self._router = Router(self._tools.resolve(), f"tanist-groups-{self._tools.spec.mirror}")
+        again = isinstance(self._source, Asking) and self._clock.monotonic() >= self._tail_again_at
+        if self._source is None or again:
+            self._source = OffsetsLog(self._tools.spec, self._router, self._clock)
+            self._compared_at = float("-inf")
+        return self._source
+
+    def _patience_ms(self, source: OffsetsLog) -> int:
+        """What is read already must not wait for what may come."""
+        if not source.book.dirty:
+            return _WAIT_MS
+        due = self._wrote_at + COALESCE_SECONDS - self._clock.monotonic()
+        return max(1, min(_WAIT_MS, round(due * 1000)))
+
+    def _topics(self) -> frozenset[str]:
+        """Those of the mirror; a topic that was taken out keeps the positions that were written last."""
+        held = topics(self._tools.state.view(), self._tools.spec.mirror)
+        names = frozenset(topic.topic for topic in held if topic.wish is not Wish.REMOVED)
+        if self._source is not None and names - self._source.book.topics:
+            self._compared_at = float("-inf")  # a new topic's positions are known already
+        return names
+
+    def _fall_back(self, why: TanistError) -> None:
+        if self._router is not None and (refused(why) or isinstance(why, PackedAway)):
+            log.warning("asking for positions each second", extra={"error": why.name, "reason": why.reason})
+            self._reason = _said(why)
+            self._asking = self._asking or Asking(self._tools.spec, self._router, self._clock)
+            self._source = self._asking
+            self._compared_at = float("-inf")
+            self._tail_again_at = self._clock.monotonic() + TAIL_AGAIN_SECONDS
+            return
+        if not self._trouble:
+            log.warning("positions of groups cannot be read", extra={"error": why.name, "reason": why.reason})
+        self._trouble = f"{why.name}: {why.reason}"
+        self._stopping.wait(AGAIN_SECONDS)
+
+    # ── what goes into __mirror_groups ────────────────────────────────────────────────────────────────────────────
+
+    def _write(self) -> None:
+        source, now = self._source, self._clock.monotonic()
+        due = now - self._wrote_at >= COALESCE_SECONDS
+        if source is not None and source.complete and due:
+            self._write_positions(source, now)
+        self._write_note(now)
+
+    def _write_positions(self, source: OffsetsLog | Asking, now: float) -> None:
+        read_at, view = self._read_at, self._tools.groups.view()
+        compare = now - self._compared_at >= COMPARE_EVERY_SECONDS
+        if not compare and not source.book.dirty:
+            self._upto = read_at
+            return
+        records = source.book.differences(view, whole=source.whole) if compare else source.book.changes(view)
+        if not self._tools.ours():
+            return
+        if records:
+            self._tools.groups.append(records, self._clock.deadline(WRITE_SECONDS))
+            self._wrote_at = now
+        source.book.written()
+        self._upto = read_at
+        if compare:
+            self._compared_at = now
+
+    def _write_note(self, now: float) -> None:
+        note = self._now()
+        old = self._note
+        news = old is None or (note.how, note.reason, note.groups) != (old.how, old.reason, old.groups)
+        waited = now - self._noted_at
+        if waited >= (COALESCE_SECONDS if news else NOTE_EVERY_SECONDS) and self._tools.ours():
+            self._tools.groups.append([note], self._clock.deadline(WRITE_SECONDS))
+            self._note, self._noted_at = note, now
+
+    def _now(self) -> GroupsFollowed:
+        how, reason = Following.TAILING, ""
+        if self._trouble:
+            how, reason = Following.TROUBLED, self._trouble
+        elif isinstance(self._source, Asking):
+            how, reason = Following.POLLING, f"asked each second: {self._reason}; {self._source.listed} group(s) seen"
+        elif isinstance(self._source, OffsetsLog):
+            reason = _remarks(self._source)
+        return GroupsFollowed(
+            mirror=self._tools.spec.mirror,
+            worker=self._tools.worker,
+            how=how,
+            reason=reason,
+            groups=self._source.book.groups() if self._source is not None else 0,
+            upto=self._upto,
+            at=self._clock.now(),
+        )
+
+
+def _said(why: TanistError) -> str:
+    if refused(why):
+        return f"READ on Topic __consumer_offsets is missing at the source ({why.reason})"
+    return f"{why.name}: {why.reason}"
+
+
+def _remarks(source: OffsetsLog) -> str:
+    said = []
+    if not source.complete:
+        said.append("reading from the beginning")
+    if source.broken:
+        at, why = next(iter(source.broken.items()))
+        said.append(f"{len(source.broken)} partition(s) cannot be read, {at}: {why.reason}")
+    if source.held_back:
+        said.append(f"open transactions hide later positions in {source.held_back} partition(s)")
+    if source.unreadable:
+        said.append(f"{source.unreadable} record(s) could not be read")
+    return "; ".join(said)

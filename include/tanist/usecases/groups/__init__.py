@@ -1,0 +1,1 @@
+"""Positions of consumer groups: seen, translated, committed at the destination, explained."""

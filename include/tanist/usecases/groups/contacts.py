@@ -1,0 +1,36 @@
+"""Both ends of a mirror, as group commands ask them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+
+if TYPE_CHECKING:
+    from tanist.ports.positions import Positions, Proofs
+    from tanist.usecases.sides import Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceContacts:
+    """What asks a source that is configured here; it may be dead all the same."""
+
+    side: Side
+    positions: Positions
+    proofs: Proofs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupContacts:
+    """`source` is an error where nothing can even be asked."""
+
+    destination: Side
+    positions: Positions
+    source: SourceContacts | TanistError
+
+    def ports(self) -> list[Positions | Proofs]:
+        """All that has to be closed."""
+        if isinstance(self.source, TanistError):
+            return [self.positions]
+        return [self.positions, self.source.positions, self.source.proofs]
