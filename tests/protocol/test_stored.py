@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
+    FailoverRun,
+    Fences,
     Following,
     Generation,
     GroupPosition,
@@ -15,6 +18,7 @@ from tanist.domain.records import (
     OffsetMode,
     OffsetRunWritten,
     PartitionObserved,
+    RunStatus,
     SourceEnd,
     SourceEnds,
     StateRecord,
@@ -63,7 +67,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         "topic/east.to-west_1/orders.v1_a-b",
         (
             '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id",'
-            '"partitions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"changed_at":5}'
+            '"partitions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"generation":0,"changed_at":5}'
         ),
     ),
     (
@@ -97,6 +101,46 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         (
             '{"v":1,"mirror":"east.to-west_1","chunk":1,"ends":[{"partition":{"topic":"orders.v1_a-b","partition":3},'
             '"high_watermark":9,"last_stable":8}],"at":1}'
+        ),
+    ),
+    (
+        Fences(
+            mirror=MIRROR,
+            topics=(
+                FencedTopic(
+                    topic="t",
+                    status=FenceStatus.PROVED,
+                    owed_by="p",
+                    before=FenceBefore(topic="t", kind=FenceKind.TINY_MESSAGES, max_message_bytes="9"),
+                ),
+                FencedTopic(topic="u", status=FenceStatus.OWED, owed_by="p", reason="gone"),
+            ),
+            at=EpochMs(1),
+        ),
+        "fence/east.to-west_1",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topics":[{"topic":"t","status":"proved","owed_by":"p","before":'
+            '{"topic":"t","kind":"max.message.bytes=78","had_deny":false,"max_message_bytes":"9"},"reason":""},'
+            '{"topic":"u","status":"owed","owed_by":"p","before":null,"reason":"gone"}],"at":1}'
+        ),
+    ),
+    (
+        FailoverRun(
+            mirror=MIRROR,
+            plan="h",
+            shown="{}",
+            approval="0-1",
+            approver="a",
+            runner="r",
+            status=RunStatus.RUNNING,
+            marks=("groups",),
+            started_at=EpochMs(1),
+            at=EpochMs(2),
+        ),
+        "failover/east.to-west_1/h",
+        (
+            '{"v":1,"mirror":"east.to-west_1","plan":"h","shown":"{}","approval":"0-1","approver":"a","runner":"r",'
+            '"status":"RUNNING","no_return":false,"marks":["groups"],"reason":"","started_at":1,"at":2}'
         ),
     ),
     (Claim(slice=3, epoch=4, worker="w"), "claim/3", '{"v":1,"slice":3,"epoch":4,"worker":"w"}'),

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote
 
+from tanist.domain.fences import FencedTopic
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.states import MirrorState, Wish
 
@@ -71,6 +72,8 @@ class TopicDesired:
     offsets: OffsetMode = OffsetMode.IDENTICAL
     held_configs: tuple[tuple[str, str], ...] = ()
     """Topic configs (name, value) that the destination gets when it takes over; the mirror holds them off till then."""
+    generation: int = 0
+    """How many promotions had been counted when it was taken in; whoever sees more stays stopped."""
     changed_at: EpochMs
 
     @property
@@ -177,6 +180,50 @@ class OffsetRunWritten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fences:
+    """Every topic of a mirror's source that a failover fenced, or owes a fence: written *before* anything is fenced."""
+
+    mirror: MirrorName
+    topics: tuple[FencedTopic, ...] = ()
+    at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"fence/{self.mirror}"
+
+
+class RunStatus(StrEnum):
+    RUNNING, DONE, ABORTED = "RUNNING", "DONE", "ABORTED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverRun:
+    """The run that holds a mirror: single flight, and what it has done that leaves no other trace.
+
+    `shown` is the approved plan, word for word; `at` is the runner's heartbeat. While it is RUNNING nobody copies
+    metadata of its topics. (The keys `run/...` belong to the runs of the offset map.)
+    """
+
+    mirror: MirrorName
+    plan: str
+    shown: str
+    approval: str
+    approver: str
+    runner: str
+    status: RunStatus
+    no_return: bool = False
+    """Stored before the first barrier: from here on forward is the only way."""
+    marks: tuple[str, ...] = ()
+    reason: str = ""
+    started_at: EpochMs
+    at: EpochMs
+
+    @property
+    def key(self) -> str:
+        return f"failover/{self.mirror}/{self.plan}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPosition:
     """The freshest position of a group at the source. Lives in `__mirror_groups`, written when it has changed.
 
@@ -241,11 +288,15 @@ StateRecord: TypeAlias = (
     | Claim
     | WorkerAlive
     | OffsetRunWritten
+    | Fences
+    | FailoverRun
     | GroupPosition
     | GroupsFollowed
     | Tombstone
 )
 StateView: TypeAlias = "Mapping[str, StateRecord]"
+_TAKEN_IN: Final = 100
+"""The row of the state machine that alone leads out of STOPPED."""
 NOTHING_YET: Final[StateView] = MappingProxyType({})
 
 
@@ -254,6 +305,8 @@ def supersedes(record: StateRecord, held: StateRecord | None) -> bool:
     match record, held:
         case Claim(epoch=new), Claim(epoch=old):
             return new >= old
+        case PartitionObserved(row=row), PartitionObserved(state=MirrorState.STOPPED) if row != _TAKEN_IN:
+            return row == held.row  # a worker that learns late that it was sealed does not undo the promotion
         case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
             return new >= old
         case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:
@@ -281,6 +334,32 @@ def specs(view: StateView) -> tuple[MirrorSpec, ...]:
 def topics(view: StateView, mirror: MirrorName | None = None) -> tuple[TopicDesired, ...]:
     """The topics of `mirror` (of all mirrors if None), by key."""
     found = (r for r in view.values() if isinstance(r, TopicDesired) and mirror in {None, r.mirror})
+    return tuple(sorted(found, key=lambda r: r.key))
+
+
+def generation(view: StateView, mirror: MirrorName, topic: str) -> int:
+    """How many promotions of a topic have been counted."""
+    found = view.get(f"generation/{mirror}/{topic}")
+    return found.count if isinstance(found, Generation) else 0
+
+
+def promoted(view: StateView, mirror: MirrorName, topic: str) -> bool:
+    """Whether a topic has left its mirror: nobody may copy into it any more."""
+    found = view.get(f"topic/{mirror}/{topic}")
+    if not isinstance(found, TopicDesired):
+        return False
+    return found.wish is Wish.REMOVED or generation(view, mirror, topic) > found.generation
+
+
+def fenced(view: StateView, mirror: MirrorName) -> tuple[FencedTopic, ...]:
+    """The fences of a mirror's source, standing, owed or lifted, by topic."""
+    found = view.get(f"fence/{mirror}")
+    return found.topics if isinstance(found, Fences) else ()
+
+
+def failovers(view: StateView, mirror: MirrorName) -> tuple[FailoverRun, ...]:
+    """All runs of a mirror, by key."""
+    found = (r for r in view.values() if isinstance(r, FailoverRun) and r.mirror == mirror)
     return tuple(sorted(found, key=lambda r: r.key))
 
 

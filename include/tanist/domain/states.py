@@ -52,13 +52,14 @@ def _row(number: int, before: str, trigger: Trigger, after: str, reason: str) ->
     return Row(number, frozenset(states), trigger, MirrorState(after), reason)
 
 
+_NOT_LEAVING: Final = "UNKNOWN PREPARING MIRRORING PAUSING PAUSED FAILED"
 MIRROR_STATES: Final = (
     _row(100, "UNKNOWN STOPPED", Trigger.ADD, "PREPARING", "compare both logs before the first append"),
     _row(102, "PREPARING", Trigger.ALIGNED, "MIRRORING", "log start, sequence and map agree"),
     _row(200, "PREPARING MIRRORING", Trigger.PAUSE, "PAUSING", "let the batches in flight land"),
     _row(202, "PAUSING", Trigger.QUIET, "PAUSED", "nothing in flight"),
     _row(204, "PAUSING PAUSED", Trigger.RESUME, "MIRRORING", "recovery finds the end where we left it"),
-    _row(300, "PREPARING MIRRORING PAUSING PAUSED FAILED", Trigger.REMOVE, "STOPPING", "the topic leaves the mirror"),
+    _row(300, _NOT_LEAVING, Trigger.REMOVE, "STOPPING", "the topic leaves the mirror"),
     _row(302, "STOPPING", Trigger.SEALED, "STOPPED", "last mirrored epoch stored, old writer refused"),
     _row(900, "*", Trigger.BROKEN, "FAILED", "one bad partition fails alone"),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
+
+from tanist.domain.fences import FenceBefore, FenceKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,25 +12,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.ports.clock import Deadline
 
-
-class FenceKind(StrEnum):
-    DENY_WRITE = "deny-write"
-    """An ACL: DENY WRITE for User:* (refused within 50 ms, readers and open transactions untouched)."""
-    TINY_MESSAGES = "max.message.bytes=78"
-    """Without an authorizer: markers still pass, and records of a few bytes. Never 0: it strands transactions."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FenceBefore:
-    """What there was before the fence, so that lifting it is its exact inverse.
-
-    `had_deny`: the very rule existed already, so it stays. `max_message_bytes`: the topic's own setting, None if unset.
-    """
-
-    topic: str
-    kind: FenceKind
-    had_deny: bool = False
-    max_message_bytes: str | None = None
+__all__ = ["FenceBefore", "FenceKind", "Fencing"]
 
 
 class Fencing(Protocol):

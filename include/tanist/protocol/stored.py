@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, Union, cast, g
 
 from tanist.domain.records import (
     Claim,
+    FailoverRun,
+    Fences,
     Generation,
     GroupPosition,
     GroupsFollowed,
@@ -48,6 +50,8 @@ KINDS: Final[Mapping[str, type[StateRecord]]] = MappingProxyType(
         "run": OffsetRunWritten,
         "group": GroupPosition,
         "groups": GroupsFollowed,
+        "fence": Fences,
+        "failover": FailoverRun,
     },
 )
 """The first part of a key, and what lies under it. For ever: stored topics are full of them."""

@@ -1,0 +1,1 @@
+"""A failover, decided: facts are frozen, decisions are pure, unknown is never green."""

@@ -1,0 +1,108 @@
+"""A person's permission for one plan, as it was shown to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from tanist.domain.errors import CouldNotTell, Refused
+from tanist.domain.failover.plan import Approved, hash_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import FailoverRun
+
+APPROVALS_TOPIC: Final = "__mirror_approvals"
+UNPROTECTED: Final = "UNPROTECTED"
+
+
+class NotApproved(Refused):
+    name = "NOT_APPROVED"
+    operator_action = "`tanist failover plan`, then `tanist failover approve`; nothing was changed"
+
+
+class NotPermitted(Refused):
+    """The approval exists, but the world is not what was approved."""
+
+    name = "NOT_PERMITTED"
+    operator_action = "plan again and have the new plan approved; nothing was changed"
+
+
+class ApprovalUsed(Refused):
+    name = "APPROVAL_USED"
+    operator_action = "an approval is for one run: have the plan approved again; nothing was changed"
+
+
+class NoApproverTopic(CouldNotTell):
+    name, retriable = "NO_APPROVER_TOPIC", False
+    operator_action = (
+        f"kafka-topics.sh --create --topic {APPROVALS_TOPIC} --partitions 1 --config cleanup.policy=delete "
+        "--config retention.ms=-1 --config message.timestamp.type=LogAppendTime, and give WRITE on it to approvers only"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an approver signs: `shown` is the plan, word for word."""
+
+    mirror: MirrorName
+    plan: str
+    shown: str
+    reason: str
+    valid_for_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """As it stands in the approvers' topic. `id` is partition-offset; `at` is the brokers' time (LogAppendTime)."""
+
+    SKEW_MS: ClassVar[int] = 5_000
+    """By so much our clock may be behind the brokers'."""
+
+    id: str
+    mirror: MirrorName
+    plan: str
+    shown: str
+    approver: str
+    reason: str
+    valid_for_ms: int
+    at: EpochMs
+
+    @property
+    def expires_at(self) -> int:
+        return self.at + self.valid_for_ms
+
+    @property
+    def genuine(self) -> bool:
+        """Whether the words are those that the hash names."""
+        return hash_of(self.shown) == self.plan
+
+
+def choose(approvals: Iterable[Approval], runs: Iterable[FailoverRun], mirror: MirrorName, plan: str) -> Approval:
+    """The latest approval of `plan` that no run has used.
+
+    Raises:
+        NotApproved: there is none. ApprovalUsed: all were used.
+    """
+    ours = [each for each in approvals if each.mirror == mirror and each.plan == plan and each.genuine]
+    used = {run.approval for run in runs}
+    if not ours:
+        raise NotApproved(f"nobody has approved plan {plan} of mirror {mirror!r}")
+    free = [each for each in ours if each.id not in used]
+    if not free:
+        raise ApprovalUsed(f"approval {ours[-1].id} of plan {plan} was used by a run already")
+    return max(free, key=lambda each: each.expires_at)
+
+
+def approved(approval: Approval) -> Approved:
+    """The plan that was approved.
+
+    Raises:
+        NotApproved: its words cannot be read by this version.
+    """
+    try:
+        return Approved.read(approval.shown)
+    except (ValueError, KeyError, TypeError) as unreadable:
+        raise NotApproved(f"approval {approval.id} cannot be read by this version: {unreadable}") from unreadable

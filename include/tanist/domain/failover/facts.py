@@ -1,0 +1,120 @@
+"""One look at both clusters. None anywhere means that it could not be told, which is never good news."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from tanist.domain.fences import FenceStatus
+from tanist.domain.records import RunStatus
+from tanist.domain.states import MirrorState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.fences import FencedTopic
+    from tanist.domain.lag import KnownEnd
+    from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
+    from tanist.domain.records import FailoverRun
+
+
+class SourceState(StrEnum):
+    """Seen from here: clients may still reach a source that is SILENT."""
+
+    ALIVE, PARTLY, SILENT = "alive", "partly", "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEnd:
+    """The source's own answer. `last_stable` below `high_watermark`: open transactions hold it."""
+
+    high_watermark: SourceOffset
+    last_stable: SourceOffset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """`end` is the committed end of the copy, `copied` the position in the source that it stands for."""
+
+    partition: TopicPartition
+    state: MirrorState = MirrorState.UNKNOWN
+    live: LiveEnd | None = None
+    known: KnownEnd | None = None
+    end: DestinationOffset | None = None
+    copied: SourceOffset | None = None
+    in_sync: int | None = None
+    min_in_sync: int | None = None
+    sealed: bool | None = None
+    last_mirrored_epoch: int = -1
+
+    @property
+    def drained(self) -> bool:
+        """Every offset of the source is in the copy, and no transaction is open there."""
+        live = self.live
+        return live is not None and live.high_watermark == live.last_stable == self.copied
+
+    @property
+    def at_risk(self) -> int | None:
+        """Offsets that the source is known to have, or to have had, and the copy has not."""
+        end = self.live.high_watermark if self.live else self.known.high_watermark if self.known else None
+        return None if end is None or self.copied is None else max(0, end - self.copied)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSeen:
+    """`writable`: nothing of ours keeps producers off the copy, and the mirror itself may not write any more."""
+
+    topic: str
+    generation: int = 0
+    removed: bool = False
+    fence: FencedTopic | None = None
+    fence_stands: bool | None = None
+    configs_restored: bool | None = None
+    writable: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that holds the last stable offset of a source partition, and with it everybody's later records."""
+
+    partition: TopicPartition
+    producer_id: int
+    since: EpochMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    now: EpochMs
+    source: SourceState
+    source_reason: str = ""
+    source_authorizer: bool | None = None
+    destination_authorizer: bool | None = None
+    approver_topic: bool | None = None
+    partitions: tuple[PartitionFacts, ...] = ()
+    topics: tuple[TopicSeen, ...] = ()
+    transactions: tuple[OpenTransaction, ...] = ()
+    workers_alive: int = 0
+    run: FailoverRun | None = None
+    """What is on record of the very plan that is asked about."""
+
+    def of(self, topics: Iterable[str]) -> Iterator[TopicSeen]:
+        wanted = frozenset(topics)
+        return (seen for seen in self.topics if seen.topic in wanted)
+
+    def marked(self, mark: str) -> bool:
+        return self.run is not None and mark in self.run.marks
+
+
+def held(facts: Facts) -> bool:
+    """Whether the run is on record as the one that holds the mirror."""
+    return facts.run is not None and facts.run.status is RunStatus.RUNNING
+
+
+def fence_settled(seen: TopicSeen) -> bool:
+    """Proved and still standing, or owed: what can be done about this topic's producers has been done."""
+    if seen.fence is None:
+        return False
+    return seen.fence.status is FenceStatus.OWED or (
+        seen.fence.status is FenceStatus.PROVED and seen.fence_stands is not False
+    )

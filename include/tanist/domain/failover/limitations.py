@@ -1,0 +1,159 @@
+"""Everything that speaks against a failover, now; and whether an approval still permits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.facts import SourceState
+from tanist.domain.failover.plan import ROUTES, Intent, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.states import MirrorState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.facts import Facts, PartitionFacts
+    from tanist.domain.failover.plan import Approved
+    from tanist.domain.names import EpochMs, TopicPartition
+
+_COPYING: Final = frozenset({MirrorState.MIRRORING})
+_MOST_NAMED: Final = 5
+
+
+def make_plan(intent: Intent, facts: Facts) -> Plan:
+    return Plan(intent, ROUTES[intent.mode], tuple(sorted(limitations(intent, facts))))
+
+
+def not_copying(facts: Facts) -> tuple[TopicPartition, ...]:
+    """Partitions that nobody can wait for: paused, failed, never started."""
+    return tuple(sorted(each.partition for each in facts.partitions if each.state not in _COPYING))
+
+
+def at_risk(partitions: Iterable[PartitionFacts]) -> int | None:
+    """Offsets that would be lost now, all partitions; None where one of them cannot tell."""
+    each = [partition.at_risk for partition in partitions]
+    known = [offsets for offsets in each if offsets is not None]
+    return sum(known) if len(known) == len(each) else None
+
+
+def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """Reasons against, those that nobody can accept among them. After the point of no return there are none."""
+    if past_return(intent, facts):
+        return
+    yield from _of_the_source(intent, facts)
+    yield from _of_the_destination(intent, facts)
+    yield from _of_topics(intent, facts)
+    if intent.mode is Mode.UNPLANNED:
+        yield from _of_loss(intent, facts)
+    yield from _of_rights(facts)
+
+
+def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    if intent.mode is Mode.PLANNED and facts.source is not SourceState.ALIVE:
+        why = f"a planned failover needs a living source: {facts.source_reason}"
+        yield Limitation("SOURCE_DOWN", why, blocks=True)
+    if intent.mode is Mode.UNPLANNED and facts.source is SourceState.ALIVE:
+        yield Limitation("SOURCE_ALIVE", "every partition of the source answers: fail over planned", blocks=True)
+    if intent.mode is Mode.UNPLANNED and facts.source is SourceState.SILENT:
+        yield Limitation(
+            "SOURCE_UNREACHABLE",
+            f"producers may still reach it: the fence is owed until it answers ({facts.source_reason})",
+        )
+    if intent.mode is Mode.UNPLANNED and facts.source is SourceState.PARTLY:
+        yield Limitation("SOURCE_PARTLY_DOWN", f"what does not answer is not drained ({facts.source_reason})")
+
+
+def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    ours = {each.partition: each for each in facts.partitions}
+    wanted = [ours[at] for at in intent.partitions if at in ours]
+    missing = [at for at in intent.partitions if at not in ours]
+    if offline := [*missing, *(each.partition for each in wanted if each.end is None or each.in_sync == 0)]:
+        yield Limitation("DESTINATION_OFFLINE", f"no leader answers for {_named(offline)}", blocks=True)
+    if blind := [each.partition for each in wanted if each.in_sync is None or each.min_in_sync is None]:
+        yield Limitation("DESTINATION_UNKNOWN", f"replicas in sync are not known of {_named(blind)}", blocks=True)
+    short = [e.partition for e in wanted if e.in_sync and e.min_in_sync and e.in_sync < e.min_in_sync]
+    if short:
+        yield Limitation("DESTINATION_BELOW_MIN_ISR", f"nobody could write to {_named(short)}", blocks=True)
+
+
+def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    expected = {each.topic: each.generation for each in intent.topics}
+    if moved := [seen.topic for seen in facts.of(expected) if seen.generation != expected[seen.topic] or seen.removed]:
+        yield Limitation("ALREADY_PROMOTED", f"{_named(moved)} left the mirror since it was planned", blocks=True)
+    if intent.without_drain:
+        yield Limitation("WITHOUT_DRAIN", f"not being copied, taken over as they are: {_named(intent.without_drain)}")
+    known = frozenset(intent.without_drain)
+    ours = frozenset(intent.partitions)
+    broken = [at for at in not_copying(facts) if at in ours and at not in known]
+    if broken:
+        yield Limitation("PARTITION_STOPPED_COPYING", f"since it was planned: {_named(broken)}", blocks=True)
+    if intent.mode is Mode.PLANNED and not facts.workers_alive and at_risk(facts.partitions) != 0:
+        yield Limitation("NO_WORKER", "nobody copies, so it cannot drain: start `tanist fetcher run`")
+
+
+def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    lost = at_risk(facts.partitions)
+    if lost is None:
+        yield Limitation("RECORDS_AT_RISK_UNKNOWN", "the last ends of the source are not known of every partition")
+    elif lost:
+        yield Limitation("RECORDS_AT_RISK", f"{lost} offsets of the source are not in the copy")
+    if lost is not None and lost > intent.loss_tolerance:
+        yield Limitation(
+            "BEYOND_TOLERANCE", f"{lost} offsets at risk, {intent.loss_tolerance} are tolerated", blocks=True
+        )
+    if facts.transactions:
+        names = {f"producer {each.producer_id} on {each.partition}" for each in facts.transactions}
+        yield Limitation("OPEN_TRANSACTIONS", f"they hold back the records of others: {_named(sorted(names))}")
+
+
+def _of_rights(facts: Facts) -> Iterator[Limitation]:
+    if facts.destination_authorizer is False:
+        yield Limitation("UNPROTECTED", "the destination has no authorizer: anybody could have approved this")
+    if facts.destination_authorizer is None:
+        yield Limitation("RIGHTS_UNKNOWN", "whether the destination protects approvals could not be told", blocks=True)
+    if facts.source_authorizer is False:
+        yield Limitation("NEAR_FENCE", "the source has no authorizer: records of a few bytes pass its fence")
+
+
+def _named(things: Iterable[object]) -> str:
+    texts = [str(thing) for thing in things]
+    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
+    return ", ".join(texts[:_MOST_NAMED]) + more
+
+
+def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> Intent:
+    """`intent` with what only the facts can fill in: generations, whom nobody waits for, the loss that is forecast."""
+    generations = {seen.topic: seen.generation for seen in facts.topics}
+    topics = tuple(
+        TopicIntent(topic=t.topic, partitions=t.partitions, generation=generations.get(t.topic, t.generation))
+        for t in intent.topics
+    )
+    forecast = at_risk(facts.partitions) or 0 if intent.mode is Mode.UNPLANNED else 0
+    return Intent(
+        mirror=intent.mirror,
+        mode=intent.mode,
+        source_cluster_id=intent.source_cluster_id,
+        destination_cluster_id=intent.destination_cluster_id,
+        topics=topics,
+        without_drain=not_copying(facts) if intent.mode is Mode.PLANNED else (),
+        loss_tolerance=forecast if loss_tolerance is None else loss_tolerance,
+    )
+
+
+# ── does an approval still permit it? ─────────────────────────────────────────────────────────────────────────────
+
+
+def objections(approval: Approval, approved: Approved, facts: Facts, now: EpochMs) -> tuple[Limitation, ...]:
+    """Why `approval` does not permit going on; empty: go. Progress and good news keep it, bad news void it."""
+    if facts.run is not None and past_return(approved.intent, facts):
+        return ()
+    fresh = limitations(approved.intent, facts)
+    found = [each for each in fresh if each.blocks or each.name not in approved.limitations]
+    if approved.steps != tuple(step.id for step in ROUTES[approved.intent.mode]):
+        found.append(Limitation("ANOTHER_ROUTE", "it was planned by another version of Tanist", blocks=True))
+    if now >= approval.expires_at:
+        found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at}, now is {now} (ms)"))
+    if now < approval.at - approval.SKEW_MS:
+        found.append(Limitation("CLOCK_BEHIND", f"the brokers' clock said {approval.at} at approval, ours says {now}"))
+    return tuple(sorted(found))

@@ -1,0 +1,216 @@
+"""What an approver sees, and what is left to do: the route, its hash, and the point of no return."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NewType
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.facts import fence_settled, held
+from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.states import MirrorState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tanist.domain.failover.facts import Facts
+
+PlanHash = NewType("PlanHash", str)
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicIntent:
+    """A topic that takes over. `generation` is the one it has while it is still a copy."""
+
+    topic: str
+    partitions: int
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What the approver wants. Unlike the facts it does not move while the runbook runs.
+
+    `without_drain`: partitions that were not being copied when it was planned, so nobody waits for them.
+    `loss_tolerance`: offsets of the source that may be lost, all partitions.
+    """
+
+    mirror: MirrorName
+    mode: Mode
+    source_cluster_id: str
+    destination_cluster_id: str
+    topics: tuple[TopicIntent, ...]
+    without_drain: tuple[TopicPartition, ...] = ()
+    loss_tolerance: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.topic for each in self.topics)
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition(each.topic, n) for each in self.topics for n in range(each.partitions))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Limitation:
+    """A reason against. The name is what an approver accepts; the detail is what they read.
+
+    `blocks`: nobody can accept it.
+    """
+
+    name: str
+    detail: str = field(compare=False)
+    blocks: bool = field(default=False, compare=False)
+
+
+# ── the route ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A postcondition with a name. It is done when the world says so, not when a task once succeeded."""
+
+    id: str
+    title: str
+    holds: Callable[[Intent, Facts], bool] = field(compare=False, repr=False)
+
+
+def _fenced(intent: Intent, facts: Facts) -> bool:
+    seen = list(facts.of(intent.names))
+    return len(seen) == len(intent.names) and all(map(fence_settled, seen))
+
+
+def _drained(intent: Intent, facts: Facts) -> bool:
+    if intent.mode is Mode.UNPLANNED:
+        return facts.marked("drain")
+    waited_for = frozenset(intent.partitions) - frozenset(intent.without_drain)
+    return waited_for <= {each.partition for each in facts.partitions if each.drained}
+
+
+def _sealed(intent: Intent, facts: Facts) -> bool:
+    ours = {each.partition: each for each in facts.partitions}
+    return all(at in ours and ours[at].sealed is True for at in intent.partitions)
+
+
+def _counted(intent: Intent, facts: Facts) -> bool:
+    """Removed, counted and stopped: the fence that outlives the barrier."""
+    wanted = {each.topic: each.generation for each in intent.topics}
+    seen = {each.topic for each in facts.of(wanted) if each.removed and each.generation > wanted[each.topic]}
+    stopped = {each.partition for each in facts.partitions if each.state is MirrorState.STOPPED}
+    return seen == set(wanted) and stopped >= set(intent.partitions) and facts.marked("generation")
+
+
+def _restored(intent: Intent, facts: Facts) -> bool:
+    return sum(seen.configs_restored is True for seen in facts.of(intent.names)) == len(intent.names)
+
+
+def _open(intent: Intent, facts: Facts) -> bool:
+    return sum(seen.writable is True for seen in facts.of(intent.names)) == len(intent.names)
+
+
+HOLD = Step("hold", "nobody copies metadata while this runs", lambda _, facts: held(facts))
+FENCE = Step("fence", "producers are kept off the source, or the fence is owed", _fenced)
+DRAIN = Step("drain", "what the source still gives has been copied", _drained)
+GROUPS = Step("groups", "consumer groups stand where they stood", lambda _, facts: facts.marked("groups"))
+SEAL = Step("seal", "the mirror can never write again (the point of no return)", _sealed)
+GENERATION = Step("generation", "the promotion is on record on every side that answers", _counted)
+CONFIGS = Step("configs", "topics are configured as at the source", _restored)
+OPEN = Step("open", "producers may write here, the mirror may not", _open)
+CANARY = Step("canary", "every topic took a transaction that was aborted", lambda _, facts: facts.marked("canary"))
+MOVERS = Step("movers", "who has not moved yet is listed", lambda _, facts: facts.marked("movers"))
+
+ROUTE: Final = (HOLD, FENCE, DRAIN, GROUPS, SEAL, GENERATION, CONFIGS, CANARY, OPEN, MOVERS)
+ROUTES: Final[Mapping[Mode, tuple[Step, ...]]] = MappingProxyType(dict.fromkeys(Mode, ROUTE))
+
+
+# ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole runbook, done steps included: progress must not change what was approved."""
+
+    intent: Intent
+    steps: tuple[Step, ...]
+    limitations: tuple[Limitation, ...]
+
+    @property
+    def shown(self) -> str:
+        """Intent, route and the names of all limitations, as canonical JSON: what an approval binds."""
+        names = sorted({each.name for each in self.limitations})
+        return canonical({"v": VERSION, "intent": _plain(self.intent), "steps": _ids(self.steps), "limitations": names})
+
+    @property
+    def hash(self) -> PlanHash:
+        return hash_of(self.shown)
+
+
+def canonical(value: object) -> str:
+    """JSON with one spelling only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def hash_of(shown: str) -> PlanHash:
+    return PlanHash(hashlib.sha256(shown.encode()).hexdigest()[:16])
+
+
+def _ids(steps: Iterable[Step]) -> list[str]:
+    return [step.id for step in steps]
+
+
+def _plain(intent: Intent) -> dict[str, Any]:
+    return {
+        "mirror": intent.mirror,
+        "mode": intent.mode,
+        "clusters": [intent.source_cluster_id, intent.destination_cluster_id],
+        "topics": [[each.topic, each.partitions, each.generation] for each in intent.topics],
+        "without_drain": [[at.topic, at.partition] for at in intent.without_drain],
+        "loss_tolerance": intent.loss_tolerance,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A plan as it was shown: read back from the words that were hashed."""
+
+    intent: Intent
+    steps: tuple[str, ...]
+    limitations: frozenset[str]
+
+    @classmethod
+    def read(cls, shown: str) -> Approved:
+        """Raises ValueError, KeyError or TypeError where these are not the words of a plan."""
+        found = json.loads(shown)
+        wish = found["intent"]
+        source, destination = wish["clusters"]
+        intent = Intent(
+            mirror=MirrorName(wish["mirror"]),
+            mode=Mode(wish["mode"]),
+            source_cluster_id=source,
+            destination_cluster_id=destination,
+            topics=tuple(TopicIntent(topic=t, partitions=n, generation=g) for t, n, g in wish["topics"]),
+            without_drain=tuple(TopicPartition(t, n) for t, n in wish["without_drain"]),
+            loss_tolerance=wish["loss_tolerance"],
+        )
+        return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]))
+
+
+def past_return(intent: Intent, facts: Facts) -> bool:
+    """One sealed partition is enough, or a run that was about to seal it: from here on forward is the only safe way."""
+    ours = frozenset(intent.partitions)
+    if facts.run is not None and facts.run.no_return:
+        return True
+    return any(each.sealed is True and each.partition in ours for each in facts.partitions)
+
+
+def remaining(intent: Intent, facts: Facts) -> tuple[Step, ...]:
+    """What is left to do. Pure, so a run killed anywhere just asks again."""
+    steps = ROUTES[intent.mode]
+    if past_return(intent, facts):
+        steps = (HOLD, *steps[steps.index(SEAL) :])
+    return tuple(step for step in steps if not step.holds(intent, facts))

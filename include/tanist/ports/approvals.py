@@ -1,0 +1,46 @@
+"""The approvers' topic: append-only, in the brokers' time, writable by approvers only where there is an authorizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.approving import Approval, Request
+    from tanist.ports.clock import Deadline
+
+
+class Approvals(Protocol):
+    """On the destination."""
+
+    def principal(self) -> str:
+        """Who we are to the brokers: the name that was logged in with; UNPROTECTED:<user of this host> without one."""
+        ...
+
+    def exists(self, by: Deadline) -> bool: ...
+
+    def create(self, by: Deadline) -> None:
+        """Make the topic.
+
+        Raises:
+            AuthorizationFailed: we may not.
+        """
+        ...
+
+    def all(self, by: Deadline) -> tuple[Approval, ...]:
+        """Everything in the topic, in order; what cannot be read is left out.
+
+        Raises:
+            NoApproverTopic: with the command that makes it.
+            UnsafeStateTopic: it forgets, or its time is not the brokers'.
+        """
+        ...
+
+    def append(self, request: Request, by: Deadline) -> Approval:
+        """Write as our principal, and read back.
+
+        Raises:
+            NoApproverTopic. AuthorizationFailed: we are no approver, nothing was written.
+        """
+        ...
+
+    def close(self) -> None: ...

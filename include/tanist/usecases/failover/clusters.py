@@ -1,0 +1,77 @@
+"""Both clusters as a failover sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.approvals import Approvals
+    from tanist.ports.clock import Deadline
+    from tanist.ports.fencing import Fencing
+    from tanist.ports.opening import Opening
+    from tanist.ports.replicas import Replicas
+    from tanist.ports.sealing import Sealing
+    from tanist.usecases.sides import Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    side: Side
+    fencing: Fencing
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    side: Side
+    sealing: Sealing
+    opening: Opening
+    replicas: Replicas
+    approvals: Approvals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsMoved:
+    """What became of consumer groups: one row per group and partition, as `tanist groups sync` prints it."""
+
+    rows: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def no_groups(_mirror: MirrorName, _topics: Sequence[str], _by: Deadline) -> GroupsMoved:
+    return GroupsMoved()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters:
+    """`source` is the reason where there is no way to it at all. `move_groups`: the final translation, committed."""
+
+    spec: MirrorSpec
+    source: Source | TanistError
+    destination: Destination
+    move_groups: Callable[[MirrorName, Sequence[str], Deadline], GroupsMoved] = field(default=no_groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds. `proof`: the ends of a fenced source must stay put so long (a producer's metadata refresh; 0: no proof).
+
+    `drain`: a planned one that takes longer is undone. `budget`: an unplanned one goes on with what it has then.
+    """
+
+    proof: float = 10.0
+    drain: float = 300.0
+    budget: float = 15.0
+
+
+UNDO_SECONDS: Final = 60.0
+"""A fresh deadline for undoing, so that it is never cut short by what went wrong before."""
+SOURCE_SECONDS: Final = 4.0
+SILENT_SECONDS: Final = 10.0
+"""A source that has not answered is not asked again for so long: it must not hold up every look."""

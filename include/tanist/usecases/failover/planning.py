@@ -1,0 +1,142 @@
+"""`tanist failover plan|approve|status|abort`: what is looked at, and what is said, before anything is done."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import Mode
+from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
+from tanist.domain.failover.approving import Approval, NoApproverTopic, Request, approved
+from tanist.domain.failover.forecast import Forecast, forecast
+from tanist.domain.failover.limitations import make_plan, planned_intent
+from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
+from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC, topics
+from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.states import Wish
+from tanist.usecases.failover.observe import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.records import StateView, TopicDesired
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.sides import Run
+
+EVERYTHING: Final = (".*",)
+LONGEST_SECONDS: Final = 7 * 24 * 3600.0
+
+
+class AnotherPlan(Refused):
+    name = "ANOTHER_PLAN"
+    operator_action = "`tanist failover plan` shows the plan as it is now; nothing was approved"
+
+
+class PlanBlocked(Refused):
+    name = "PLAN_BLOCKED"
+    operator_action = "nobody can approve this: mend what is named, and plan again; nothing was changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which failover. `loss_tolerance`: offsets that may be lost; None: what is forecast now."""
+
+    mode: Mode = Mode.PLANNED
+    include: tuple[str, ...] = EVERYTHING
+    loss_tolerance: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    plan: Plan
+    facts: Facts
+    forecast: Forecast
+    left: tuple[str, ...]
+
+    @property
+    def blocked(self) -> bool:
+        return any(reason.blocks for reason in self.plan.limitations)
+
+
+def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
+    """The plan as the facts make it now; changes nothing.
+
+    Raises:
+        TopicNotInMirror: an expression matches none of the mirror's topics. Misconfigured: it is none.
+    """
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        wanted = chosen(observer.view(STATE_TOPIC), clusters, asked.include)
+        facts = observer.look(wanted)
+        spec = clusters.spec
+        bare = Intent(
+            mirror=spec.mirror,
+            mode=asked.mode,
+            source_cluster_id=spec.source_cluster_id,
+            destination_cluster_id=spec.destination_cluster_id,
+            topics=tuple(TopicIntent(topic=t.topic, partitions=t.partitions) for t in wanted),
+        )
+        made = make_plan(planned_intent(bare, facts, asked.loss_tolerance), facts)
+    left = tuple(step.id for step in remaining(made.intent, facts))
+    return Planned(plan=made, facts=facts, forecast=forecast(facts), left=left)
+
+
+def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple[TopicDesired, ...]:
+    """The topics that `include` names, of those that are in the mirror.
+
+    Raises:
+        TopicNotInMirror, Misconfigured.
+    """
+    if problems := pattern_problems(include):
+        refuse(problems)
+    mirror = clusters.spec.mirror
+    inside = {topic.topic: topic for topic in topics(view, mirror) if topic.wish is not Wish.REMOVED}
+    selection = Selection(tuple(include))
+    idle = selection.idle(tuple(inside))
+    if idle or not inside:
+        has = ", ".join(sorted(inside)[:5]) or "none"
+        refuse(
+            TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}, which has {has}")
+            for text in idle or include
+        )
+    return tuple(inside[name] for name in selection.of(inside))
+
+
+def approve(
+    plan_hash: str, asked: Asked, clusters: Clusters, command: Run, *, reason: str, valid_seconds: float
+) -> Approval:
+    """Put our name under a plan, if the facts still make it.
+
+    The approvers' topic is made here only where the cluster has no authorizer: with one, whoever makes it must also
+    say who may write to it.
+
+    Raises:
+        AnotherPlan: the facts make another one. PlanBlocked: what nobody can accept. NoApproverTopic.
+        AuthorizationFailed: we are no approver.
+    """
+    if not reason.strip():
+        raise Misconfigured("an approval needs a --reason: it is what others read later")
+    if not 0 < valid_seconds <= LONGEST_SECONDS:
+        raise Misconfigured(f"--valid must be up to {LONGEST_SECONDS / 3600:.0f} h")
+    now = plan(asked, clusters, command)
+    if now.plan.hash != plan_hash:
+        raise AnotherPlan(f"{plan_hash} was asked for, {asked.mode} it is {now.plan.hash} now")
+    if now.blocked:
+        raise PlanBlocked("; ".join(f"{r.name}: {r.detail}" for r in now.plan.limitations if r.blocks))
+    approvals = clusters.destination.approvals
+    if not approvals.exists(command.by):
+        if now.facts.destination_authorizer is not False:
+            raise NoApproverTopic(f"the destination {clusters.spec.destination!r} has none")
+        approvals.create(command.by)
+    request = Request(
+        mirror=clusters.spec.mirror,
+        plan=plan_hash,
+        shown=now.plan.shown,
+        reason=reason,
+        valid_for_ms=round(valid_seconds * 1000),
+    )
+    approval = approvals.append(request, command.by)
+    approved(approval)
+    return approval

@@ -1,0 +1,277 @@
+"""`tanist failover run`: observe, decide, act, record; killed anywhere, it is simply run again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import BrokerError, CouldNotTell, Interrupted, OperatorFenced, Refused, Stopped, TanistError
+from tanist.domain.failover import plan as route
+from tanist.domain.failover.approving import NotApproved, NotPermitted, approved, choose
+from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.forecast import forecast
+from tanist.domain.failover.limitations import objections
+from tanist.domain.failover.plan import Approved, canonical, past_return, remaining
+from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, failovers
+from tanist.usecases import sides
+from tanist.usecases.failover import undo
+from tanist.usecases.failover.clusters import UNDO_SECONDS
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.steps import (
+    canary,
+    configs,
+    drain,
+    fence,
+    generation,
+    groups,
+    hold,
+    movers,
+    opening,
+    seal,
+)
+from tanist.usecases.failover.work import LIVE_SECONDS, Work, wanted_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import Step
+    from tanist.domain.records import StateView
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.work import Done, Tools
+    from tanist.usecases.sides import Run
+
+DOING: Final[Mapping[str, Callable[[Work], Done]]] = {
+    route.HOLD.id: hold.do,
+    route.FENCE.id: fence.do,
+    route.DRAIN.id: drain.do,
+    route.GROUPS.id: groups.do,
+    route.SEAL.id: seal.do,
+    route.GENERATION.id: generation.do,
+    route.CONFIGS.id: configs.do,
+    route.CANARY.id: canary.do,
+    route.OPEN.id: opening.do,
+    route.MOVERS.id: movers.do,
+}
+_UNDONE_BY_ITSELF: Final = (drain.DrainMissed, fence.FenceLeaks)
+
+
+class RunUnderWay(Refused):
+    name = "RUN_UNDER_WAY"
+    operator_action = "see `tanist failover status`; nothing was changed"
+
+
+class ApprovalVoid(NotPermitted):
+    name = "APPROVAL_VOID"
+    operator_action = "nothing is sealed yet: `tanist failover abort` undoes what was done; then plan again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    record: FailoverRun
+    evidence: Evidence
+
+
+def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
+    """Run an approved plan to its end, or go on with one that was cut short.
+
+    Raises:
+        NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, RunUnderWay: nothing was changed.
+        DrainMissed, FenceLeaks: everything was undone. Interrupted: partial, run it again.
+    """
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        view = observer.view()
+        before, approval = _permission(plan, clusters, view, command)
+        wish = approved(approval)
+        _matches(clusters, wish)
+        facts = observer.look(wanted_topics(view, wish.intent), plan)
+        _must_permit(approval, wish, facts, command)
+        _alone(clusters, plan, observer, command)
+        mirror = clusters.spec.mirror
+        with closing(clusters.destination.side.open_store(STATE_TOPIC, mirror, command.by)) as store:
+            # Whoever ran before is fenced now; what he has written until then decides.
+            before = _record(store.catch_up(command.by), clusters, plan) or before
+            record = _taken_over(before, approval, tools, command)
+            work = Work(
+                clusters=clusters,
+                intent=wish.intent,
+                run=command,
+                tools=tools,
+                observer=observer,
+                store=store,
+                record=record,
+                facts=facts,
+                evidence=_begun(tools, approval, wish, facts, clusters),
+            )
+            tools.sink.flush(work.evidence)
+            return _work(work, approval, wish)
+
+
+# ── may it run at all? ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _record(view: StateView, clusters: Clusters, plan: str) -> FailoverRun | None:
+    found = view.get(f"failover/{clusters.spec.mirror}/{plan}")
+    return found if isinstance(found, FailoverRun) else None
+
+
+def _permission(plan: str, clusters: Clusters, view: StateView, command: Run) -> tuple[FailoverRun | None, Approval]:
+    """The run that is to be continued, and its approval; or a fresh approval."""
+    mirror = clusters.spec.mirror
+    approvals = clusters.destination.approvals.all(command.by)
+    held = _record(view, clusters, plan)
+    if held is None or held.status is not RunStatus.RUNNING:
+        return None, choose(approvals, failovers(view, mirror), mirror, plan)
+    own = [each for each in approvals if each.id == held.approval and each.genuine]
+    if not own:
+        raise NotApproved(f"approval {held.approval}, which run {plan} is on, is not there any more")
+    return held, own[0]
+
+
+def _matches(clusters: Clusters, wish: Approved) -> None:
+    spec, intent = clusters.spec, wish.intent
+    pinned = (spec.mirror, spec.source_cluster_id, spec.destination_cluster_id)
+    if (intent.mirror, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
+        raise NotPermitted(f"the plan is of {intent.mirror!r} between other clusters than the mirror is now")
+
+
+def _must_permit(approval: Approval, wish: Approved, facts: Facts, command: Run) -> None:
+    if reasons := objections(approval, wish, facts, command.clock.now()):
+        raise NotPermitted("; ".join(f"{reason.name}: {reason.detail}" for reason in reasons))
+
+
+def _alone(clusters: Clusters, plan: str, observer: Observer, command: Run) -> None:
+    """No other plan of this mirror is unfinished, and nobody alive is at work on this one.
+
+    A heartbeat that does not change for `LIVE_SECONDS` of our own time is a dead run's, whatever the clocks say.
+    """
+    unfinished = [r for r in failovers(observer.view(), clusters.spec.mirror) if r.status is RunStatus.RUNNING]
+    if others := [r for r in unfinished if r.plan != plan]:
+        other = others[0]
+        raise RunUnderWay(f"plan {other.plan} of {other.runner} is unfinished: run it to its end, or abort it")
+    if not unfinished:
+        return
+    first = unfinished[0]
+    until = command.clock.deadline(LIVE_SECONDS)
+    while until.left(command.clock.monotonic()):
+        command.clock.wait(LIVE_SECONDS / 20)
+        now = _record(observer.view(), clusters, plan)
+        if now is not None and now.at != first.at and now.status is RunStatus.RUNNING:
+            raise RunUnderWay(f"{now.runner} is at work on plan {plan}")
+
+
+def _taken_over(before: FailoverRun | None, approval: Approval, tools: Tools, command: Run) -> FailoverRun:
+    now = command.clock.now()
+    if before is not None and before.status is RunStatus.RUNNING:
+        return replace(before, runner=tools.runner, at=now)
+    if before is not None and before.approval == approval.id:
+        raise RunUnderWay(f"plan {before.plan} was {before.status} by {before.runner} a moment ago")
+    return FailoverRun(
+        mirror=approval.mirror,
+        plan=approval.plan,
+        shown=approval.shown,
+        approval=approval.id,
+        approver=approval.approver,
+        runner=tools.runner,
+        status=RunStatus.RUNNING,
+        started_at=now,
+        at=now,
+    )
+
+
+def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clusters: Clusters) -> Evidence:
+    """What an earlier process of this run has left, or a new book."""
+    if (earlier := tools.sink.before()) is not None:
+        return earlier
+    cost = forecast(facts)
+    head = {
+        "mirror": wish.intent.mirror,
+        "plan_hash": approval.plan,
+        "mode": wish.intent.mode,
+        "source": [clusters.spec.source, wish.intent.source_cluster_id],
+        "destination": [clusters.spec.destination, wish.intent.destination_cluster_id],
+        "topics": list(wish.intent.names),
+        "limitations_accepted": sorted(wish.limitations),
+        "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
+        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "age_ms": cost.age_ms},
+        "partitions": {
+            str(each.partition): {
+                "state": each.state,
+                "destination_end": each.end,
+                "source_end": each.live.high_watermark if each.live else None,
+                "source_last_known": each.known.high_watermark if each.known else None,
+                "last_mirrored_epoch": each.last_mirrored_epoch,
+            }
+            for each in facts.partitions
+        },
+        "plan": approval.shown,
+    }
+    return Evidence(head=canonical(head))
+
+
+# ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _work(work: Work, approval: Approval, wish: Approved) -> Outcome:
+    while todo := remaining(work.intent, work.facts):
+        _must_go_on(work, approval, wish)
+        _one(work, todo[0])
+        work.look(ask_source=not (work.record.no_return or past_return(work.intent, work.facts)))
+    work.save(status=RunStatus.DONE)
+    work.tell("end", "done", {"steps": [step.id for step in route.ROUTES[work.intent.mode]]})
+    return Outcome(record=work.record, evidence=work.evidence)
+
+
+def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:
+    """The approval is looked at before every step, by the step's own facts."""
+    try:
+        _must_permit(approval, wish, work.facts, work.run)
+    except NotPermitted as why:
+        work.tell("approval", "stopped", {"reason": why.reason})
+        raise (why if work.facts.run is None else ApprovalVoid(why.reason)) from None
+    if not work.run.by.left(work.run.clock.monotonic()):
+        raise Interrupted(f"run {work.record.plan} is not done in time; next: {_next(work)}")
+
+
+def _next(work: Work) -> str:
+    todo = remaining(work.intent, work.facts)
+    return f"{todo[0].id} ({todo[0].title})" if todo else "nothing"
+
+
+def _one(work: Work, step: Step) -> None:
+    """Do one step; what could not be told is tried again, what can be undone by itself is."""
+    work.tools.tell(step.id, "begins")
+    work.tools.checkpoint(f"before:{step.id}")
+    began = work.run.clock.monotonic()
+    try:
+        if step is not route.HOLD:
+            work.beat()
+        done = DOING[step.id](work)
+    except _UNDONE_BY_ITSELF as missed:
+        _undo(work, missed)
+        raise
+    except (OperatorFenced, Stopped) as lost:
+        raise Interrupted(f"somebody else has taken this run over: {lost.reason}") from lost
+    except (CouldNotTell, BrokerError) as why:
+        _again(work, step, why)
+        return
+    seconds = work.run.clock.monotonic() - began
+    work.tools.checkpoint(f"after:{step.id}")
+    work.tell(step.id, "done", done.detail, seconds=seconds, waited=done.waited)
+
+
+def _again(work: Work, step: Step, why: TanistError) -> None:
+    work.tell(step.id, "not yet", {"reason": str(why)})
+    if not why.retriable or not work.run.by.left(work.run.clock.monotonic()):
+        raise Interrupted(f"step {step.id} is not done: {why}") from why
+    work.wait()
+
+
+def _undo(work: Work, why: TanistError) -> None:
+    """With a fresh deadline: undoing must not be cut short by what took too long."""
+    by = work.run.clock.deadline(UNDO_SECONDS)
+    work.run = work.observer.run = sides.Run(clock=work.run.clock, by=by)
+    owed = undo.undo(work, why.name)
+    work.tell("abort", "undone", {"reason": str(why), "owed": owed})

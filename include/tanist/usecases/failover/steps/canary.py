@@ -1,0 +1,23 @@
+"""Every topic takes a transaction that is aborted: writable as producers will write, and no reader ever sees it.
+
+Before WRITE is taken from us: where there is an authorizer, afterwards this principal may not write any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.usecases.failover.work import Done, NotYet
+
+if TYPE_CHECKING:
+    from tanist.usecases.failover.work import Work
+
+
+def do(work: Work) -> Done:
+    """It spends two offsets of one partition of each topic, behind the barrier."""
+    answers = work.clusters.destination.opening.canary(work.intent.names, work.run.by)
+    if failed := [f"{topic}: {error}" for topic, error in answers.items() if error is not None]:
+        raise NotYet(f"{len(failed)} topic(s) take no transaction: {'; '.join(failed[:3])}")
+    work.tools.checkpoint("canary:sung")
+    work.mark("canary")
+    return Done({"topics": sorted(answers)})

@@ -1,0 +1,35 @@
+"""Topics get what the mirror held off them: retention, compaction, compression, replicas in sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.failover.takeover import missing
+from tanist.ports.topics import TopicFacts
+from tanist.usecases.failover.work import Done, NotYet
+
+if TYPE_CHECKING:
+    from tanist.domain.errors import TanistError
+    from tanist.usecases.failover.work import Work
+
+
+def do(work: Work) -> Done:
+    """Compaction first touches a log once nobody compares it with the source any more."""
+    topics = work.clusters.destination.side.topics
+    described = topics.describe(work.intent.names, work.run.by)
+    done: dict[str, dict[str, str | None]] = {}
+    failed: list[str] = []
+    for topic in work.wanted():
+        facts = described[topic.topic]
+        if not isinstance(facts, TopicFacts):
+            failed.append(f"{topic.topic}: {facts}")
+            continue
+        changes = missing(topic, facts.replication_factor, facts.configs)
+        error: TanistError | None = topics.alter_configs(topic.topic, changes, work.run.by)
+        if error is not None:
+            failed.append(f"{topic.topic}: {error}")
+        done[topic.topic] = changes
+        work.tools.checkpoint("configs:one")
+    if failed:
+        raise NotYet(f"{len(failed)} topic(s) could not be configured: {'; '.join(failed[:3])}")
+    return Done({"altered": done})

@@ -1,0 +1,144 @@
+"""Producers are kept off the source: snapshot, store, fence, prove. Where the source does not answer it is owed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import Mode
+from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
+from tanist.domain.records import Fences, fenced
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.observe import attempt
+from tanist.usecases.failover.work import Done
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tanist.domain.fences import FenceBefore
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.failover.work import Work
+
+_KEEP: Final = frozenset({FenceStatus.STANDING, FenceStatus.PROVED})
+_LOOK_SECONDS: Final = 0.5
+
+
+class FenceLeaks(TimedOut):
+    name = "FENCE_LEAKS"
+    operator_action = "find who writes to the topics named in spite of the fence (super users pass an ACL)"
+
+
+def do(work: Work) -> Done:
+    """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
+    if not isinstance(work.clusters.source, Source):
+        return _owe_all(work, str(work.clusters.source))
+    by = work.run.clock.deadline(SOURCE_SECONDS)
+    entries = _snapshot(work, work.clusters.source, by)
+    work.tools.checkpoint("fence:stored")
+    entries = _apply(work, work.clusters.source, entries, by)
+    work.tools.checkpoint("fence:applied")
+    standing = [each for each in entries.values() if each.status in HOLDS_PRODUCERS_OFF]
+    waited = _prove(work, work.clusters.source, standing)
+    store(work, (replace(each, status=FenceStatus.PROVED, reason="") for each in standing))
+    statuses = {each.topic: each.status for each in fenced(work.observer.view(), work.intent.mirror)}
+    kinds = sorted({each.before.kind for each in standing if each.before})
+    return Done({"fences": statuses, "kinds": kinds, "proof_seconds": work.tools.patience.proof}, waited)
+
+
+def store(work: Work, entries: Iterable[FencedTopic]) -> None:
+    """Put `entries` into the mirror's record of fences; those of other topics stay."""
+    held = {each.topic: each for each in fenced(work.observer.view(), work.intent.mirror)}
+    merged = held | {each.topic: each for each in entries}
+    if merged != held:
+        topics = tuple(merged[name] for name in sorted(merged))
+        work.write([Fences(mirror=work.intent.mirror, topics=topics, at=work.run.clock.now())])
+
+
+def _owe_all(work: Work, reason: str) -> Done:
+    held = {each.topic: each for each in fenced(work.observer.view(), work.intent.mirror)}
+    store(work, (_owed(work, name, held.get(name), reason) for name in work.intent.names))
+    return Done({"owed": sorted(work.intent.names), "reason": reason})
+
+
+def _owed(work: Work, topic: str, held: FencedTopic | None, reason: str) -> FencedTopic:
+    before = held.before if held and held.status is not FenceStatus.LIFTED else None
+    status = held.status if held and held.status is FenceStatus.PROVED else FenceStatus.OWED
+    return FencedTopic(topic=topic, status=status, owed_by=work.record.plan, before=before, reason=reason)
+
+
+def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic]:
+    """What is there before the fence, on record. A fence of ours that stands already is no new "before"."""
+    held = {each.topic: each for each in fenced(work.observer.view(), work.intent.mirror)}
+    entries: dict[str, FencedTopic] = {}
+    new = []
+    for name in work.intent.names:
+        old = held.get(name)
+        if old and old.before and old.status is not FenceStatus.LIFTED:
+            status = old.status if old.status in _KEEP else FenceStatus.SNAPSHOT
+            entries[name] = replace(old, status=status, owed_by=work.record.plan)
+        else:
+            new.append(name)
+    answers = attempt(lambda: source.fencing.snapshot(new, by)) if new else {}
+    for name in new:
+        found = answers if isinstance(answers, TanistError) else answers[name]
+        entries[name] = _taken(work, name, found)
+    store(work, entries.values())
+    return entries
+
+
+def _taken(work: Work, name: str, found: FenceBefore | TanistError) -> FencedTopic:
+    if isinstance(found, TanistError):
+        _must_not_be_planned(work, name, found)
+        return _owed(work, name, None, str(found))
+    return FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, owed_by=work.record.plan, before=found)
+
+
+def _apply(work: Work, source: Source, entries: Mapping[str, FencedTopic], by: Deadline) -> dict[str, FencedTopic]:
+    before = [each.before for each in entries.values() if each.before and each.status is not FenceStatus.OWED]
+    answers = attempt(lambda: source.fencing.apply(before, by)) if before else {}
+    after = dict(entries)
+    for each in before:
+        error = answers if isinstance(answers, TanistError) else answers[each.topic]
+        if error is None:
+            after[each.topic] = replace(entries[each.topic], status=FenceStatus.STANDING, reason="")
+        else:
+            _must_not_be_planned(work, each.topic, error)
+            after[each.topic] = replace(entries[each.topic], status=FenceStatus.OWED, reason=str(error))
+    store(work, after.values())
+    return after
+
+
+def _must_not_be_planned(work: Work, topic: str, error: TanistError) -> None:
+    if work.intent.mode is Mode.PLANNED:
+        raise CouldNotTell(f"topic {topic!r} of the source could not be fenced: {error}") from error
+
+
+def _prove(work: Work, source: Source, standing: list[FencedTopic]) -> float:
+    """Seconds waited until no fenced partition's end had moved for the whole window.
+
+    Transactions that were open may still end: their markers move ends, and the window begins anew.
+    """
+    window = work.tools.patience.proof
+    fenced_topics = {each.topic for each in standing}
+    partitions = [at for at in work.intent.partitions if at.topic in fenced_topics]
+    if not window or not partitions:
+        return 0.0
+    clock = work.run.clock
+    began = still = clock.monotonic()
+    last = _ends(source, partitions, work)
+    while clock.monotonic() - still < window:
+        work.wait(min(_LOOK_SECONDS, window))
+        now = _ends(source, partitions, work)
+        moved = [at for at in partitions if now.get(at) != last.get(at)]
+        if moved:
+            still, last = clock.monotonic(), now
+        if moved and clock.monotonic() - began > work.tools.patience.drain:
+            raise FenceLeaks(f"{', '.join(map(str, moved[:5]))} kept growing for {clock.monotonic() - began:.0f} s")
+    return clock.monotonic() - began
+
+
+def _ends(source: Source, partitions: list[TopicPartition], work: Work) -> dict[TopicPartition, int]:
+    answers = source.side.logs.ends(partitions, work.run.clock.deadline(SOURCE_SECONDS))
+    return {at: ends.high_watermark for at, ends in answers.items() if not isinstance(ends, TanistError)}

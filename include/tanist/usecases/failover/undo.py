@@ -1,0 +1,56 @@
+"""Back to exactly what there was, while that is still possible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.fences import TO_BE_LIFTED, FencedTopic, FenceStatus
+from tanist.domain.records import RunStatus, fenced
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.observe import attempt
+from tanist.usecases.failover.steps.fence import store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.usecases.failover.work import Work
+
+
+def undo(work: Work, reason: str) -> list[str]:
+    """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed."""
+    names = frozenset(work.intent.names)
+    ours = [each for each in fenced(work.observer.view(), work.intent.mirror) if each.topic in names]
+    after = lifted(work, ours)
+    store(work, after)
+    work.tools.checkpoint("abort:lifted")
+    work.save(status=RunStatus.ABORTED, reason=reason)
+    return [each.topic for each in after if each.status is FenceStatus.LIFT_OWED]
+
+
+def lifted(work: Work, entries: Iterable[FencedTopic]) -> list[FencedTopic]:
+    """`entries` after lifting. What was only owed was never there, and is owed no more."""
+    held = list(entries)
+    standing = [each.before for each in held if each.before and each.status in TO_BE_LIFTED]
+    source, by = work.clusters.source, work.run.clock.deadline(2 * SOURCE_SECONDS)
+    if isinstance(source, Source):
+        answers = attempt(lambda: source.fencing.lift(standing, by)) if standing else {}
+    else:
+        answers = source
+    after = []
+    for each in held:
+        error = _answer(each, answers)
+        status = FenceStatus.LIFTED if error is None else FenceStatus.LIFT_OWED
+        after.append(replace(each, status=status, reason=str(error) if error else ""))
+    return after
+
+
+def _answer(each: FencedTopic, answers: object) -> TanistError | None:
+    if each.before is None or each.status not in TO_BE_LIFTED:
+        return None
+    if isinstance(answers, TanistError):
+        return answers
+    assert isinstance(answers, dict)  # noqa: S101  # the port's mapping
+    found = answers.get(each.topic)
+    return found if isinstance(found, TanistError) else None

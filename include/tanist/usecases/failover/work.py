@@ -1,0 +1,133 @@
+"""One run at work: what its steps are given, and how it says that it lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tanist.domain.errors import CouldNotTell
+from tanist.domain.records import STATE_TOPIC, FailoverRun, TopicDesired, topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.failover.evidence import Evidence
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import Intent
+    from tanist.domain.records import StateRecord, StateView
+    from tanist.ports.state import StateStore
+    from tanist.usecases.failover.clusters import Clusters, Patience
+    from tanist.usecases.failover.observe import Observer
+    from tanist.usecases.sides import Run
+
+BEAT_SECONDS: Final = 1.0
+LIVE_SECONDS: Final = 5.0
+"""A run whose heartbeat does not change for so long is dead."""
+WAIT_SECONDS: Final = 0.2
+
+
+class NotYet(CouldNotTell):
+    name = "NOT_YET"
+    operator_action = "none: it is tried again until the run's deadline"
+
+
+class Sink(Protocol):
+    def flush(self, evidence: Evidence) -> None:
+        """Write all of it, atomically."""
+        ...
+
+    def before(self) -> Evidence | None:
+        """What an earlier run of the same plan has left; None: nothing."""
+        ...
+
+
+def _nowhere(_point: str) -> None:
+    """Tests stop a run here."""
+
+
+def _tell_nobody(_step: str, _what: str) -> None:
+    """For runs that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What a run needs besides the clusters. `checkpoint` is told every point where a crash would be inconvenient."""
+
+    patience: Patience
+    sink: Sink
+    runner: str
+    checkpoint: Callable[[str], None] = field(default=_nowhere)
+    tell: Callable[[str, str], None] = field(default=_tell_nobody)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a step has to show for itself. `waited`: seconds that only waited for a proof."""
+
+    detail: Mapping[str, Any]
+    waited: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """`facts` are those of the last look; `record` is what stands in the state topic of this run."""
+
+    clusters: Clusters
+    intent: Intent
+    run: Run
+    tools: Tools
+    observer: Observer
+    store: StateStore
+    record: FailoverRun
+    facts: Facts
+    evidence: Evidence
+    _beaten: float = float("-inf")
+
+    def wanted(self) -> tuple[TopicDesired, ...]:
+        """The topics of this run as the state topic has them, removed ones too."""
+        return wanted_topics(self.observer.view(STATE_TOPIC), self.intent)
+
+    def look(self, *, ask_source: bool = True) -> Facts:
+        self.facts = self.observer.look(self.wanted(), self.record.plan, ask_source=ask_source)
+        return self.facts
+
+    def write(self, records: Sequence[StateRecord]) -> StateView:
+        """As this mirror's operator: fails where another operator has taken over since."""
+        return self.store.append(records, self.run.by)
+
+    def save(self, **changes: Any) -> None:
+        """Change the run's own record."""
+        self.record = replace(self.record, at=self.run.clock.now(), **changes)
+        self.write([self.record])
+        self._beaten = self.run.clock.monotonic()
+
+    def mark(self, name: str) -> None:
+        """Remember something that leaves no other trace."""
+        if name not in self.record.marks:
+            self.save(marks=(*self.record.marks, name))
+
+    def beat(self) -> None:
+        """Say that this run lives, and find out whether it still holds the mirror.
+
+        Raises:
+            OperatorFenced: somebody else has taken over.
+        """
+        if self.run.clock.monotonic() - self._beaten >= BEAT_SECONDS:
+            self.save()
+
+    def wait(self, seconds: float = WAIT_SECONDS) -> None:
+        self.beat()
+        self.run.clock.wait(seconds)
+
+    def tell(self, step: str, what: str, detail: Mapping[str, Any], *, seconds: float = 0, waited: float = 0) -> None:
+        """Add to the evidence, and flush it."""
+        now = self.run.clock.now()
+        self.evidence = self.evidence.adding(now, step, what, detail, seconds=seconds, waited=waited)
+        self.tools.sink.flush(self.evidence)
+        self.tools.tell(step, what)
+
+
+def wanted_topics(view: StateView, intent: Intent) -> tuple[TopicDesired, ...]:
+    """The topics that `intent` names, as far as there are such."""
+    names = frozenset(intent.names)
+    return tuple(topic for topic in topics(view, intent.mirror) if topic.topic in names)

@@ -1,0 +1,280 @@
+"""What a failover needs of one cluster, in memory. It refuses what a broker would refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval, NoApproverTopic, Request
+from tanist.domain.fences import FenceBefore, FenceKind
+from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.ports.replicas import InSync
+from tanist.ports.sealing import Barrier
+from tests.fakes.topics import MemoryCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.anchoring import Writers
+    from tanist.domain.failover.facts import OpenTransaction
+    from tanist.ports.clock import Clock, Deadline
+
+ANYBODY = "User:*"
+LAST_EPOCH = 32_767
+MAX_BYTES = "max.message.bytes"
+
+
+@dataclass
+class GuardedCluster(MemoryCluster):
+    """With producers and access rules. `deny`: (topic, principal) that may not WRITE; `epochs`: what leaders remember.
+
+    `isr`: replicas in sync, one where nothing is said; `min_isr`: needed.
+    """
+
+    authorizer: bool = True
+    user: str = "mirror"
+    deny: set[tuple[str, str]] = field(default_factory=set)
+    epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    isr: dict[TopicPartition, int] = field(default_factory=dict)
+    min_isr: int = 1
+    approvals: list[Approval] = field(default_factory=list)
+    canaries: list[str] = field(default_factory=list)
+    transactions: tuple[OpenTransaction, ...] = ()
+
+    def grow(self, at: TopicPartition, count: int = 1) -> int:
+        start, stable, high = self.ends[at]
+        self.ends[at] = (start, stable + count, high + count)
+        return high + count
+
+    def may_write(self, topic: str, user: str) -> bool:
+        """An ordinary client's record, as large as most."""
+        if self.authorizer:
+            return not {(topic, ANYBODY), (topic, f"User:{user}")} & self.deny
+        return self.topics[topic].configs.get(MAX_BYTES) != "78"
+
+    def append(self, at: TopicPartition, producer: int, epoch: int) -> bool:
+        """Whether a writer of that epoch gets one record in."""
+        if self.epochs.get((at, producer), -1) > epoch:
+            return False
+        self.epochs[at, producer] = epoch
+        self.grow(at)
+        return True
+
+
+class MemorySealing:
+    """The port `Sealing`."""
+
+    def __init__(self, cluster: GuardedCluster) -> None:
+        self._cluster = cluster
+
+    def seal(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self._cluster.answer()
+        return {at: self._seal(at, each) for at, each in writers.items()}
+
+    def proof(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> Mapping[TopicPartition, Barrier | TanistError]:
+        self._cluster.answer()
+        return {at: self._proof(at, each) for at, each in writers.items()}
+
+    def close(self) -> None:
+        pass
+
+    def _last(self, writers: Writers) -> dict[int, int]:
+        return {writers.data: 1, writers.start: 1, writers.filler: LAST_EPOCH}
+
+    def _seal(self, at: TopicPartition, writers: Writers) -> DestinationOffset | TanistError:
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        for producer, epoch in self._last(writers).items():
+            if self._cluster.epochs.get((at, producer), -1) < epoch:
+                self._cluster.append(at, producer, epoch)
+        return DestinationOffset(self._cluster.ends[at][2])
+
+    def _proof(self, at: TopicPartition, writers: Writers) -> Barrier | TanistError:
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        shut = all(self._cluster.epochs.get((at, who), -1) >= epoch for who, epoch in self._last(writers).items())
+        return Barrier.SEALED if shut else Barrier.OPEN
+
+
+class MemoryFencing:
+    """The port `Fencing`."""
+
+    def __init__(self, cluster: GuardedCluster) -> None:
+        self._cluster = cluster
+
+    def has_authorizer(self, by: Deadline) -> bool:
+        self._cluster.answer()
+        return self._cluster.authorizer
+
+    def snapshot(self, topics: Sequence[str], by: Deadline) -> Mapping[str, FenceBefore | TanistError]:
+        self._cluster.answer()
+        return {topic: self._snapshot(topic) for topic in topics}
+
+    def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        return {each.topic: self._apply(each) for each in before}
+
+    def standing(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
+        self._cluster.answer()
+        return {each.topic: self._stands(each) for each in before}
+
+    def lift(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        return {each.topic: self._lift(each) for each in before}
+
+    def close(self) -> None:
+        pass
+
+    def _snapshot(self, topic: str) -> FenceBefore | TanistError:
+        if topic not in self._cluster.topics:
+            return UnknownTopicOrPartition(topic)
+        if self._cluster.authorizer:
+            return FenceBefore(topic=topic, kind=FenceKind.DENY_WRITE, had_deny=(topic, ANYBODY) in self._cluster.deny)
+        own = self._cluster.topics[topic].configs.get(MAX_BYTES)
+        return FenceBefore(topic=topic, kind=FenceKind.TINY_MESSAGES, max_message_bytes=own)
+
+    def _apply(self, before: FenceBefore) -> TanistError | None:
+        if before.kind is FenceKind.DENY_WRITE:
+            self._cluster.deny.add((before.topic, ANYBODY))
+            return None
+        return self._limit(before.topic, "78")
+
+    def _stands(self, before: FenceBefore) -> bool | TanistError:
+        if before.kind is FenceKind.DENY_WRITE:
+            return (before.topic, ANYBODY) in self._cluster.deny
+        if before.topic not in self._cluster.topics:
+            return UnknownTopicOrPartition(before.topic)
+        return self._cluster.topics[before.topic].configs.get(MAX_BYTES) == "78"
+
+    def _lift(self, before: FenceBefore) -> TanistError | None:
+        if before.kind is FenceKind.DENY_WRITE:
+            if not before.had_deny:
+                self._cluster.deny.discard((before.topic, ANYBODY))
+            return None
+        return self._limit(before.topic, before.max_message_bytes)
+
+    def _limit(self, topic: str, value: str | None) -> TanistError | None:
+        if topic not in self._cluster.topics:
+            return UnknownTopicOrPartition(topic)
+        facts = self._cluster.topics[topic]
+        configs = {**facts.configs, MAX_BYTES: value}
+        kept = {name: each for name, each in configs.items() if each is not None}
+        self._cluster.topics[topic] = replace(facts, configs=kept)
+        return None
+
+
+class MemoryOpening:
+    """The port `Opening`. `before_open` hears which topics are about to be opened."""
+
+    def __init__(self, cluster: GuardedCluster, before_open: Callable[[Sequence[str]], None] = lambda _: None) -> None:
+        self._cluster, self._before_open = cluster, before_open
+
+    def has_authorizer(self, by: Deadline) -> bool:
+        self._cluster.answer()
+        return self._cluster.authorizer
+
+    def open(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        self._before_open(topics)
+        if self._cluster.authorizer:
+            self._cluster.deny |= {(topic, f"User:{self._cluster.user}") for topic in topics}
+            self._cluster.deny -= {(topic, ANYBODY) for topic in topics}
+        return dict.fromkeys(topics)
+
+    def is_open(self, topics: Sequence[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        self._cluster.answer()
+        deny, mirror = self._cluster.deny, f"User:{self._cluster.user}"
+        if not self._cluster.authorizer:
+            return dict.fromkeys(topics, True)
+        return {topic: (topic, mirror) in deny and (topic, ANYBODY) not in deny for topic in topics}
+
+    def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        return {topic: self._canary(topic) for topic in topics}
+
+    def close(self) -> None:
+        pass
+
+    def _canary(self, topic: str) -> TanistError | None:
+        if not self._cluster.may_write(topic, self._cluster.user):
+            return TopicAuthorizationFailed(topic)
+        self._cluster.grow(TopicPartition(topic, 0), 2)
+        self._cluster.canaries.append(topic)
+        return None
+
+
+class MemoryReplicas:
+    """The port `Replicas`."""
+
+    def __init__(self, cluster: GuardedCluster) -> None:
+        self._cluster = cluster
+
+    def in_sync(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, InSync | TanistError]:
+        self._cluster.answer()
+        return {at: self._in_sync(at) for at in partitions}
+
+    def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        self._cluster.answer()
+        return tuple(each for each in self._cluster.transactions if each.partition in partitions)
+
+    def close(self) -> None:
+        pass
+
+    def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        return InSync(self._cluster.isr.get(at, 1), self._cluster.min_isr)
+
+
+class MemoryApprovals:
+    """The port `Approvals`. `approver`: may write."""
+
+    def __init__(self, cluster: GuardedCluster, clock: Clock, user: str = "approver", *, approver: bool = True) -> None:
+        self._cluster, self._clock, self._user, self._approver = cluster, clock, user, approver
+
+    def principal(self) -> str:
+        return self._user if self._cluster.authorizer else f"UNPROTECTED:{self._user}"
+
+    def exists(self, by: Deadline) -> bool:
+        self._cluster.answer()
+        return APPROVALS_TOPIC in self._cluster.topics
+
+    def create(self, by: Deadline) -> None:
+        self._cluster.answer()
+        self._cluster.topics[APPROVALS_TOPIC] = None  # type: ignore[assignment]  # only whether it is there counts
+
+    def all(self, by: Deadline) -> tuple[Approval, ...]:
+        self._must_exist(by)
+        return tuple(self._cluster.approvals)
+
+    def append(self, request: Request, by: Deadline) -> Approval:
+        self._must_exist(by)
+        if not self._approver and self._cluster.authorizer:
+            raise AuthorizationFailed(f"{self._user} may not WRITE {APPROVALS_TOPIC}")
+        approval = Approval(
+            id=f"0-{len(self._cluster.approvals)}",
+            mirror=request.mirror,
+            plan=request.plan,
+            shown=request.shown,
+            approver=self.principal(),
+            reason=request.reason,
+            valid_for_ms=request.valid_for_ms,
+            at=self._clock.now(),
+        )
+        self._cluster.approvals.append(approval)
+        return approval
+
+    def close(self) -> None:
+        pass
+
+    def _must_exist(self, by: Deadline) -> None:
+        if not self.exists(by):
+            raise NoApproverTopic(f"{APPROVALS_TOPIC} of {self._cluster.id}")

@@ -1,0 +1,1 @@
+"""Failovers on clusters in memory: every crash, every loss, every bad input."""

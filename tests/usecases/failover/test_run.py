@@ -1,0 +1,176 @@
+"""Killed after and inside each step, with and without losing the source: it ends on the same approval, or says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.errors import TanistError
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.plan import ROUTES
+from tanist.domain.records import RunStatus, fenced, generation, observed
+from tanist.domain.states import MirrorState
+from tanist.usecases.failover.run import ApprovalVoid
+from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def points(mode: Mode) -> list[str]:
+    """Every place where a run can be cut, in order."""
+    world, seen = World(), list[str]()
+    world.behind()
+    world.east.dead = mode is Mode.UNPLANNED
+    world.run(world.approve(mode).plan, seen.append)
+    return seen
+
+
+def named(seen: list[str]) -> list[str]:
+    return [f"{n}-{point}" for n, point in enumerate(seen)]
+
+
+PLANNED, UNPLANNED = points(Mode.PLANNED), points(Mode.UNPLANNED)
+
+
+def killer(at: int) -> Callable[[str], None]:
+    left = [at]
+
+    def checkpoint(_point: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+
+    return checkpoint
+
+
+def assert_promoted(world: World) -> None:
+    view = world.worker.catch_up(world.soon())
+    assert all(observed(view, DR, at).state is MirrorState.STOPPED for at in PARTITIONS)  # type: ignore[union-attr]
+    assert all(observed(view, DR, at).last_mirrored_epoch == 4 for at in PARTITIONS)  # type: ignore[union-attr]
+    assert all(generation(view, DR, topic) == 1 for topic in TOPICS)
+    assert all(world.west.may_write(topic, "app") for topic in TOPICS)
+    assert not any(world.west.may_write(topic, "mirror") for topic in TOPICS)
+    assert not any(world.zombie(at) for at in PARTITIONS)
+    assert all(world.west.topics[topic].configs["cleanup.policy"] == "compact" for topic in TOPICS)
+
+
+def test_every_step_of_the_route_can_be_cut_before_and_after() -> None:
+    for seen, mode in ((PLANNED, Mode.PLANNED), (UNPLANNED, Mode.UNPLANNED)):
+        for step in ROUTES[mode]:
+            assert {f"before:{step.id}", f"after:{step.id}"} <= set(seen)
+
+
+def test_a_planned_failover_loses_nothing_and_leaves_nobody_writing() -> None:
+    world = World(writing=True)
+    outcome = world.run(world.approve().plan)
+    assert outcome.record.status is RunStatus.DONE
+    assert_promoted(world)
+    view = world.worker.catch_up(world.soon())
+    assert {each.status for each in fenced(view, DR)} == {"proved"}
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
+    assert world.moved == [tuple(TOPICS)]
+    drained = next(e for e in outcome.evidence.events if e.step in {"drain", "groups"})
+    assert drained.what == "done"
+    for at in PARTITIONS:
+        assert world.west.ends[at][2] >= world.east.ends[at][2]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["", "and the source lost"])
+@pytest.mark.parametrize("cut", range(len(PLANNED)), ids=named(PLANNED))
+def test_a_planned_run_that_was_killed(cut: int, lost: bool) -> None:
+    """Losing the source before the point of no return stops it by name; after it nothing does."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(cut))
+    world.east.dead = lost
+    before_return = cut <= PLANNED.index("before:seal")
+    if lost and before_return:
+        with pytest.raises(NotPermitted, match="SOURCE_DOWN"):
+            world.run(plan)
+        assert world.west.deny == set(), "nothing was opened"
+        return
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+@pytest.mark.parametrize("cut", range(len(UNPLANNED)), ids=named(UNPLANNED))
+def test_an_unplanned_run_that_was_killed(cut: int) -> None:
+    world = World()
+    world.copying = False
+    for at in PARTITIONS:
+        world.east.grow(at, 3)
+    world._heartbeat()
+    world.east.dead = True
+    planned = world.plan(Mode.UNPLANNED)
+    assert planned.forecast.offsets_at_risk == 3 * len(PARTITIONS)
+    plan = world.approve(Mode.UNPLANNED).plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(cut))
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+    assert {each.status for each in fenced(world.worker.catch_up(world.soon()), DR)} == {"owed"}
+
+
+def test_after_the_point_of_no_return_neither_expiry_nor_a_lost_approval_stops_it() -> None:
+    world = World()
+    plan = world.approve(valid=60).plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("seal:half")))
+    world.clock.jump(7200)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+def test_before_the_point_of_no_return_expiry_stops_it() -> None:
+    world = World()
+    plan = world.approve(valid=60).plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("after:fence")))
+    world.clock.jump(7200)
+    world.tick()
+    with pytest.raises(NotPermitted, match="APPROVAL_EXPIRED"):
+        world.run(plan)
+
+
+def test_a_source_lost_inside_the_drain_stops_the_run_by_name() -> None:
+    world = World(writing=True)
+    world.copying = False
+    plan = world.approve().plan
+    waits = [0]
+
+    def meanwhile() -> None:
+        waits[0] += 1
+        world.east.dead = waits[0] > 20
+
+    world.clock.meanwhile = meanwhile
+    with pytest.raises(ApprovalVoid, match="SOURCE_DOWN"):
+        world.run(plan)
+    assert world.west.deny == set()
+
+
+def test_progress_keeps_an_approval_and_bad_news_void_it() -> None:
+    world = World(writing=True)
+    plan = world.approve().plan
+    world.clock.wait(1)
+    world.observe(MirrorState.FAILED, PARTITIONS[0])
+    with pytest.raises(NotPermitted, match="PARTITION_STOPPED_COPYING"):
+        world.run(plan)
+    world.observe(MirrorState.MIRRORING, PARTITIONS[0])
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_missed_drain_undoes_everything_by_itself() -> None:
+    world = World(writing=True)
+    plan = world.approve().plan
+    world.copying = False
+    world.tick()
+    with pytest.raises(TanistError, match="DRAIN_MISSED"):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+    assert world.sink.kept is not None
+    assert world.sink.kept.events[-1].step == "abort"

@@ -1,0 +1,275 @@
+"""East mirrored to west in memory, a worker that copies while time passes, and clients on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.checks import Mode
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.records import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    MirrorSpec,
+    PartitionObserved,
+    SourceEnd,
+    SourceEnds,
+    TopicDesired,
+    WorkerAlive,
+    promoted,
+)
+from tanist.domain.states import MirrorState, Wish
+from tanist.ports.topics import NewTopic, TopicFacts
+from tanist.usecases.failover import planning
+from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Patience, Source
+from tanist.usecases.failover.planning import Asked
+from tanist.usecases.failover.run import Outcome, run
+from tanist.usecases.failover.work import Tools
+from tanist.usecases.sides import Run, Side
+from tests.fakes.clock import JumpingClock
+from tests.fakes.failover import (
+    GuardedCluster,
+    MemoryApprovals,
+    MemoryFencing,
+    MemoryOpening,
+    MemoryReplicas,
+    MemorySealing,
+)
+from tests.fakes.state import WORKER, MemoryStateStore, MemoryTopic
+from tests.fakes.topics import MemoryAccess, MemoryLogs, MemoryTopics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.evidence import Evidence
+    from tanist.ports.clock import Deadline
+    from tanist.ports.configs import Configs
+
+DR = MirrorName("dr")
+DATA, FILLER, START = ProducerId(7), ProducerId(8), ProducerId(9)
+TOPICS = {"orders": 2, "payments": 1}
+PARTITIONS = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for n in range(count))
+
+
+class Killed(BaseException):
+    """The process is gone: nothing may catch it."""
+
+
+@dataclass
+class Memory:
+    """The port `Sink`."""
+
+    kept: Evidence | None = None
+
+    def flush(self, evidence: Evidence) -> None:
+        assert evidence.broken_at() is None
+        self.kept = evidence
+
+    def before(self) -> Evidence | None:
+        return self.kept
+
+
+class BusyClock(JumpingClock):
+    """While time passes, others work."""
+
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        self.meanwhile()
+
+
+@dataclass
+class World:
+    """`copying`: the worker is alive, `speed` records a tick. `writing`: an ordinary producer of the source is."""
+
+    authorizer: bool = True
+    copying: bool = True
+    writing: bool = False
+    speed: int = 10
+    clock: BusyClock = field(default_factory=BusyClock)
+    sink: Memory = field(default_factory=Memory)
+    moved: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.east = GuardedCluster(id="id-east", authorizer=self.authorizer)
+        self.west = GuardedCluster(id="id-west", authorizer=self.authorizer)
+        self.state = {side: {STATE_TOPIC: MemoryTopic(), OFFSETS_TOPIC: MemoryTopic()} for side in ("east", "west")}
+        for cluster in (self.east, self.west):
+            made = [
+                NewTopic(name=name, partitions=n, replication_factor=1, configs={"retention.ms": "-1"})
+                for name, n in TOPICS.items()
+            ]
+            MemoryTopics(cluster).create(made, self.soon())
+        for topic in (STATE_TOPIC, OFFSETS_TOPIC):
+            self.west.topics[topic] = _facts(topic)
+        self.clock.meanwhile = self.tick
+        for at in PARTITIONS:
+            self.east.grow(at, 10)
+        self.spec = MirrorSpec(
+            mirror=DR,
+            source="east",
+            destination="west",
+            source_cluster_id="id-east",
+            destination_cluster_id="id-west",
+            data_id=DATA,
+            filler_id=FILLER,
+            start_id=START,
+            created_at=EpochMs(0),
+        )
+        self.worker = MemoryStateStore(self.state["west"][STATE_TOPIC], WORKER)
+        self._register()
+        self.tick()
+        MemoryApprovals(self.west, self.clock).create(self.soon())
+
+    def _register(self) -> None:
+        desired = [
+            TopicDesired(
+                mirror=DR,
+                topic=name,
+                wish=Wish.MIRRORING,
+                source_topic_id=f"id-of-{name}",
+                partitions=count,
+                held_configs=(("retention.ms", "60000"), ("cleanup.policy", "compact")),
+                changed_at=EpochMs(0),
+            )
+            for name, count in TOPICS.items()
+        ]
+        self.worker.append([self.spec, *desired], self.soon())
+        self.observe(MirrorState.MIRRORING)
+
+    # ── others at work ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tick(self) -> None:
+        """A little time passes: producers write, the worker copies what it may."""
+        if self.writing and not self.east.dead:
+            for at in PARTITIONS:
+                if self.east.may_write(at.topic, "app"):
+                    self.east.grow(at)
+        if not self.west.dead and self.copying:
+            self._heartbeat()
+            for at in PARTITIONS:
+                self._copy(at)
+
+    def _heartbeat(self) -> None:
+        now = self.clock.now()
+        alive = WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=now)
+        found = {at: self.east.ends[at] for at in PARTITIONS}
+        ends = tuple(SourceEnd(at, SourceOffset(e[2]), SourceOffset(e[1])) for at, e in found.items())
+        told = [] if self.east.dead else [SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)]
+        self.worker.append([alive, *told], self.soon())
+
+    def _copy(self, at: TopicPartition) -> None:
+        if self.east.dead or promoted(self.worker.catch_up(self.soon()), DR, at.topic):
+            return
+        for _ in range(self.speed):
+            if self.west.ends[at][2] < self.east.ends[at][1]:
+                self.west.append(at, DATA, 0)
+
+    def behind(self, records: int = 30) -> None:
+        """The copy is behind, and slow."""
+        self.speed = 1
+        for at in PARTITIONS:
+            self.east.grow(at, records)
+        self._heartbeat()
+
+    def zombie(self, at: TopicPartition) -> bool:
+        """Whether an old worker that looks at nothing gets a record or a filler in."""
+        data, filler = self.west.append(at, DATA, 0), self.west.append(at, FILLER, 32_766)
+        return data or filler or self.west.append(at, START, 0)
+
+    def observe(self, state: MirrorState, *partitions: TopicPartition) -> None:
+        records = [
+            PartitionObserved(
+                mirror=DR, partition=at, state=state, row=102, last_mirrored_epoch=4, claim_epoch=1, at=self.clock.now()
+            )
+            for at in partitions or PARTITIONS
+        ]
+        self.worker.append(records, self.soon())
+
+    # ── people at work ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def soon(self, seconds: float = 30) -> Deadline:
+        return self.clock.deadline(seconds)
+
+    def side(self, name: str, cluster: GuardedCluster) -> Side:
+        def open_store(
+            topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False
+        ) -> MemoryStateStore:
+            cluster.answer()
+            if topic not in cluster.topics:
+                if not create:
+                    raise UnknownTopicOrPartition(topic)
+                cluster.topics[topic] = _facts(topic)
+            return MemoryStateStore(self.state[name][topic], f"tanist-{mirror}" if mirror else None)
+
+        configs: Configs = None  # type: ignore[assignment]  # not looked at
+        return Side(
+            name=name,
+            bootstrap=f"{name}:9092",
+            topics=MemoryTopics(cluster),
+            configs=configs,
+            logs=MemoryLogs(cluster),
+            access=MemoryAccess(cluster),
+            open_store=open_store,
+            small_state=True,
+        )
+
+    def clusters(self, user: str = "approver", *, approver: bool = True) -> Clusters:
+        return Clusters(
+            spec=self.spec,
+            source=Source(
+                side=self.side("east", self.east),
+                fencing=MemoryFencing(self.east),
+                replicas=MemoryReplicas(self.east),
+            ),
+            destination=Destination(
+                side=self.side("west", self.west),
+                sealing=MemorySealing(self.west),
+                opening=MemoryOpening(self.west, self.must_be_sealed),
+                replicas=MemoryReplicas(self.west),
+                approvals=MemoryApprovals(self.west, self.clock, user, approver=approver),
+            ),
+            move_groups=self._move_groups,
+        )
+
+    def _move_groups(self, _mirror: MirrorName, topics: Sequence[str], _by: Deadline) -> GroupsMoved:
+        self.moved.append(tuple(topics))
+        return GroupsMoved(rows=({"group": "billing", "committed": True},))
+
+    def command(self, seconds: float = 600) -> Run:
+        return Run(clock=self.clock, by=self.clock.deadline(seconds))
+
+    def plan(self, mode: Mode = Mode.PLANNED, *include: str) -> planning.Planned:
+        return planning.plan(Asked(mode=mode, include=include or (".*",)), self.clusters(), self.command())
+
+    def approve(self, mode: Mode = Mode.PLANNED, *include: str, valid: float = 3600.0) -> Approval:
+        asked = Asked(mode=mode, include=include or (".*",))
+        made = self.plan(mode, *include)
+        return planning.approve(
+            made.plan.hash, asked, self.clusters(), self.command(), reason="drill", valid_seconds=valid
+        )
+
+    def tools(self, checkpoint: Callable[[str], None] = lambda _: None) -> Tools:
+        patience = Patience(proof=2.0, drain=60.0, budget=5.0)
+        return Tools(patience=patience, sink=self.sink, runner="eve@host", checkpoint=checkpoint)
+
+    def run(self, plan: str, checkpoint: Callable[[str], None] = lambda _: None, seconds: float = 600) -> Outcome:
+        return run(plan, self.clusters("operator"), self.tools(checkpoint), self.command(seconds))
+
+    # ── what must never be ────────────────────────────────────────────────────────────────────────────────────────
+
+    def must_be_sealed(self, topics: Sequence[str]) -> None:
+        """Nothing is ever writable unsealed."""
+        for at in PARTITIONS:
+            if at.topic in topics:
+                assert not self.zombie(at), f"{at} is being opened while the mirror can still write"
+
+    def source_is_as_it_was(self) -> bool:
+        return not self.east.deny and all("max.message.bytes" not in self.east.topics[t].configs for t in TOPICS)
+
+
+def _facts(name: str) -> TopicFacts:
+    return TopicFacts(name=name, topic_id=name, internal=False, partitions=1, replication_factor=1)
