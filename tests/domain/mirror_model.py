@@ -183,6 +183,8 @@ class Evidence:
 
     def source(self, position: SourceOffset) -> Sequence[Step[Copied, tuple[int, ...]]] | None:
         self.world.breathe()
+        if position < self.world.source.log_start:
+            return None
         if position >= self.world.source.last_stable:
             raise SourceBehind(f"the source ends before {position}")
         steps = self.world.steps(position)

@@ -309,6 +309,13 @@ def test_a_map_that_reaches_into_what_the_source_still_has_is_no_witness() -> No
         anchor(Evidence(world), WRITERS)
 
 
+def test_a_batch_that_the_source_lost_in_part_is_where_the_map_says() -> None:
+    """DeleteRecords cuts batches wherever it likes (Kafka Streams does all the time); a fetch below that is refused."""
+    world = a_world([Stored(0, 4, (0, 1, 2, 3)), Stored(4, 9, (4, 5, 6, 7, 8))], [(0, 1, 2, 3), (4, 5, 6, 7, 8)])
+    world.trim_source(6)
+    assert anchor(Evidence(world), WRITERS) == Anchor(SourceOffset(9), DestinationOffset(9), 9)
+
+
 def test_a_copy_that_retention_overtook_goes_on_at_the_sources_log_start_with_a_run_of_its_own() -> None:
     """Without it, a run that a zombie writes late for an older record would shift all that is copied from here on."""
     world = a_world(9, [(0,), (1,)])
