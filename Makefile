@@ -32,8 +32,8 @@ check: $(STAMP) ## format, lint, types, import contracts
 	@$(BIN)/mypy
 	@PYTHONPATH=include:. $(BIN)/lint-imports
 
-storm: $(STAMP) ## minutes of random faults: make storm SECONDS=600 SEED=7
-	@$(BIN)/python -m tests.storm --seconds $(or $(SECONDS_),300) $(ARGS)
+storm: $(STAMP) ## minutes of random faults: make storm FOR=600 SEED=7
+	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(STAMP) ## the fetcher beside MirrorMaker 2, in one run
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,0 +1,123 @@
+"""Two clusters, a configuration that names them, and fetcher workers: everything that must not outlive its owner."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tanist.demo.workers import Workers
+from tanist.domain.errors import Misconfigured
+from tanist.sandbox.cluster import Cluster
+from tanist.sandbox.fleet import Fleet
+from tanist.sandbox.processes import Guardian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tanist.demo.screen import Screen
+    from tanist.ports.clock import Clock
+    from tanist.sandbox.spec import ClusterSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """`directory` holds the clusters, their logs, those of the workers, and the configuration."""
+
+    directory: Path
+    source: Cluster
+    destination: Cluster
+    workers: Workers
+    guardian: Guardian
+    bound: bool
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "tanist.toml"
+
+    def start_worker(self, worker: str) -> int:
+        """Its process id."""
+        return self.workers.start(worker, bound=self.bound)
+
+
+@contextmanager
+def house(  # noqa: PLR0913 -- its options, named
+    source: ClusterSpec,
+    destination: ClusterSpec,
+    clock: Clock,
+    *,
+    directory: Path | None = None,
+    say: Callable[[str], None],
+    bound: bool = True,
+    keep_data: bool = False,
+) -> Iterator[House]:
+    """Both clusters, started side by side. Everything ends with the block, or with this process, however it goes.
+
+    So do the clusters' data, unless `keep_data`; logs of workers stay where a directory was given, or something failed.
+    `bound=False`: whoever calls `guardian.release()` lets everything live on.
+
+    Raises:
+        Misconfigured: there are clusters in that directory already.
+    """
+    with Guardian() as guardian:
+        home = (directory or Path(tempfile.mkdtemp(prefix="tanist-demo-"))).resolve()
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in (source.name, destination.name):
+            _refuse_if_there(home, name)
+            if not keep_data:
+                guardian.remove_at_end(home / name)
+        try:
+            clusters = [
+                Cluster.new(spec, home / spec.name, guardian=guardian, bound=bound) for spec in (source, destination)
+            ]
+            _start(clusters, say)
+            Fleet(home).up([source, destination], lambda _text: None)  # they run: this writes tanist.toml
+            command = ("--destination", destination.name, "--config", str(home / "tanist.toml"))
+            workers = Workers(guardian, home, command, clock)
+            yield House(
+                directory=home,
+                source=clusters[0],
+                destination=clusters[1],
+                workers=workers,
+                guardian=guardian,
+                bound=bound,
+            )
+        except Exception:
+            say(f"what the workers logged is in {home}")
+            raise
+        if directory is None:
+            guardian.remove_at_end(home)
+
+
+def _refuse_if_there(home: Path, name: str) -> None:
+    if (home / name).exists():
+        raise Misconfigured(f"{home} has a cluster {name} already: `tanist sandbox down --dir {home} --delete` first")
+
+
+def _start(clusters: Sequence[Cluster], say: Callable[[str], None]) -> None:
+    """One formats while the one before it boots."""
+    for cluster in clusters:
+        say(f"{cluster.name}: starting {cluster.spec.brokers} brokers")
+        cluster.launch()
+    for cluster in clusters:
+        say(f"{cluster.name}: waiting until it answers")
+        cluster.start()
+
+
+def farewell(screen: Screen, home: House) -> None:
+    """What is still running, how to look around, and how to stop it."""
+    config = f"--config {home.config}"
+    screen.note("")
+    screen.note("everything is still up:")
+    screen.note(f"export EAST={home.source.bootstrap_servers} WEST={home.destination.bootstrap_servers}")
+    screen.command(f"tanist mirrors describe {config}")
+    screen.command(f"tanist status {config}")
+    screen.command(f"tanist state dump --destination {home.destination.name} {config}")
+    screen.note(
+        'stock tools: java -cp "$HOME/.cache/tanist/jars/kafka_2.13-4.3.1/*" org.apache.kafka.tools.GetOffsetShell'
+    )
+    screen.note("and how to stop it, the workers first:")
+    screen.command(f"kill {' '.join(map(str, home.workers.pids().values()))}")
+    screen.command(f"tanist sandbox down --dir {home.directory} --delete")

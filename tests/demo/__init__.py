@@ -1,0 +1,1 @@
+"""The demo's checker is checked, and the demo itself."""

@@ -1,0 +1,1 @@
+"""Minutes of random faults on real clusters, then every record counted."""

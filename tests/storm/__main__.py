@@ -1,0 +1,47 @@
+"""`python -m tests.storm --seconds 300 --seed 7`: exit code 0 when nothing was lost, repeated or misplaced."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import secrets
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from tanist.demo.screen import Screen
+from tanist.wire.clock import SystemClock
+from tests.storm.storm import run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.storm", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300.0, help="of faults; some 60 more for start and comparison")
+    parser.add_argument("--seed", type=int, default=None, help="of schedule and load (default: a new one)")
+    parser.add_argument("--keep", action="store_true", help="keep data and logs of a good run, too")
+    asked = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    seed = secrets.randbelow(10_000) if asked.seed is None else asked.seed
+    directory = Path(tempfile.mkdtemp(prefix=f"tanist-storm-{seed}-"))
+    screen = Screen(Console(soft_wrap=True), SystemClock())
+    screen.note(f"seed {seed}, {asked.seconds:.0f} s; data and logs: {directory}")
+    outcome = None
+    try:
+        outcome = run(screen, SystemClock(), seconds=asked.seconds, seed=seed, directory=directory)
+        for line in outcome.lines():
+            screen.note(line)
+    finally:
+        well = outcome is not None and outcome.ok
+        if well and not asked.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            screen.note(f"data and logs are kept in {directory}")
+        screen.note(f"{'well' if well else 'FAILED'}; again: make storm FOR={asked.seconds:.0f} SEED={seed}")
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

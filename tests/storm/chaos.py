@@ -1,0 +1,158 @@
+"""The schedule carried out on real processes, and everything healed at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tests.storm import leaders
+from tests.storm.schedule import TRACKS, Fault, Kind, Track
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.demo.house import House
+    from tanist.ports.clock import Clock
+    from tanist.sandbox.cluster import Cluster
+
+HEAL_SECONDS = 90.0
+AGAIN_SECONDS = 0.2
+
+
+class Chaos:
+    """`start` it, `stop` it. Between faults of a side all its replicas are in sync, so never two are missing.
+
+    A worker is down, frozen or well: the tracks never take the same one, and the last healthy one stays.
+    """
+
+    def __init__(
+        self,
+        house: House,
+        workers: Sequence[str],
+        topics: Sequence[str],
+        clock: Clock,
+        seed: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.counts: Counter[Kind] = Counter()
+        self.died: list[BaseException] = []
+        self.gave_up: list[str] = []
+        """Workers that ended by themselves, because they could not start while brokers were down; started again."""
+        self._house, self._workers, self._topics = house, tuple(workers), tuple(topics)
+        self._clock, self._seed, self._tell = clock, seed, tell
+        self._stopping = threading.Event()
+        self._hit: set[str] = set()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, args=(t,), name=t.name, daemon=True) for t in TRACKS]
+        self._threads.append(threading.Thread(target=self._supervise, name="supervisor", daemon=True))
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Returns when everything that was broken runs again."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(HEAL_SECONDS)
+        if self.died:
+            raise self.died[0]
+        if stuck := [thread.name for thread in self._threads if thread.is_alive()]:
+            raise TimeoutError(f"not healed: {stuck}")
+
+    def _run(self, track: Track) -> None:
+        try:
+            for number, fault in enumerate(track.faults(self._seed)):
+                if self._stopping.wait(fault.pause):
+                    return
+                self._strike(fault, Random(f"{self._seed}/{track.name}/{number}"))
+        except BaseException as bug:  # noqa: BLE001 -- raised by stop
+            self.died.append(bug)
+
+    def _strike(self, fault: Fault, dice: Random) -> None:
+        house = self._house
+        match fault.kind:
+            case Kind.KILL_WORKER | Kind.FREEZE_WORKER:
+                self._hit_worker(fault)
+            case Kind.KILL_SOURCE:
+                self._kill_broker(fault, house.source)
+            case Kind.KILL_DESTINATION:
+                self._kill_broker(fault, house.destination)
+            case Kind.MOVE_SOURCE:
+                self._move(fault, house.source, dice)
+            case Kind.MOVE_DESTINATION:
+                self._move(fault, house.destination, dice)
+
+    def _note(self, fault: Fault, what: str) -> None:
+        self.counts[fault.kind] += 1
+        self._tell(what)
+
+    def _supervise(self) -> None:
+        """As whatever runs the service does: one that gave up is started again. Bugs are no reason to give up."""
+        while not self._stopping.wait(AGAIN_SECONDS):
+            self.revive()
+
+    def revive(self) -> None:
+        """Starts again who gave up."""
+        for worker, words in self._house.workers.gave_up().items():
+            self.gave_up.append(f"{worker}: {words}")
+            self._tell(f"{worker} gave up and is started again: {words}")
+            self._house.start_worker(worker)
+
+    # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hit_worker(self, fault: Fault) -> None:
+        worker = self._take_one(fault)
+        if worker is None:
+            return
+        try:
+            if fault.kind is Kind.KILL_WORKER:
+                self._note(fault, f"kill -9 of {worker}")
+                self._house.workers.kill(worker)
+                self._stopping.wait(min(fault.lasts, 3.0))
+                self._house.start_worker(worker)
+            else:
+                self._note(fault, f"freeze of {worker} for {fault.lasts:.1f} s")
+                self._house.workers.freeze(worker)
+                self._stopping.wait(fault.lasts)
+                self._house.workers.thaw(worker)
+        finally:
+            with self._lock:
+                self._hit.discard(worker)
+
+    def _take_one(self, fault: Fault) -> str | None:
+        with self._lock:
+            well = [worker for worker in self._workers if worker not in self._hit]
+            if len(well) < 2:
+                return None
+            chosen = well[fault.victim % len(well)]
+            self._hit.add(chosen)
+            return chosen
+
+    # ── brokers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _kill_broker(self, fault: Fault, cluster: Cluster) -> None:
+        if not self._healed(cluster):
+            return
+        broker = cluster.spec.broker_ids[fault.victim % cluster.spec.brokers]
+        self._note(fault, f"kill -9 of broker {broker} of {cluster.name} for {fault.lasts:.1f} s")
+        cluster.kill(broker)
+        self._stopping.wait(fault.lasts)
+        cluster.start_broker(broker)
+
+    def _healed(self, cluster: Cluster) -> bool:
+        while not leaders.in_sync(cluster):
+            if self._stopping.wait(AGAIN_SECONDS):
+                return False
+        return not self._stopping.is_set()
+
+    def _move(self, fault: Fault, cluster: Cluster, dice: Random) -> None:
+        try:
+            moved = leaders.move(cluster, self._topics, dice)
+        except TanistError as why:
+            self._tell(f"leaders of {cluster.name} could not be moved: {why.reason}")
+            return
+        self._note(fault, f"{moved} leaders of {cluster.name} are asked to move")

@@ -1,0 +1,64 @@
+"""Leaders moved on purpose: the order of replicas is turned, then the first one is elected."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.names import TopicPartition
+from tanist.ports.clock import Deadline
+from tanist.wire.admin import Election, elect_leaders
+from tanist.wire.messages import ApiMessage  # noqa: F401  # opens kafka-python with its warnings filtered
+from tanist.wire.router import PartitionInfo, Router
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from tanist.sandbox.cluster import Cluster
+
+SECONDS = 10.0
+
+
+def in_sync(cluster: Cluster, topics: Sequence[str] | None = None) -> bool:
+    """Whether every partition (of `topics`, or of all) has all its replicas in sync. False where nobody answers."""
+    with Router(cluster.endpoint(), "storm") as router:
+        try:
+            router.refresh(topics, _by())
+        except TanistError:
+            return False
+        known = router.topics().values()
+        return all(not t.error and all(len(p.isr) == len(p.replicas) for p in t.partitions) for t in known)
+
+
+def move(cluster: Cluster, topics: Sequence[str], dice: Random) -> int:
+    """Moves the leaders of about half of the partitions; how many were asked to move."""
+    from kafka.protocol.admin import (  # type: ignore[attr-defined]  # noqa: PLC0415
+        AlterPartitionReassignmentsRequest as Reassign,
+    )
+
+    with Router(cluster.endpoint(), "storm") as router:
+        router.refresh(topics, _by())
+        chosen = {name: [p for p in router.topics()[name].partitions if dice.random() < 0.5] for name in topics}
+        kind = Reassign.ReassignableTopic
+        wanted = [
+            kind(name=name, partitions=[_turned(kind.ReassignablePartition, part) for part in parts])
+            for name, parts in chosen.items()
+            if parts
+        ]
+        if not wanted or router.controller is None:
+            return 0
+        request = Reassign(timeout_ms=5000, topics=wanted, version=0)
+        router.connection(router.controller, _by()).call(request, _by())
+        partitions = [TopicPartition(name, p.partition) for name, parts in chosen.items() for p in parts]
+        elect_leaders(router, Election.PREFERRED, partitions, _by())
+        return len(partitions)
+
+
+def _turned(kind: type, part: PartitionInfo) -> object:
+    return kind(partition_index=part.partition, replicas=[*part.replicas[1:], part.replicas[0]])
+
+
+def _by() -> Deadline:
+    return Deadline(time.monotonic() + SECONDS)

@@ -1,0 +1,79 @@
+"""What goes wrong, and when: three endless sequences of faults, each a pure function of the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Kind(StrEnum):
+    KILL_WORKER, FREEZE_WORKER = "kill -9 of a worker", "freeze of a worker"
+    KILL_SOURCE, KILL_DESTINATION = "kill -9 of a source broker", "kill -9 of a destination broker"
+    MOVE_SOURCE, MOVE_DESTINATION = "move of source leaders", "move of destination leaders"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`pause`: seconds of peace before it; `lasts`: seconds until it is undone; `victim`: whom, modulo how many."""
+
+    kind: Kind
+    pause: float
+    lasts: float
+    victim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """Faults that come one after the other; different tracks run beside each other. Never two brokers of a side."""
+
+    name: str
+    kinds: tuple[tuple[Kind, int], ...]
+    """With weights."""
+    pause: tuple[float, float]
+    lasts: tuple[float, float]
+
+    def faults(self, seed: int) -> Iterator[Fault]:
+        """Endless, and the same for the same seed."""
+        dice = Random(f"{seed}/{self.name}")
+        kinds, weights = zip(*self.kinds, strict=True)
+        while True:
+            [kind] = dice.choices(kinds, weights)
+            yield Fault(kind, dice.uniform(*self.pause), _skewed(dice, *self.lasts), dice.randrange(1000))
+
+
+def _skewed(dice: Random, least: float, most: float) -> float:
+    """Mostly short, now and then very long: some freezes outlive the session timeout."""
+    return float(least * (most / least) ** dice.random())
+
+
+TRACKS = (
+    Track(
+        name="workers",
+        kinds=((Kind.KILL_WORKER, 2), (Kind.FREEZE_WORKER, 3)),
+        pause=(0.5, 3.0),
+        lasts=(0.5, 12.0),
+    ),
+    Track(
+        name="more workers",
+        kinds=((Kind.KILL_WORKER, 1), (Kind.FREEZE_WORKER, 4)),
+        pause=(1.0, 6.0),
+        lasts=(0.5, 12.0),
+    ),
+    Track(
+        name="source",
+        kinds=((Kind.KILL_SOURCE, 1), (Kind.MOVE_SOURCE, 1)),
+        pause=(4.0, 10.0),
+        lasts=(0.5, 4.0),
+    ),
+    Track(
+        name="destination",
+        kinds=((Kind.KILL_DESTINATION, 2), (Kind.MOVE_DESTINATION, 3)),
+        pause=(2.0, 7.0),
+        lasts=(0.5, 4.0),
+    ),
+)

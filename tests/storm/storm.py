@@ -1,0 +1,222 @@
+"""Minutes of random faults on real clusters, then every record counted.
+
+Source: two brokers, RF 2. Destination: three, RF 3, min ISR 2. Three fetcher workers on the same partitions.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from tanist.demo import clients
+from tanist.demo.commands import Commands
+from tanist.demo.comparing import Verdict, compare, identical, missing
+from tanist.demo.flows import DAY_MS, Flow
+from tanist.demo.house import house
+from tanist.demo.reading import bounds, read
+from tanist.demo.writing import Load, Writer
+from tanist.sandbox.spec import ClusterSpec
+from tests.storm.chaos import Chaos
+from tests.storm.offset_runs import maps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tanist.demo.comparing import Locate
+    from tanist.demo.house import House
+    from tanist.demo.screen import Screen
+    from tanist.demo.traces import Place, Trace, Traces
+    from tanist.domain.offset_map import OffsetMap
+    from tanist.ports.clock import Clock
+
+FLOWS = (
+    Flow(topic="plain", partitions=3, rate=900),
+    Flow(topic="lz4", partitions=2, rate=500, compression="lz4"),
+    Flow(topic="zstd", partitions=2, rate=500, compression="zstd"),
+    Flow(topic="transactions", partitions=3, rate=400, writers=3, transactional=True),
+    Flow(topic="late", partitions=2, rate=200, deleted=2000, compression="zstd"),
+    Flow(topic="old", partitions=2, rate=200, age_ms=5 * DAY_MS),
+)
+TOPICS = tuple(flow.topic for flow in FLOWS)
+WORKERS = ("w1", "w2", "w3")
+MIRROR = "storm"
+UP_SECONDS = 120.0
+CAUGHT_UP_SECONDS = 120.0
+_BUG = re.compile(r" died( |$)|INTERNAL|^[A-Z]\w*Error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`shifts`: of partitions with runs, by how many offsets the copy is ahead at its end."""
+
+    seed: int
+    faults: Mapping[str, int]
+    verdict: Verdict
+    uncommitted: Verdict
+    acknowledged: int
+    missing: int
+    aborted: int
+    runs: int
+    shifts: Mapping[Place, int]
+    gave_up: tuple[str, ...]
+    died: tuple[str, ...]
+    """What lanes and workers said that have died of a bug."""
+    stuck: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not (self.verdict.differences or self.uncommitted.differences or self.missing or self.stuck or self.died)
+
+    def lines(self) -> list[str]:
+        """The figures, for people."""
+        return [
+            f"faults: {sum(self.faults.values())} ({', '.join(f'{n} x {kind}' for kind, n in self.faults.items())})",
+            f"records: {self.verdict.records:,} compared, {self.acknowledged:,} acknowledged, {self.aborted:,} aborted",
+            ", ".join(f"{count} {name}" for name, count in asdict(self.verdict.differences).items()),
+            f"acknowledged but missing: {self.missing}; seen by read_uncommitted: {self.uncommitted.differences}",
+            f"offsets identical, except for {self.runs} run(s); final shifts: {_shifts(self.shifts)}",
+            *(f"first difference: {first}" for first in (self.verdict.first, self.uncommitted.first) if first),
+            f"workers that gave up starting and were started again: {len(self.gave_up)}",
+            *(f"stuck: {words}" for words in self.stuck),
+            *(f"bug: {words}" for words in self.died),
+        ]
+
+
+def _shifts(shifts: Mapping[Place, int]) -> str:
+    return ", ".join(f"{place}: {shift:+d}" for place, shift in shifts.items()) or "none"
+
+
+@dataclass(slots=True)
+class Storm:
+    """One run of it."""
+
+    screen: Screen
+    clock: Clock
+    seed: int
+    seconds: float
+    house: House
+
+    def run(self) -> Outcome:
+        self._prepare()
+        load = Load(self.house.source.bootstrap_servers, FLOWS, self.clock, self.seed)
+        chaos = Chaos(self.house, WORKERS, TOPICS, self.clock, self.seed, self.screen.event)
+        with self.screen.step(f"{self.seconds:.0f} s of faults") as step:
+            load.start()
+            chaos.start()
+            by = self.clock.deadline(self.seconds)
+            while by.left(self.clock.monotonic()) and not chaos.died:
+                self.clock.wait(0.5)
+                step.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
+            step.detail = "the last ones are healed"
+            chaos.stop()
+            load.stop(self.clock.deadline(UP_SECONDS))
+            step.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
+        stuck = self._catch_up(chaos)
+        return self._compare(load, chaos, stuck)
+
+    def _prepare(self) -> None:
+        with self.screen.step("Topics, mirror, workers"):
+            source = self.house.source.bootstrap_servers
+            by = self.clock.deadline(UP_SECONDS)
+            clients.create_topics(source, [flow.new_topic(2, min_isr=1) for flow in FLOWS], by, self.clock)
+            for flow in (flow for flow in FLOWS if flow.deleted):
+                writer = Writer(source, flow, flow.writers, self.clock, self.seed)
+                writer.write_exactly(flow.deleted)
+                clients.delete_before(source, dict.fromkeys(writer.acknowledged, flow.deleted))
+            tanist = Commands(self.house.config, self.screen)
+            arguments = ("--source", "east", "--destination", "west", "--topic", "|".join(TOPICS))
+            tanist.run("mirrors", "create", MIRROR, *arguments)
+            for worker in WORKERS:
+                self.house.start_worker(worker)
+            tanist.run("mirrors", "wait", MIRROR, "--for", "state=MIRRORING", "--timeout", "100s")
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _catch_up(self, chaos: Chaos) -> tuple[str, ...]:
+        """What has not been copied by the deadline."""
+        with self.screen.step("Everything is healed; waiting until all is copied") as step:
+            by = self.clock.deadline(CAUGHT_UP_SECONDS)
+            while behind := self._behind():
+                step.detail = f"{len(behind)} behind: {', '.join(behind[:3])}"
+                if not by.left(self.clock.monotonic()):
+                    return tuple(behind)
+                chaos.revive()
+                self.clock.wait(0.5)
+            self.house.workers.check_alive()
+            step.detail = "all is copied"
+            return ()
+
+    def _behind(self) -> list[str]:
+        by = self.clock.deadline(UP_SECONDS)
+        east, west = self.house.source.bootstrap_servers, self.house.destination.bootstrap_servers
+        places = clients.places(east, TOPICS, by, self.clock)
+        source, copy = (bounds(side, places, by, self.clock) for side in (east, west))
+        runs = maps(west, by, self.clock)
+        return [
+            f"{place} at {copy[place].end} of {_locate(runs, place)(source[place].end)}"
+            for place in places
+            if copy[place].end < _locate(runs, place)(source[place].end)
+        ]
+
+    def _compare(self, load: Load, chaos: Chaos, stuck: tuple[str, ...]) -> Outcome:
+        east, west = self.house.source.bootstrap_servers, self.house.destination.bootstrap_servers
+        with self.screen.step("Every record of both clusters is compared") as step:
+            by = self.clock.deadline(UP_SECONDS)
+            runs = maps(west, by, self.clock)
+            places = clients.places(east, TOPICS, by, self.clock)
+            logs = {side: bounds(side, places, by, self.clock) for side in (east, west)}
+            source = read(east, logs[east], committed=True, by=by, clock=self.clock)
+            copy = read(west, logs[west], committed=True, by=by, clock=self.clock)
+            raw = read(west, logs[west], committed=False, by=by, clock=self.clock)
+            acknowledged = load.traces()
+            step.detail = f"{sum(map(len, source.values())):,} records"
+        surplus = {place: copy[place].end - _locate(runs, place)(source[place].end) for place in places}
+        at_end = {place: copy[place].end - source[place].end for place in places}
+        return Outcome(
+            seed=self.seed,
+            faults={str(kind): count for kind, count in sorted(chaos.counts.items())},
+            verdict=_sum(source, copy, runs, surplus),
+            uncommitted=_sum(source, raw, runs, surplus),
+            acknowledged=sum(map(len, acknowledged.values())),
+            missing=sum(missing(told, copy[place], _locate(runs, place)) for place, told in acknowledged.items()),
+            aborted=load.aborted,
+            runs=sum(len(found.runs) for found in runs.values()),
+            shifts={place: shift for place, shift in at_end.items() if shift or place in runs},
+            gave_up=tuple(chaos.gave_up),
+            died=tuple(self._bugs()),
+            stuck=stuck,
+        )
+
+    def _bugs(self) -> list[str]:
+        logs = ((worker, self.house.workers.log(worker).read_text(errors="replace")) for worker in WORKERS)
+        return [f"{worker}: {line}" for worker, log in logs for line in log.splitlines() if _BUG.search(line)]
+
+
+def _sum(source: Traces, copy: Traces, runs: Mapping[Place, OffsetMap], surplus: Mapping[Place, int]) -> Verdict:
+    """Markers behind the last record are no difference: the run that tells of them comes with the next record."""
+    verdicts = (
+        compare(place, trace, _without(copy[place], surplus[place]), _locate(runs, place))
+        for place, trace in source.items()
+    )
+    return sum(verdicts, Verdict())
+
+
+def _without(trace: Trace, surplus: int) -> Trace:
+    return replace(trace, end=trace.end - max(0, surplus))
+
+
+def _locate(runs: Mapping[Place, OffsetMap], place: Place) -> Locate:
+    return cast("Locate", runs[place].locate) if place in runs else identical
+
+
+def run(screen: Screen, clock: Clock, *, seconds: float, seed: int, directory: Path) -> Outcome:
+    """Clusters and workers in `directory`, which keeps their data and logs; all processes end with the call."""
+    with ExitStack() as until_the_end:
+        with screen.step("Two clusters, of two and of three brokers") as step:
+            east, west = ClusterSpec(name="east", brokers=2), ClusterSpec(name="west", brokers=3)
+            building = house(east, west, clock, directory=directory, say=step.say, keep_data=True)
+            home = until_the_end.enter_context(building)
+        return Storm(screen, clock, seed, seconds, home).run()
