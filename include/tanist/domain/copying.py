@@ -97,9 +97,10 @@ def decide(
     open_aborts: set[int] = set()
     upcoming = sorted(aborted, key=lambda a: a.first_offset, reverse=True)
     for header, payload in batches:
-        if header.next_offset <= at:
+        following = SourceOffset(header.next_offset)
+        if following <= at:
             continue
-        while upcoming and upcoming[-1].first_offset < header.next_offset:
+        while upcoming and upcoming[-1].first_offset < following:
             open_aborts.add(upcoming.pop().producer_id)
         unseen = header.is_control or (header.is_transactional and header.producer_id in open_aborts)
         if broken := _refusal(header, at, unseen=unseen):
@@ -111,8 +112,8 @@ def decide(
         if not unseen:
             yield from _gap(gap_from, at)
             yield Append(header, payload)
-            gap_from = SourceOffset(header.next_offset)
-        at = SourceOffset(header.next_offset)
+            gap_from = following
+        at = following
     yield from _gap(gap_from, at)
 
 
