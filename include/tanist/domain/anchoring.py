@@ -188,7 +188,7 @@ def _verified(evidence: Evidence[H, Payload], begun: SourceOffset, header: H, pa
         steps = evidence.source(begun)
     except SourceBehind:
         return False  # behind a surplus that the map does not know, or the source is behind: pairing forward tells
-    if steps is None:  # the source no longer has it: the map is the best witness left, where it agrees with what is there
+    if steps is None:  # the source no longer has it: the map is the best witness left, where it fits what is there
         first_batch = evidence.source_start().first_batch
         return begun == first_batch or begun + header.next_offset - header.base_offset <= first_batch
     first = steps[0]
