@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import CommittedOf, Outcome
     from tanist.wire.groups import ListedGroup
@@ -52,7 +52,7 @@ class KafkaPositions:
         }
 
     def commit(
-        self, positions: Mapping[str, Mapping[TopicPartition, DestinationOffset]], metadata: str, by: Deadline
+        self, positions: Mapping[str, Mapping[TopicPartition, Committed]], by: Deadline
     ) -> Mapping[str, Outcome | TanistError]:
         """Groups are dealt out to the connections by turns, so that each coordinator is kept busy by all of them."""
         groups = sorted(positions)
@@ -61,8 +61,8 @@ class KafkaPositions:
             self._committers.append(Router(self._router.endpoint, "tanist-groups"))
 
         def work(router: Router, hand: Sequence[str]) -> Mapping[str, Outcome | TanistError]:
-            mine = {group: positions[group] for group in hand}
-            return _each(hand, lambda: commit_positions(router, mine, metadata, by))
+            mine = {group: {at: StoredPosition(*each) for at, each in positions[group].items()} for group in hand}
+            return _each(hand, lambda: commit_positions(router, mine, by))
 
         with ThreadPoolExecutor(max(1, len(hands))) as pool:
             done = pool.map(work, self._committers, hands)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset, SourceOffset
@@ -46,7 +46,8 @@ class CopySpan:
 @dataclass(frozen=True, slots=True)
 class Exact:
     offset: DestinationOffset
-    precision = Precision.EXACT
+    why: ClassVar[None] = None
+    precision: ClassVar = Precision.EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,13 @@ class Conservative:
     offset: DestinationOffset
     why: str
     ahead: int = 0
-    precision = Precision.CONSERVATIVE
+    precision: ClassVar = Precision.CONSERVATIVE
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
     why: str
-    precision = Precision.UNKNOWN
+    precision: ClassVar = Precision.UNKNOWN
 
 
 Translation: TypeAlias = Exact | Conservative | Unknown

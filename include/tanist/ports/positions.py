@@ -54,7 +54,7 @@ class Positions(Protocol):
         ...
 
     def commit(
-        self, positions: Mapping[str, Mapping[TopicPartition, DestinationOffset]], metadata: str, by: Deadline
+        self, positions: Mapping[str, Mapping[TopicPartition, Committed]], by: Deadline
     ) -> Mapping[str, Outcome | TanistError]:
         """Commit for groups without members, leader epoch -1: a foreign epoch stops Java consumers for good.
 

@@ -198,7 +198,7 @@ def _position(group: str, at: TopicPartition, each: Any) -> StoredPosition | Tan
 
 
 def commit_positions(
-    router: Router, positions: Mapping[str, Mapping[TopicPartition, int]], metadata: str, by: Deadline
+    router: Router, positions: Mapping[str, Mapping[TopicPartition, StoredPosition]], by: Deadline
 ) -> ByGroup[Outcome]:
     """Commit for groups without members: member "", generation -1, leader epoch -1. One request for each group.
 
@@ -209,7 +209,7 @@ def commit_positions(
     def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[Outcome]:
         done: ByGroup[Outcome] = {}
         for index, group in enumerate(groups):
-            done[group] = _commit(connection, group, positions[group], metadata, by)
+            done[group] = _commit(connection, group, positions[group], by)
             if connection.closed:
                 return done | dict.fromkeys(groups[index + 1 :], done[group])
         return done
@@ -218,12 +218,11 @@ def commit_positions(
 
 
 def _commit(
-    connection: Connection, group: str, offsets: Mapping[TopicPartition, int], metadata: str, by: Deadline
+    connection: Connection, group: str, wanted: Mapping[TopicPartition, StoredPosition], by: Deadline
 ) -> Outcome | TanistError:
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
     topics = [
-        kind(name=topic, partitions=list(_committable(topic, numbers, offsets, metadata)))
-        for topic, numbers in by_topic(offsets)
+        kind(name=topic, partitions=list(_committable(topic, numbers, wanted))) for topic, numbers in by_topic(wanted)
     ]
     request = OffsetCommitRequest(
         group_id=group,
@@ -246,12 +245,10 @@ def _commit(
     return _of_the_group(outcome) or outcome
 
 
-def _committable(
-    topic: str, numbers: Iterable[int], offsets: Mapping[TopicPartition, int], metadata: str
-) -> Iterator[Any]:
+def _committable(topic: str, numbers: Iterable[int], wanted: Mapping[TopicPartition, StoredPosition]) -> Iterator[Any]:
     kind = OffsetCommitRequest.OffsetCommitRequestTopic.OffsetCommitRequestPartition
     for number in numbers:
-        offset = offsets[TopicPartition(topic, number)]
+        offset, metadata = wanted[TopicPartition(topic, number)]
         yield kind(
             partition_index=number,
             committed_offset=offset,

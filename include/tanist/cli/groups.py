@@ -1,0 +1,248 @@
+"""`tanist groups`: where consumer groups go on at the destination."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanist.cli.options import MirrorArgument, Session, asking
+from tanist.cli.output import emit, say
+from tanist.domain.errors import Misconfigured
+from tanist.domain.names import mirror_name
+from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC, Following
+from tanist.domain.selection import pattern_problems
+from tanist.domain.translation import Proof, Rules, Unknown
+from tanist.usecases import sides
+from tanist.usecases.groups.explain import explain as explained
+from tanist.usecases.groups.gather import ALL_GROUPS, Chosen
+from tanist.usecases.groups.listing import list_groups
+from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, translate_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tanist.domain.records import MirrorSpec
+    from tanist.usecases.groups.contacts import GroupContacts
+    from tanist.usecases.groups.gather import Gathered
+    from tanist.usecases.groups.listing import GroupLine
+    from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.sides import Side
+
+app = typer.Typer(no_args_is_help=True, help="Where consumer groups go on at the destination.")
+
+LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "partitions", "lag", "position_age_ms")
+COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
+_STRATEGIES = ("map",)
+
+GroupsOption = Annotated[
+    list[str] | None,
+    typer.Option("--group", metavar="REGEX", help="Groups, by a regular expression for the whole name; repeatable."),
+]
+StrategyOption = Annotated[
+    str,
+    typer.Option("--strategy", metavar="map", help="How to translate: by the map of offsets that the copier keeps."),
+]
+ExistingOption = Annotated[
+    bool,
+    typer.Option("--existing", help="Also groups that were at the destination before; never those with members."),
+]
+BackwardsOption = Annotated[
+    bool, typer.Option("--backwards", help="Also to offsets before those committed at the destination.")
+]
+
+
+@app.command("list")
+@asking()
+def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> None:
+    """Show the groups that read topics of a mirror; with a dead source, as they were last seen.
+
+    Example: tanist groups list dr --json
+    """
+    spec, contacts = _mirror(now, name)
+    listed = list_groups(spec, contacts, _chosen(group), now.run)
+    _say_how(listed.seen)
+    rows = [_line_item(line) for line in listed.lines]
+    emit(rows, LIST_COLUMNS, now.as_json, rows=[row | {"topics": " ".join(row["topics"])} for row in rows])
+
+
+@app.command()
+@asking()
+def translate(now: Session, name: MirrorArgument, group: GroupsOption = None, strategy: StrategyOption = "map") -> None:
+    """Show where each group would go on, how precise that is, and whether the records at both ends are the same.
+
+    Changes nothing. Ends with 1 if a proof fails, 3 if anything is unknown.
+
+    Example: tanist groups translate dr --group 'billing.*'
+    """
+    _supported(strategy)
+    spec, contacts = _mirror(now, name)
+    found = translate_groups(spec, contacts, SyncRequest(chosen=_chosen(group)), now.run)
+    _show(now, found, (*COLUMNS, "reason"))
+    if found.mismatches:
+        raise typer.Exit(1)
+    if any(isinstance(row.translation, Unknown) for row in found.rows):
+        raise typer.Exit(3)
+
+
+@app.command()
+@asking(changes=True)
+def sync(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    group: GroupsOption = None,
+    strategy: StrategyOption = "map",
+    existing: ExistingOption = False,
+    backwards: BackwardsOption = False,
+) -> None:
+    """Commit the translated positions at the destination, for groups without members there.
+
+    What is not committed is listed with the reason. Ends with 1 if a proof fails, 4 if a commit failed: run it again.
+
+    Example: tanist groups sync dr --destination west --group 'billing.*' --dry-run
+    """
+    _supported(strategy)
+    destination = now.destination()
+    spec, contacts = _mirror_of(now, destination, name)
+    request = SyncRequest(chosen=_chosen(group), rules=Rules(existing=existing, backwards=backwards))
+    _confirm(now, spec, contacts, request)
+    synced = sync_groups(spec, contacts, request, now.run)
+    _show(now, synced, (*COLUMNS, "committed", "reason"))
+    _summary(synced, dry_run=now.run.dry_run)
+    if synced.mismatches:
+        raise typer.Exit(1)
+    if synced.failed:
+        raise typer.Exit(4)
+
+
+@app.command()
+@asking()
+def explain(
+    now: Session,
+    name: MirrorArgument,
+    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="The group, by its whole name.")],
+) -> None:
+    """Show for each partition of one group how its translation came about, and what proves it.
+
+    Example: tanist groups explain dr --group billing
+    """
+    spec, contacts = _mirror(now, name)
+    request = SyncRequest(chosen=Chosen(names=frozenset({group})))
+    found = translate_groups(spec, contacts, request, now.run)
+    if now.as_json:
+        items = [_row_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]
+        emit(items, (), as_json=True)
+        return
+    _say_how(found.seen)
+    for row in found.rows:
+        print("\n  ".join(explained(row, found.seen)))
+    if not found.rows:
+        say(f"group {group!r} has no position in mirror {spec.mirror}")
+
+
+# ── what they share ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _mirror(now: Session, name: str) -> tuple[MirrorSpec, GroupContacts]:
+    (destination,) = now.destinations(mirror_name(name))
+    return _mirror_of(now, destination, name)
+
+
+def _mirror_of(now: Session, destination: Side, name: str) -> tuple[MirrorSpec, GroupContacts]:
+    mirror = mirror_name(name)
+    (cluster_id,) = sides.identify((destination,), now.run)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, now.run.by), mirror, destination.name)
+    sides.same_as_pinned(spec, None, cluster_id)
+    return spec, now.world.group_contacts(spec, destination)
+
+
+def _chosen(groups: Sequence[str] | None) -> Chosen:
+    if wrong := pattern_problems(groups or ()):
+        refuse(wrong)
+    return Chosen(groups=tuple(groups or ALL_GROUPS))
+
+
+def _supported(strategy: str) -> None:
+    if strategy not in _STRATEGIES:
+        raise Misconfigured(f"--strategy {strategy!r}: there is {', '.join(_STRATEGIES)}")
+
+
+def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest) -> None:
+    """On a terminal, what would be done is shown before it is asked for."""
+    if now.yes or now.run.dry_run or not sys.stdin.isatty():
+        return
+    planned = sync_groups(spec, contacts, request, replace(now.run, dry_run=True))
+    _summary(planned, dry_run=True)
+    typer.confirm(f"commit these positions on {spec.destination}?", abort=True, err=True)
+
+
+def _say_how(seen: Gathered) -> None:
+    """Where positions come from, if it is not the best there is."""
+    if seen.asked.down is not None:
+        say(f"warning: the source {seen.spec.source} does not answer: {seen.asked.down.reason}")
+    followed = seen.followed
+    if followed is None:
+        say("warning: no fetcher keeps positions of groups: with the source dead there would be none")
+    elif followed.how is not Following.TAILING or followed.reason:
+        say(f"warning: positions of groups: {followed.how}: {followed.reason}")
+
+
+def _show(now: Session, found: Synced, columns: Sequence[str]) -> None:
+    _say_how(found.seen)
+    emit([_row_item(row) for row in found.rows], columns, now.as_json)
+
+
+def _summary(synced: Synced, *, dry_run: bool) -> None:
+    done = sum(1 for row in synced.rows if (row.will_commit if dry_run else row.committed))
+    groups = {row.group for row in synced.rows}
+    say(
+        f"{'would commit' if dry_run else 'committed'} {done} of {len(synced.rows)} position(s), {len(groups)} group(s)"
+    )
+    _say_some("clamped to the end of the copy", synced.clamped)
+    _say_some("not committed", [*synced.withheld, *synced.failed])
+
+
+def _say_some(title: str, rows: Iterable[PositionRow], most: int = 5) -> None:
+    found = list(rows)
+    for row in found[:most]:
+        say(f"{title}: {row.group} {row.partition}: {row.reason}")
+    if len(found) > most:
+        say(f"{title}: and {len(found) - most} more")
+
+
+def _row_item(row: PositionRow) -> dict[str, Any]:
+    return {
+        "group": row.group,
+        "topic": row.partition.topic,
+        "partition": row.partition.partition,
+        "source_committed_offset": row.position.offset,
+        "destination_offset": row.offset,
+        "precision": row.translation.precision,
+        "reason": row.reason,
+        "committed": row.committed,
+        "proof": row.compared.proof,
+        "proof_reason": row.compared.why if row.compared.proof is not Proof.MATCH else "",
+        "clamped": row.clamped,
+        "position_age_ms": row.age_ms,
+        "destination_committed_offset": row.present.offset if row.present else None,
+        "error": row.error.name if row.error else None,
+    }
+
+
+def _line_item(line: GroupLine) -> dict[str, Any]:
+    return {
+        "group": line.group,
+        "kind": line.kind,
+        "state": line.state,
+        "members": line.members,
+        "destination_state": line.destination_state,
+        "topics": list(line.topics),
+        "partitions": line.partitions,
+        "lag": line.lag,
+        "position_age_ms": line.age_ms,
+        "reason": line.reason,
+    }

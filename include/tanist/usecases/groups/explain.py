@@ -1,0 +1,89 @@
+"""`tanist groups explain`: for each partition, how the answer came about."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.translation import Commit, Conservative, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.usecases.groups.gather import Gathered
+    from tanist.usecases.groups.rows import PositionRow
+
+
+def explain(row: PositionRow, seen: Gathered) -> tuple[str, ...]:
+    """One step of the reasoning a line, in order."""
+    return tuple(_lines(row, seen))
+
+
+def _lines(row: PositionRow, seen: Gathered) -> Iterator[str]:
+    yield _position(row, seen)
+    yield _end(row, seen)
+    yield _run(row)
+    yield _copy(row)
+    yield _answer(row)
+    yield f"proof: {row.compared.proof}: {row.compared.why}"
+    yield _present(row)
+    yield _decision(row)
+
+
+def _position(row: PositionRow, seen: Gathered) -> str:
+    where = f"{row.partition} of {seen.spec.source}: the group reads {row.position.offset} next"
+    if row.position.direct:
+        return f"{where}, as the source says now"
+    age = "of unknown age" if row.age_ms is None else f"complete as of {row.age_ms} ms ago"
+    why = seen.asked.errors.get(row.group) or seen.asked.down
+    return f"{where}, as kept in __mirror_groups, {age}" + (f" ({why.name}: {why.reason})" if why else "")
+
+
+def _end(row: PositionRow, seen: Gathered) -> str:
+    end = seen.source_ends.get(row.partition)
+    if end is None:
+        return "the source's end was never seen"
+    ahead = end.high_watermark - row.position.offset
+    return f"the source ended at {end.high_watermark}, {max(0, seen.now - end.at)} ms ago: {ahead} offset(s) behind it"
+
+
+def _run(row: PositionRow) -> str:
+    runs = row.map.runs
+    index = bisect_right(runs, row.position.offset, key=lambda run: run.source)
+    if index == 0:
+        return f"map: identical here ({len(runs)} run(s) later on)" if runs else "map: identical, it has no runs"
+    run = runs[index - 1]
+    until = f" up to {runs[index].source}" if index < len(runs) else ""
+    return f"map: run {index} of {len(runs)}: source {run.source}{until} lies at {run.destination} ({run.shift:+d})"
+
+
+def _copy(row: PositionRow) -> str:
+    if isinstance(row.copy, TanistError):
+        return f"the copy does not answer: {row.copy.reason}"
+    return f"the copy begins at {row.copy.start} and ends at {row.copy.end}"
+
+
+def _answer(row: PositionRow) -> str:
+    match row.translation:
+        case Unknown(why):
+            return f"answer: unknown: {why}"
+        case Conservative(offset, why):
+            return f"answer: at least {offset}: {why}"
+        case exact:
+            return f"answer: exactly {exact.offset}"
+
+
+def _present(row: PositionRow) -> str:
+    if row.present is None:
+        return "the destination has no position for it"
+    who = f"by us ({row.present.metadata})" if row.present.ours else "by a consumer there"
+    return f"the destination has {row.present.offset}, committed {who}"
+
+
+def _decision(row: PositionRow) -> str:
+    if row.decision is None:
+        return "decision: none was asked for"
+    if isinstance(row.decision, Commit):
+        return f"decision: commit {row.decision.offset}"
+    return f"decision: nothing is committed: {row.decision.why}"

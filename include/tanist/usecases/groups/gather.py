@@ -1,0 +1,242 @@
+"""What is known of the groups of a mirror: from `__mirror_groups`, and from the source itself where it answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain import records
+from tanist.domain.errors import TanistError
+from tanist.domain.lag import KnownEnd
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupsFollowed
+from tanist.domain.selection import topic_pattern
+from tanist.domain.states import MirrorState, Wish
+from tanist.domain.translation import CopySpan
+from tanist.usecases import sides
+from tanist.usecases.mirrors.describe import last_known, maps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.domain.offset_map import OffsetMap
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.logs import LogEnds
+    from tanist.ports.positions import GroupFacts
+    from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+    from tanist.usecases.sides import Run, Side
+
+ALL_GROUPS: Final = (".*",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which groups and topics: regular expressions for whole names of groups; None: all topics of the mirror.
+
+    `names`: exactly these groups, whatever they are called.
+    """
+
+    groups: tuple[str, ...] = ALL_GROUPS
+    names: frozenset[str] | None = None
+    topics: frozenset[str] | None = None
+    ask_source: bool = True
+    """False: it is known to be dead, and nobody wants to wait for that to be found out again."""
+
+    def of(self, names: Iterable[str]) -> set[str]:
+        """The chosen ones of `names`."""
+        if self.names is not None:
+            return self.names & set(names)
+        patterns = [topic_pattern(text) for text in self.groups]
+        return {name for name in names if any(pattern.fullmatch(name) for pattern in patterns)}
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The state topics of a destination, as they are now."""
+
+    state: StateView
+    offsets: StateView
+    groups: StateView
+
+
+def views(destination: Side, run: Run) -> Views:
+    """All three, read side by side.
+
+    Raises:
+        UnsafeStateTopic, and what the destination answers if it cannot be read.
+    """
+    with ThreadPoolExecutor(3) as pool:
+        read = [
+            pool.submit(sides.read, destination, topic, run.by) for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)
+        ]
+        return Views(*(each.result() for each in read))
+
+
+@dataclass(frozen=True, slots=True)
+class Freshest:
+    """Where a group stands at the source; `at`: when that was committed there, None where only the source was asked."""
+
+    offset: SourceOffset
+    at: EpochMs | None
+    direct: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the source itself says now. `down`: why it says nothing; `errors`: of single groups."""
+
+    groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    positions: Mapping[str, Mapping[TopicPartition, SourceOffset]] = field(default_factory=dict)
+    errors: Mapping[str, TanistError] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, LogEnds | TanistError] = field(default_factory=dict)
+    down: TanistError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """Everything that translations of one mirror are made of."""
+
+    spec: MirrorSpec
+    partitions: frozenset[TopicPartition]
+    preparing: frozenset[TopicPartition]
+    positions: Mapping[str, Mapping[TopicPartition, Freshest]]
+    kinds: Mapping[str, str]
+    maps: Mapping[TopicPartition, OffsetMap]
+    copies: Mapping[TopicPartition, CopySpan | TanistError]
+    source_ends: Mapping[TopicPartition, KnownEnd]
+    followed: GroupsFollowed | None
+    asked: Asked
+    now: EpochMs
+
+    def age_ms(self, position: Freshest) -> int | None:
+        """How old the knowledge of a position is: it may have moved since. None: nobody knows."""
+        if position.direct:
+            return 0
+        return max(0, self.now - self.followed.upto) if self.followed and self.followed.upto else None
+
+
+def gather(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run, seen: Views | None = None) -> Gathered:
+    """One look at both ends. A source that does not answer is a fact here, never an error.
+
+    Raises:
+        what the destination answers if it cannot be read.
+    """
+    seen = seen or views(contacts.destination, run)
+    partitions = _partitions(seen.state, spec.mirror, chosen)
+    kept = {each.key: each for each in seen.groups.values() if isinstance(each, GroupPosition)}
+    ours = [each for each in kept.values() if each.mirror == spec.mirror and each.partition in partitions]
+    asked = _ask(spec, contacts, chosen, {each.group for each in ours}, sorted(partitions), run)
+    followed = seen.groups.get(f"groups/{spec.mirror}")
+    copies = contacts.destination.logs.ends(sorted(partitions), run.by) if partitions else {}
+    return Gathered(
+        spec=spec,
+        partitions=partitions,
+        preparing=_preparing(seen.state, spec.mirror, partitions),
+        positions=_merged(ours, asked, chosen, partitions),
+        kinds={each.group: each.kind for each in ours} | {name: facts.kind for name, facts in asked.groups.items()},
+        maps=maps(seen.offsets, spec.mirror),
+        copies={at: _span(each) for at, each in copies.items()},
+        source_ends=_ends(last_known(seen.state, spec.mirror), asked),
+        followed=followed if isinstance(followed, GroupsFollowed) else None,
+        asked=asked,
+        now=run.clock.now(),
+    )
+
+
+def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[TopicPartition]:
+    held = [topic for topic in records.topics(state, mirror) if topic.wish is not Wish.REMOVED or chosen.topics]
+    wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
+    return frozenset(at for topic in wanted for at in topic.all_partitions())
+
+
+def _preparing(state: StateView, mirror: MirrorName, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    """Copies that are still brought to the source's log start: their ends mean nothing yet."""
+    seen = {at: records.observed(state, mirror, at) for at in partitions}
+    return frozenset(at for at, each in seen.items() if each is not None and each.state is MirrorState.PREPARING)
+
+
+def _span(ends: LogEnds | TanistError) -> CopySpan | TanistError:
+    if isinstance(ends, TanistError):
+        return ends
+    return CopySpan(DestinationOffset(ends.start), DestinationOffset(ends.high_watermark))
+
+
+def _merged(
+    ours: Iterable[GroupPosition], asked: Asked, chosen: Chosen, partitions: frozenset[TopicPartition]
+) -> Mapping[str, Mapping[TopicPartition, Freshest]]:
+    """What the source says now goes before what was kept; what it does not say stays as it was kept.
+
+    Deletion is never propagated by itself: the tail takes positions out of what is kept when they are deleted.
+    """
+    found: defaultdict[str, dict[TopicPartition, Freshest]] = defaultdict(dict)
+    names = chosen.of({*(each.group for each in ours), *asked.positions})
+    for each in ours:
+        if each.group in names:
+            found[each.group][each.partition] = Freshest(each.offset, each.at, direct=False)
+    for group, positions in asked.positions.items():
+        for at, offset in positions.items():
+            if group in names and at in partitions:
+                before = found[group].get(at)
+                found[group][at] = Freshest(
+                    offset, before.at if before and before.offset == offset else None, direct=True
+                )
+    return {group: positions for group, positions in sorted(found.items()) if positions}
+
+
+def _ends(known: Mapping[TopicPartition, KnownEnd], asked: Asked) -> Mapping[TopicPartition, KnownEnd]:
+    live = {
+        at: KnownEnd(SourceOffset(each.high_watermark), each.observed_at)
+        for at, each in asked.ends.items()
+        if not isinstance(each, TanistError)
+    }
+    return {**known, **live}
+
+
+# ── the source itself ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ask(
+    spec: MirrorSpec,
+    contacts: GroupContacts,
+    chosen: Chosen,
+    kept: set[str],
+    partitions: Sequence[TopicPartition],
+    run: Run,
+) -> Asked:
+    source = contacts.source
+    if not chosen.ask_source:
+        return Asked(down=SourceNotAsked(f"{spec.source!r} is known to be dead"))
+    if isinstance(source, TanistError):
+        return Asked(down=source)
+    try:
+        (cluster_id,) = sides.identify((source.side,), run)
+        sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
+        return _answers(source, chosen, kept, partitions, sides.first_contact(run))
+    except TanistError as down:
+        return Asked(down=down)
+
+
+def _answers(
+    source: SourceContacts, chosen: Chosen, kept: set[str], partitions: Sequence[TopicPartition], by: Deadline
+) -> Asked:
+    groups = source.positions.groups(by)
+    names = sorted(chosen.of(groups.keys() | kept))
+    answers = source.positions.committed(names, by) if names else {}
+    return Asked(
+        groups=groups,
+        positions={
+            group: {at: SourceOffset(each.offset) for at, each in answer.items() if not isinstance(each, TanistError)}
+            for group, answer in answers.items()
+            if not isinstance(answer, TanistError)
+        },
+        errors={group: answer for group, answer in answers.items() if isinstance(answer, TanistError)},
+        ends=source.side.logs.ends(partitions, by) if partitions else {},
+    )
+
+
+class SourceNotAsked(TanistError):
+    name, exit_code = "SOURCE_NOT_ASKED", 3
+    operator_action = "none: the positions that were kept at the destination are used"

@@ -1,0 +1,110 @@
+"""`tanist groups list`, and how well the positions of a mirror's groups are kept (`tanist status`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import PLANNED_ONLY, Check, Verdict
+from tanist.domain.records import Following
+from tanist.usecases.groups.gather import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.records import GroupsFollowed, MirrorSpec
+    from tanist.ports.positions import GroupFacts
+    from tanist.usecases.groups.contacts import GroupContacts
+    from tanist.usecases.groups.gather import Chosen, Freshest, Gathered
+    from tanist.usecases.sides import Run
+
+SILENT_MS: Final = 30_000
+"""A tail that has said nothing for so long is taken for dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLine:
+    """One group of a mirror. States are None where nobody tells; `lag` and ages are None where unknown.
+
+    `age_ms`: how old the knowledge of its positions is. `lag`: offsets of the source that it has not read yet.
+    """
+
+    group: str
+    kind: str
+    state: str | None
+    members: int | None
+    destination_state: str | None
+    topics: tuple[str, ...]
+    partitions: int
+    lag: int | None
+    age_ms: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsListed:
+    lines: tuple[GroupLine, ...]
+    seen: Gathered
+
+
+def list_groups(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run) -> GroupsListed:
+    """The groups that have a position in the mirror. With a dead source: as they were kept.
+
+    Raises:
+        what the destination answers if it cannot be read.
+    """
+    seen = gather(spec, contacts, chosen, run)
+    there = contacts.positions.groups(run.by)
+    lines = tuple(_line(seen, group, positions, there) for group, positions in seen.positions.items())
+    return GroupsListed(lines=lines, seen=seen)
+
+
+def _line(
+    seen: Gathered, group: str, positions: Mapping[TopicPartition, Freshest], there: Mapping[str, GroupFacts]
+) -> GroupLine:
+    facts = seen.asked.groups.get(group)
+    ages = [seen.age_ms(each) for each in positions.values()]
+    known = [age for age in ages if age is not None]
+    error = seen.asked.errors.get(group)
+    return GroupLine(
+        group=group,
+        kind=seen.kinds.get(group, "classic"),
+        state=facts.state if facts else None,
+        members=facts.members if facts else None,
+        destination_state=there[group].state if group in there else None,
+        topics=tuple(sorted({at.topic for at in positions})),
+        partitions=len(positions),
+        lag=_lag(seen, positions),
+        age_ms=max(known) if len(known) == len(ages) else None,
+        reason=f"{error.name}: {error.reason}" if error else "",
+    )
+
+
+def _lag(seen: Gathered, positions: Mapping[TopicPartition, Freshest]) -> int | None:
+    if not positions.keys() <= seen.source_ends.keys():
+        return None
+    return sum(max(0, seen.source_ends[at].high_watermark - each.offset) for at, each in positions.items())
+
+
+def followed_check(followed: GroupsFollowed | None, now: EpochMs) -> Check:
+    """How the positions of groups come to the destination. With a dead source the last ones are what there is."""
+    if followed is None:
+        return Check(
+            name="groups",
+            verdict=Verdict.UNKNOWN,
+            observed="no positions of groups are kept",
+            reason="`tanist fetcher run` keeps them; its first look may still be under way",
+            counts_for=PLANNED_ONLY,
+        )
+    silent = now - followed.at > SILENT_MS
+    never = followed.upto == 0
+    return Check(
+        name="groups",
+        verdict=Verdict.UNKNOWN if never or silent or followed.how is Following.TROUBLED else Verdict.PASS,
+        observed=f"{followed.groups} group(s), {followed.how}",
+        limit=f"heard of within {SILENT_MS // 1000} s",
+        age_ms=None if never else max(0, now - followed.upto),
+        reason=followed.reason or ("its worker is silent" if silent else ""),
+        counts_for=PLANNED_ONLY,
+    )

@@ -1,0 +1,184 @@
+"""One line for each position of each group: where it stands, where it goes on, and what became of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.names import DestinationOffset
+from tanist.domain.offset_map import OffsetMap
+from tanist.domain.translation import (
+    OUR_MARK,
+    Commit,
+    Conservative,
+    CopySpan,
+    GroupThere,
+    Present,
+    Proof,
+    Rules,
+    Stays,
+    Translation,
+    Unknown,
+    Withheld,
+    decide,
+    objection,
+    translate,
+)
+from tanist.ports.positions import Committed, Compared, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.translation import Decision
+    from tanist.ports.positions import CommittedOf, GroupFacts
+    from tanist.usecases.groups.gather import Freshest, Gathered
+
+_NOT_COMPARED = Compared(Proof.NONE, "not compared")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionRow:
+    """`decision` is None where nobody asked whether it may be committed. `error`: why a commit that was sent failed."""
+
+    group: str
+    partition: TopicPartition
+    position: Freshest
+    age_ms: int | None
+    translation: Translation
+    copy: CopySpan | TanistError
+    map: OffsetMap = field(default_factory=OffsetMap)
+    compared: Compared = _NOT_COMPARED
+    present: Present | None = None
+    decision: Decision | None = None
+    committed: bool = False
+    error: TanistError | None = None
+
+    @property
+    def offset(self) -> DestinationOffset | None:
+        return None if isinstance(self.translation, Unknown) else self.translation.offset
+
+    @property
+    def clamped(self) -> bool:
+        """The group had read more than was copied: it will read again what the copy gets in those places, if anything.
+
+        With the source dead these records are lost for everybody else, and this group alone has seen them.
+        """
+        return isinstance(self.translation, Conservative) and self.translation.ahead > 0
+
+    @property
+    def will_commit(self) -> bool:
+        return isinstance(self.decision, Commit)
+
+    @property
+    def pair(self) -> Pair | None:
+        offset = self.offset
+        return None if offset is None else Pair(self.partition, self.position.offset, offset)
+
+    @property
+    def reason(self) -> str:
+        """Everything that is worth saying: why not exact, why not committed, what the proof lacks."""
+        said = [] if self.translation.why is None else [self.translation.why]
+        if isinstance(self.decision, (Withheld, Stays)) and self.decision.why not in said:
+            said.append(self.decision.why)
+        if self.error is not None:
+            said.append(f"commit failed: {self.error.name}: {self.error.reason}")
+        if self.compared.proof is Proof.MISMATCH:
+            said.append(self.compared.why)
+        return "; ".join(said)
+
+
+def translated(seen: Gathered) -> tuple[PositionRow, ...]:
+    """Every position of every group that was gathered."""
+    return tuple(
+        _translated(seen, group, at, position)
+        for group, positions in seen.positions.items()
+        for at, position in sorted(positions.items(), key=lambda item: item[0])
+    )
+
+
+def _translated(seen: Gathered, group: str, at: TopicPartition, position: Freshest) -> PositionRow:
+    copy = seen.copies[at]
+    runs = seen.maps.get(at, OffsetMap())
+    return PositionRow(
+        group=group,
+        partition=at,
+        position=position,
+        age_ms=seen.age_ms(position),
+        translation=_translation(seen, at, position, runs),
+        copy=copy,
+        map=runs,
+    )
+
+
+def _translation(seen: Gathered, at: TopicPartition, position: Freshest, runs: OffsetMap) -> Translation:
+    copy = seen.copies[at]
+    if isinstance(copy, TanistError):
+        return Unknown(f"the copy does not answer: {copy.name}: {copy.reason}")
+    if at in seen.preparing:
+        return Unknown("the copy is still being prepared: where it ends means nothing yet")
+    return translate(position.offset, runs, copy)
+
+
+# ── what may be committed ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class There:
+    """The groups as the destination knows them, with what is committed there."""
+
+    groups: Mapping[str, GroupFacts]
+    committed: Mapping[str, CommittedOf | TanistError]
+
+    def objection(self, group: str, rules: Rules) -> str | None:
+        """Why nothing of `group` may be committed."""
+        answer = self.committed.get(group, {})
+        if isinstance(answer, TanistError):
+            return f"the destination does not tell where it stands there: {answer.name}: {answer.reason}"
+        facts = self.groups.get(group)
+        if facts is None:
+            return None
+        marks = [each.metadata for each in answer.values() if isinstance(each, Committed)]
+        synced = any(mark.startswith(OUR_MARK) for mark in marks)
+        there = GroupThere(kind=facts.kind, state=facts.state, members=facts.members, synced=synced)
+        return objection(there, rules)
+
+    def present(self, group: str, at: TopicPartition) -> Present | TanistError | None:
+        answer = self.committed.get(group, {})
+        found = None if isinstance(answer, TanistError) else answer.get(at)
+        if found is None or isinstance(found, TanistError):
+            return found
+        return Present(DestinationOffset(found.offset), found.metadata)
+
+
+def decided(rows: Sequence[PositionRow], there: There, rules: Rules) -> tuple[PositionRow, ...]:
+    """The rows with what is to be done about each."""
+    groups = dict.fromkeys(row.group for row in rows)
+    refused = {group: there.objection(group, rules) for group in groups}
+    return tuple(_judged(row, refused[row.group], there, rules) for row in rows)
+
+
+def _judged(row: PositionRow, refused: str | None, there: There, rules: Rules) -> PositionRow:
+    present = there.present(row.group, row.partition)
+    if isinstance(present, TanistError):
+        return replace(row, decision=Withheld(f"what is committed there cannot be told: {present.reason}"))
+    if refused is not None:
+        return replace(row, present=present, decision=Withheld(refused))
+    return replace(row, present=present, decision=decide(row.translation, present, row.compared.proof, rules))
+
+
+def proved(rows: Iterable[PositionRow], found: Mapping[Pair, Compared], otherwise: str) -> tuple[PositionRow, ...]:
+    """The rows with their proofs; `otherwise`: why the others have none."""
+    nothing = Compared(Proof.NONE, otherwise)
+    return tuple(replace(row, compared=found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
+
+
+def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, Committed]]:
+    """By group; `mark` is the beginning of the metadata, the source offset follows: `tanist m1 east@1234`."""
+    wanted: dict[str, dict[TopicPartition, Committed]] = {}
+    for row in rows:
+        if isinstance(row.decision, Commit):
+            metadata = f"{OUR_MARK}{mark}@{row.position.offset}"
+            wanted.setdefault(row.group, {})[row.partition] = Committed(row.decision.offset, metadata)
+    return wanted

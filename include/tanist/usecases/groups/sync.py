@@ -1,0 +1,119 @@
+"""`tanist groups translate|sync`, and the final translation of a failover: many groups at once, nothing invented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import TanistError
+from tanist.domain.translation import Commit, Proof, Rules, Withheld
+from tanist.ports.clock import Deadline
+from tanist.usecases.groups.gather import Chosen, gather
+from tanist.usecases.groups.rows import There, decided, proved, to_commit, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.positions import Outcome
+    from tanist.usecases.groups.contacts import GroupContacts
+    from tanist.usecases.groups.gather import Gathered, Views
+    from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.sides import Run
+
+PROVE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRequest:
+    """`prove_seconds`: how long records may be compared; what was not compared by then has no proof, and goes on."""
+
+    chosen: Chosen = field(default_factory=Chosen)
+    rules: Rules = field(default_factory=Rules)
+    prove_seconds: float = PROVE_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """One row for each position. `seen`: what they were made of."""
+
+    rows: tuple[PositionRow, ...]
+    seen: Gathered
+
+    @property
+    def clamped(self) -> tuple[PositionRow, ...]:
+        """Groups that had read more than was copied."""
+        return tuple(row for row in self.rows if row.clamped)
+
+    @property
+    def mismatches(self) -> tuple[PositionRow, ...]:
+        return tuple(row for row in self.rows if row.compared.proof is Proof.MISMATCH)
+
+    @property
+    def failed(self) -> tuple[PositionRow, ...]:
+        """Those that should have been committed and were not: run it again."""
+        return tuple(row for row in self.rows if row.error is not None)
+
+    @property
+    def withheld(self) -> tuple[PositionRow, ...]:
+        """Those that were not to be committed, each with its reason."""
+        return tuple(row for row in self.rows if isinstance(row.decision, Withheld))
+
+
+def translate_groups(
+    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None = None
+) -> Synced:
+    """Where every group would go on, with the proofs, and what would be committed. Changes nothing.
+
+    Raises:
+        what the destination answers if it cannot be read. A silent source, a broken group: rows with their reasons.
+    """
+    seen = gather(spec, contacts, request.chosen, run, views)
+    rows = _prove(translated(seen), seen, contacts, request, run)
+    return Synced(rows=decided(rows, _there(contacts, seen, run), request.rules), seen=seen)
+
+
+def sync_groups(
+    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None = None
+) -> Synced:
+    """Translate, prove, and commit what may be committed (`run.dry_run`: only say so). Idempotent, per position.
+
+    Only groups without members, never backwards, never a mismatch; the destination itself refuses a group that has
+    got members meanwhile. Raises as `translate_groups`; nothing was committed then.
+    """
+    planned = translate_groups(spec, contacts, request, run, views)
+    wanted = to_commit(planned.rows, f"{spec.mirror} {spec.source}")
+    if run.dry_run or not wanted:
+        return planned
+    outcome = contacts.positions.commit(wanted, run.by)
+    return replace(planned, rows=tuple(_done(row, outcome) for row in planned.rows))
+
+
+def _there(contacts: GroupContacts, seen: Gathered, run: Run) -> There:
+    groups = contacts.positions.groups(run.by)
+    names = sorted(seen.positions)
+    return There(groups=groups, committed=contacts.positions.committed(names, run.by) if names else {})
+
+
+def _prove(
+    rows: tuple[PositionRow, ...], seen: Gathered, contacts: GroupContacts, request: SyncRequest, run: Run
+) -> tuple[PositionRow, ...]:
+    """Compare the records of every position that has a translation, as far as the source answers and time allows."""
+    if seen.asked.down is not None or isinstance(contacts.source, TanistError):
+        return proved(rows, {}, "the source does not answer")
+    pairs = sorted({row.pair for row in rows if row.pair is not None})
+    by = Deadline(min(run.by.at, run.clock.deadline(request.prove_seconds).at))
+    return proved(rows, contacts.source.proofs.compare(pairs, by) if pairs else {}, "not translated")
+
+
+def _done(row: PositionRow, outcome: Mapping[str, Outcome | TanistError]) -> PositionRow:
+    if not isinstance(row.decision, Commit):
+        return row
+    answer = outcome[row.group]
+    error = answer if isinstance(answer, TanistError) else _error(answer, row.partition)
+    return replace(row, committed=error is None, error=error)
+
+
+def _error(outcome: Outcome, at: TopicPartition) -> TanistError | None:
+    return outcome[at]

@@ -1,0 +1,1 @@
+"""Positions of consumer groups on real brokers."""
