@@ -152,7 +152,7 @@ class Appending:
 
     def _write_run(self, copy: PartitionCopy, run: OffsetRun, why: str) -> None:
         log.info("wrote offset run", extra={"partition": str(copy.partition), "run": str(run), "why": why})
-        copy.offsets = self._runs.write(copy.partition, [run], why, self._clock.deadline(CONTROL_SECONDS))
+        copy.offsets = self._runs.write(copy.assigned, [run], why, self._clock.deadline(CONTROL_SECONDS))
 
     def _prepare(self, copy: PartitionCopy, step: Append[BatchHeader, memoryview]) -> tuple[Sent, memoryview]:
         header, batch = step.header, step.payload
@@ -276,6 +276,7 @@ class Appending:
             while self._posted:
                 self._collect()
             try:
+                self._claims.must_hold(copy.assigned)
                 if self._alignment.step(copy, self._open(leader), self._clock.deadline(CONTROL_SECONDS)):
                     copy.recover(None, self._clock.monotonic())
             except Stopped:

@@ -10,6 +10,7 @@ from tanist.domain.records import Claim
 
 if TYPE_CHECKING:
     from tanist.domain.records import StateView
+    from tanist.fetcher.assignment import Assigned
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.membership import Ownership
     from tanist.ports.state import StateStore
@@ -55,6 +56,11 @@ class Claims:
         if held is None or number not in held.slices:
             return False
         return self._clock.monotonic() < held.holds_until() - MARGIN_SECONDS
+
+    def must_hold(self, of: Assigned) -> None:
+        """Raise NotOurs unless `holds`; call it immediately before sending."""
+        if not self.holds(of.slice):
+            raise NotOurs(f"{of.partition}: the lease of slice {of.slice} is over")
 
     def claim(self, numbers: frozenset[int], by: Deadline) -> StateView:
         """Claim slices that were just given to us: the next epoch of each, read back."""

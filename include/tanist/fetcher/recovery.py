@@ -63,7 +63,7 @@ class Recovery:
         found = anchor(evidence, copy.writers, copy.suspect_from)
         offsets = evidence.map_read or self._runs.read(copy.partition, by)
         if found.runs:
-            offsets = self._runs.write(copy.partition, found.runs, "recovery", by)
+            offsets = self._runs.write(copy.assigned, found.runs, "recovery", by)
         copy.copy_start = ends.start
         copy.enter_at = evidence.source_start().log_start
         if found.align is not None and found.sequence:  # so we have written here before

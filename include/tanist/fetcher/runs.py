@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, StateView
+    from tanist.fetcher.assignment import Assigned
+    from tanist.fetcher.claims import Claims
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
 
@@ -19,16 +21,23 @@ if TYPE_CHECKING:
 class OffsetRuns:
     """Runs are only ever added. Reading is always to the end: a map that is a moment old could hide a shift."""
 
-    def __init__(self, spec: MirrorSpec, store: StateStore) -> None:
+    def __init__(self, spec: MirrorSpec, store: StateStore, claims: Claims) -> None:
         self.spec = spec
         self._store = store
+        self._claims = claims
 
     def read(self, at: TopicPartition, by: Deadline) -> OffsetMap:
         """The map of a partition as it is now, read after the call."""
         return self._map(self._store.catch_up(by), at)
 
-    def write(self, at: TopicPartition, runs: Iterable[OffsetRun], why: str, by: Deadline) -> OffsetMap:
-        """Add `runs` and return the map that has them; only then may the record they speak of be sent."""
+    def write(self, of: Assigned, runs: Iterable[OffsetRun], why: str, by: Deadline) -> OffsetMap:
+        """Add `runs` and return the map that has them; only then may the record they speak of be sent.
+
+        Raises:
+            NotOurs: the lease is over. A run that a former owner writes late would move what its heir has copied.
+        """
+        at = of.partition
+        self._claims.must_hold(of)
         records = [
             OffsetRunWritten(
                 mirror=self.spec.mirror, partition=at, source=run.source, destination=run.destination, why=why
