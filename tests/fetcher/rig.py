@@ -14,9 +14,11 @@ from confluent_kafka.cimpl import NewTopic
 from tanist.domain.errors import TanistError
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.domain.records import MirrorSpec
+from tanist.fetcher.claims import Claims
 from tanist.fetcher.runs import OffsetRuns
 from tanist.ports.clock import Deadline
 from tanist.wire import requests
+from tanist.wire.clock import SystemClock
 from tanist.wire.requests import End
 from tanist.wire.router import Router
 from tests.fetcher.copier import Copier
@@ -39,10 +41,15 @@ def soon(seconds: float = 20) -> Deadline:
 
 
 def until(true: Callable[[], object], seconds: float, what: Callable[[], object] = lambda: "") -> None:
-    """Wait until `true()`; AssertionError with `what()` if it takes longer."""
-    by = soon(seconds)
-    while not true():
-        assert by.left(time.monotonic()), what()
+    """Wait until `true()`; a cluster that cannot tell is asked again. Else AssertionError with `what()`."""
+    by, trouble = soon(seconds), ""
+    while True:
+        try:
+            if true():
+                return
+        except TanistError as error:
+            trouble = str(error)
+        assert by.left(time.monotonic()), (what(), trouble)
         time.sleep(0.02)  # noqa: TID251  # a test waits for another process
 
 
@@ -65,10 +72,11 @@ class Side:
         where: dict[str, Any] = {"replica_assignment": [list(brokers)] * partitions} if brokers else {}
         topic = NewTopic(name, partitions, **where, config=dict(config or {}))
         self.admin.create_topics([topic])[name].result(20)
-        until(lambda: self._complete(name, partitions), 20)
+        until(lambda: self.complete(name, partitions), 20)
         return tuple(TopicPartition(name, n) for n in range(partitions))
 
-    def _complete(self, name: str, partitions: int) -> bool:
+    def complete(self, name: str, partitions: int) -> bool:
+        """Whether all replicas of all partitions are there and in sync."""
         self.router.refresh([name], soon())
         found = self.router.topics()[name]
         return (
@@ -173,7 +181,7 @@ class Rig:
         )
 
     def offsets(self, at: TopicPartition) -> OffsetMap:
-        return OffsetRuns(self.spec, self.store).read(at, soon())
+        return OffsetRuns(self.spec, self.store, Claims("reader", self.store, SystemClock())).read(at, soon())
 
     # ── waiting and checking ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,10 +213,7 @@ class Rig:
         wanted = self.source.ends(partitions, End.LAST_STABLE)
 
         def done() -> bool:
-            try:
-                got = self.destination.ends(wanted, End.HIGH_WATERMARK)
-            except TanistError:
-                return False
+            got = self.destination.ends(wanted, End.HIGH_WATERMARK)
             return all(got[at] >= end for at, end in wanted.items())
 
         until(done, seconds, lambda: f"wanted {wanted}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange
+from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange, UnknownTopicOrPartition
 from tanist.domain.copying import Aborted, Refuse, Step, decide
 from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
 from tanist.fetcher.copy import Phase
@@ -119,11 +119,12 @@ class Reading:
             copy.recover(broken, self._clock.monotonic())
 
     def _refused(self, copy: PartitionCopy, why: TanistError) -> None:
-        if isinstance(why, OffsetOutOfRange):
-            copy.recover(why, self._clock.monotonic())  # both logs tell which end was overrun
-            return
         self.stale = self.stale or isinstance(why, NotLeader) or why.retriable
-        copy.cannot_read(why, self._clock.monotonic())
+        if isinstance(why, OffsetOutOfRange | UnknownTopicOrPartition):
+            # Both logs tell which end was overrun; and a topic that comes back may be another one, already longer.
+            copy.recover(why, self._clock.monotonic())
+        else:
+            copy.cannot_read(why, self._clock.monotonic())
 
 
 def _steps(copy: PartitionCopy, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:

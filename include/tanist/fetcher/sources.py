@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tanist.fetcher.assignment import Assigned, Assignment, Copied
     from tanist.fetcher.planning import Owned
     from tanist.ports.clock import Clock
+    from tanist.wire.router import TopicInfo
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +40,13 @@ class SourceLeaders:
         self._router: Router | None = None
         self._clock = clock
         self._looked_at = float("-inf")
-        self._topics: frozenset[str] = frozenset()
+        self._led: frozenset[str] = frozenset()
+        """Topics whose partitions all had a leader; the others have no lane that would say so."""
 
     def look(self, spec: MirrorSpec, topics: frozenset[str], *, stale: bool) -> None:
-        """Ask again if it is time to: a lane found a leader moved, topics are new, or it was long ago."""
+        """Ask again if it is time to: a lane found a leader moved, topics are new or not led, or it was long ago."""
         now = self._clock.monotonic()
-        hurry = stale or self.error is not None or not topics <= self._topics
+        hurry = stale or self.error is not None or not topics <= self._led
         if now - self._looked_at < (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS):
             return
         try:
@@ -59,7 +61,7 @@ class SourceLeaders:
             self.error = why
         else:
             self.error = self.failing_since = None
-            self._topics = topics
+            self._led = frozenset(name for name, info in self._router.topics().items() if _led(info))
         self._looked_at = self._clock.monotonic()
 
     def lane(self, spec: MirrorSpec, partition: TopicPartition) -> LaneKey | None:
@@ -91,6 +93,10 @@ class SourceLeaders:
     def close(self) -> None:
         if self._router is not None:
             self._router.close()
+
+
+def _led(info: TopicInfo) -> bool:
+    return info.error is None and all(part.leader is not None for part in info.partitions)
 
 
 def _same_cluster(spec: MirrorSpec, found: str | None) -> None:
