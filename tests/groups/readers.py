@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
@@ -133,7 +133,7 @@ class Followed:
         found = self.groups.view().get(f"groups/{self.spec.mirror}")
         return found if isinstance(found, GroupsFollowed) else None
 
-    def __enter__(self) -> Followed:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,8 +12,11 @@ from tanist.domain.checks import Readiness, Verdict
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.problems import Problems
 from tanist.domain.records import (
+    GROUPS_TOPIC,
     OFFSETS_TOPIC,
     STATE_TOPIC,
+    Following,
+    GroupsFollowed,
     MirrorSpec,
     OffsetRunWritten,
     PartitionObserved,
@@ -243,6 +246,9 @@ def test_a_lag_that_is_only_remembered_is_not_waited_for(pair: Pair) -> None:
 
 def _alive(pair: Pair) -> None:
     pair.write(WorkerAlive(worker="w", version="1", host="h", started_at=NOW, at=NOW))
+    pair.west.with_topic(GROUPS_TOPIC)
+    followed = GroupsFollowed(mirror=DR, worker="w", how=Following.TAILING, upto=NOW, at=NOW)
+    pair.write(followed, topic=GROUPS_TOPIC)
 
 
 def test_status_is_go_when_all_is_well(pair: Pair) -> None:

@@ -15,10 +15,11 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, Following
 from tanist.domain.selection import pattern_problems
-from tanist.domain.translation import Proof, Rules, Unknown
+from tanist.domain.translation import Rules, Unknown
 from tanist.usecases import sides
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import ALL_GROUPS, Chosen
+from tanist.usecases.groups.items import position_item
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, translate_groups
 
@@ -134,7 +135,7 @@ def explain(
     request = SyncRequest(chosen=Chosen(names=frozenset({group})))
     found = translate_groups(spec, contacts, request, now.run)
     if now.as_json:
-        items = [_row_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]
+        items = [position_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]
         emit(items, (), as_json=True)
         return
     _say_how(found.seen)
@@ -193,7 +194,7 @@ def _say_how(seen: Gathered) -> None:
 
 def _show(now: Session, found: Synced, columns: Sequence[str]) -> None:
     _say_how(found.seen)
-    emit([_row_item(row) for row in found.rows], columns, now.as_json)
+    emit([position_item(row) for row in found.rows], columns, now.as_json)
 
 
 def _summary(synced: Synced, *, dry_run: bool) -> None:
@@ -212,25 +213,6 @@ def _say_some(title: str, rows: Iterable[PositionRow], most: int = 5) -> None:
         say(f"{title}: {row.group} {row.partition}: {row.reason}")
     if len(found) > most:
         say(f"{title}: and {len(found) - most} more")
-
-
-def _row_item(row: PositionRow) -> dict[str, Any]:
-    return {
-        "group": row.group,
-        "topic": row.partition.topic,
-        "partition": row.partition.partition,
-        "source_committed_offset": row.position.offset,
-        "destination_offset": row.offset,
-        "precision": row.translation.precision,
-        "reason": row.reason,
-        "committed": row.committed,
-        "proof": row.compared.proof,
-        "proof_reason": row.compared.why if row.compared.proof is not Proof.MATCH else "",
-        "clamped": row.clamped,
-        "position_age_ms": row.age_ms,
-        "destination_committed_offset": row.present.offset if row.present else None,
-        "error": row.error.name if row.error else None,
-    }
 
 
 def _line_item(line: GroupLine) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class Facts:
     source_error: str | None
     state_topic_problem: str | None
     now: EpochMs
+    more: tuple[Check, ...] = ()
+    """What others have looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ def status(facts: Facts) -> Status:
         _running(facts.rows),
         _lag(facts),
         workers_check(facts.workers, facts.now),
+        *facts.more,
     )
     return Status(
         mirror=facts.mirror,

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.readiness import Facts, status
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, WorkerAlive
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupsFollowed, WorkerAlive
 from tanist.usecases import sides
+from tanist.usecases.groups.listing import followed_check
 
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
@@ -37,6 +38,11 @@ def missing_map(destination: Side, run: Run) -> str | None:
     return None if sides.exists(destination, OFFSETS_TOPIC, run.by) else f"{OFFSETS_TOPIC} does not exist"
 
 
+def _followed(describer: Describer, mirror: MirrorName, run: Run) -> GroupsFollowed | None:
+    found = describer.view(GROUPS_TOPIC, run.by).get(f"groups/{mirror}")
+    return found if isinstance(found, GroupsFollowed) else None
+
+
 def observe(describer: Describer, mirror: MirrorName | None, run: Run) -> tuple[Status, ...]:
     """The status of one mirror, or of all of a destination.
 
@@ -55,6 +61,7 @@ def observe(describer: Describer, mirror: MirrorName | None, run: Run) -> tuple[
                 source_error=str(each.source_down) if each.source_down else None,
                 state_topic_problem=problem,
                 now=run.clock.now(),
+                more=(followed_check(_followed(describer, each.spec.mirror, run), run.clock.now()),),
             )
         )
         for each in described

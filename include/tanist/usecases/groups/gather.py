@@ -48,7 +48,7 @@ class Chosen:
     def of(self, names: Iterable[str]) -> set[str]:
         """The chosen ones of `names`."""
         if self.names is not None:
-            return self.names & set(names)
+            return set(self.names) & set(names)
         patterns = [topic_pattern(text) for text in self.groups]
         return {name for name in names if any(pattern.fullmatch(name) for pattern in patterns)}
 

@@ -13,6 +13,7 @@ from tanist.domain.translation import (
     Commit,
     Conservative,
     CopySpan,
+    Exact,
     GroupThere,
     Present,
     Proof,
@@ -73,8 +74,12 @@ class PositionRow:
 
     @property
     def pair(self) -> Pair | None:
-        offset = self.offset
-        return None if offset is None else Pair(self.partition, self.position.offset, offset)
+        """What can be compared: a lower bound lies before another record than the group's, and rightly so."""
+        match self.translation:
+            case Exact(offset):
+                return Pair(self.partition, self.position.offset, offset)
+            case _:
+                return None
 
     @property
     def reason(self) -> str:

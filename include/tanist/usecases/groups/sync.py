@@ -104,7 +104,9 @@ def _prove(
         return proved(rows, {}, "the source does not answer")
     pairs = sorted({row.pair for row in rows if row.pair is not None})
     by = Deadline(min(run.by.at, run.clock.deadline(request.prove_seconds).at))
-    return proved(rows, contacts.source.proofs.compare(pairs, by) if pairs else {}, "not translated")
+    return proved(
+        rows, contacts.source.proofs.compare(pairs, by) if pairs else {}, "only an exact translation can be compared"
+    )
 
 
 def _done(row: PositionRow, outcome: Mapping[str, Outcome | TanistError]) -> PositionRow:

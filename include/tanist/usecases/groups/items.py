@@ -1,0 +1,30 @@
+"""A position as people and programs are shown it: the names are a contract (docs: the command line)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.translation import Proof
+
+if TYPE_CHECKING:
+    from tanist.usecases.groups.rows import PositionRow
+
+
+def position_item(row: PositionRow) -> dict[str, Any]:
+    """One row of `tanist groups translate|sync`, and of the evidence of a failover."""
+    return {
+        "group": row.group,
+        "topic": row.partition.topic,
+        "partition": row.partition.partition,
+        "source_committed_offset": row.position.offset,
+        "destination_offset": row.offset,
+        "precision": row.translation.precision,
+        "reason": row.reason,
+        "committed": row.committed,
+        "proof": row.compared.proof,
+        "proof_reason": "" if row.compared.proof is Proof.MATCH else row.compared.why,
+        "clamped": row.clamped,
+        "position_age_ms": row.age_ms,
+        "destination_committed_offset": row.present.offset if row.present else None,
+        "error": row.error.name if row.error else None,
+    }
