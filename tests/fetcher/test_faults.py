@@ -142,6 +142,29 @@ def test_fillers_that_die_with_a_leader_are_written_again(
     assert rig.offsets(at).runs == ()
 
 
+def test_a_lane_that_is_told_to_end_waits_for_what_is_in_flight(into_trio: Rig, topic_name: str) -> None:
+    """Its heir may read the log as soon as it has ended: what lands after that would be copied twice, or overtaken."""
+    rig = into_trio
+    [at] = rig.source.create(topic_name)
+    rig.destination.create(topic_name, brokers=[1, 2, 3])
+    batches(rig, at, 1)
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+        for follower in (2, 3):
+            rig.destination.cluster.pause(follower)
+        batches(rig, at, 1)
+        until(lambda: rig.destination.end(at, End.LOG_END) == 20, 4)
+        [lane] = copier.made
+        copier.lanes.apply({})
+        lane.join(1)
+        assert lane.is_alive()
+        for follower in (2, 3):
+            rig.destination.cluster.unpause(follower)
+        lane.join(5)
+        assert not lane.is_alive()
+    assert rig.identical([at]) == ""
+
+
 @pytest.mark.parametrize("where", ["source", "destination"])
 def test_brokers_that_are_killed_in_mid_flight_change_nothing(
     request: pytest.FixtureRequest, topic_name: str, where: str

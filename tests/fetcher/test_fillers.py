@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.errors import Unreachable
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRun
 from tanist.fetcher import filling
@@ -86,6 +87,29 @@ def test_a_fill_whose_answer_is_lost_is_not_made_again(
         rig.copied(copier)
     assert rig.identical([at]) == ""
     assert rig.offsets(at).runs == ()
+
+
+def test_a_fill_that_could_not_be_counted_spends_its_epoch(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole cluster is gone between the answer and the count: it raises, instead of answering by partition."""
+    [at] = rig.create(topic_name)
+    wires = Wires(monkeypatch)
+    with rig.copier([at]) as copier:
+        idle(rig, copier, at)
+
+        def gone(*_: object) -> None:
+            monkeypatch.setattr(filling.Filling, "_count", count)
+            raise Unreachable("nobody answers")
+
+        count = filling.Filling._count
+        monkeypatch.setattr(filling.Filling, "_count", gone)
+        for _ in range(2):
+            rig.source.transaction(at, [b"more"])
+            rig.copied(copier)
+    epochs = [sent.producer_epoch for call in wires.calls for sent in call.values()]
+    assert epochs[-1] > epochs[0]
+    assert rig.identical([at]) == ""
 
 
 @pytest.mark.parametrize("rule", ["on", "off"])

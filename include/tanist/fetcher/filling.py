@@ -102,13 +102,14 @@ class Filling:
             copy = wanted[at]
             if self._claims.holds(copy.assigned.slice):  # immediately before sending
                 markers[at] = _markers(copy, count)
+                copy.filler_spent = True  # until they have been counted, however this ends
             else:
                 failed[at] = NotOurs(f"{at}: the lease of slice {copy.assigned.slice} is over")
         answers = requests.write_markers(self._destination, markers, by)
         failed |= {at: refused for at, refused in answers.items() if isinstance(refused, TanistError)}
         failed |= self._count({at: missing[at] for at in markers if at not in failed}, wanted)
-        for at in failed.keys() & markers.keys():
-            wanted[at].filler_spent = True
+        for at in markers.keys() - failed.keys():
+            wanted[at].filler_spent = False
         return failed
 
     def _count(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped
@@ -68,6 +69,7 @@ class Lane(threading.Thread):
         try:
             while not self._stopping.is_set():
                 self._round()
+            self._appending.append((), until=lambda: False)  # what is in flight lands
         except Stopped:
             pass
         except BaseException as bug:
@@ -105,7 +107,11 @@ class Lane(threading.Thread):
     def _adopt(self) -> None:
         wanted = self.assignment
         for copied in self._copies.keys() - wanted.keys():
-            self._copies.pop(copied)
+            leaving = self._copies[copied]
+            if leaving.in_flight:  # it lands first: whoever is next must find it in the log
+                leaving.assigned = replace(leaving.assigned, draining=True)
+            else:
+                del self._copies[copied]
         for copied, assigned in wanted.items():
             held = self._copies.get(copied)
             if held is None:
@@ -113,7 +119,8 @@ class Lane(threading.Thread):
             elif held.assigned is not assigned:
                 held.assigned = assigned
                 held.filler_epoch = max(held.filler_epoch, assigned.claim_epoch)
-        self.adopted = wanted
+        if self._copies.keys() <= wanted.keys():
+            self.adopted = wanted
 
     def _publish(self, copies: list[PartitionCopy]) -> None:
         self.reports = {copy.assigned.copied: copy.report() for copy in copies}
