@@ -240,7 +240,7 @@ class MemoryApprovals:
     def __init__(self, cluster: GuardedCluster, clock: Clock, user: str = "approver", *, approver: bool = True) -> None:
         self._cluster, self._clock, self._user, self._approver = cluster, clock, user, approver
 
-    def principal(self) -> str:
+    def principal(self, by: Deadline) -> str:
         return self._user if self._cluster.authorizer else f"UNPROTECTED:{self._user}"
 
     def exists(self, by: Deadline) -> bool:
@@ -264,7 +264,7 @@ class MemoryApprovals:
             mirror=request.mirror,
             plan=request.plan,
             shown=request.shown,
-            approver=self.principal(),
+            approver=self.principal(by),
             reason=request.reason,
             valid_for_ms=request.valid_for_ms,
             at=self._clock.now(),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Approvals(Protocol):
     """On the destination."""
 
-    def principal(self) -> str:
+    def principal(self, by: Deadline) -> str:
         """Who we are to the brokers: the name that was logged in with; UNPROTECTED:<user of this host> without one."""
         ...
 

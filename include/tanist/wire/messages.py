@@ -31,7 +31,12 @@ with warnings.catch_warnings():
         OffsetForLeaderEpochRequest,
     )
     from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
-    from kafka.protocol.producer import InitProducerIdRequest, WriteTxnMarkersRequest
+    from kafka.protocol.producer import (
+        AddPartitionsToTxnRequest,
+        EndTxnRequest,
+        InitProducerIdRequest,
+        WriteTxnMarkersRequest,
+    )
     from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
     class ConsumerGroupDescribeRequest(ApiMessage, load_json="tanist.wire.schemas"):
@@ -42,6 +47,7 @@ with warnings.catch_warnings():
 
 
 __all__ = [
+    "AddPartitionsToTxnRequest",
     "ApiMessage",
     "ApiVersionsRequest",
     "ConsumerGroupDescribeRequest",
@@ -55,6 +61,7 @@ __all__ = [
     "DescribeGroupsRequest",
     "DescribeProducersRequest",
     "ElectLeadersRequest",
+    "EndTxnRequest",
     "FindCoordinatorRequest",
     "IncrementalAlterConfigsRequest",
     "InitProducerIdRequest",

@@ -1,0 +1,197 @@
+"""The approvers' topic: the port `Approvals`."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
+
+from tanist.clusters import rules
+from tanist.clusters.bounds import Bounds
+from tanist.clusters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, configuration, translate
+from tanist.clusters.state_layout import MIN_IN_SYNC, REPLICAS
+from tanist.clusters.topics import KafkaTopics
+from tanist.domain.broker_errors import TopicAlreadyExists, UnknownTopicOrPartition
+from tanist.domain.errors import CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
+from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, Approval, NoApproverTopic, Request
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.ports.topics import NewTopic, TopicFacts
+from tanist.wire.router import Router
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.ports.clock import Deadline
+
+VERSION: Final = 1
+CONFIGS: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+}
+_POLL: Final = 0.2
+_FORGETFUL: Final = "approvals must be kept for ever, in the brokers' time"
+
+
+class KafkaApprovals:
+    """Owned by one thread. One partition, so that there is one order."""
+
+    def __init__(self, endpoint: Endpoint, *, allow_small: bool = False) -> None:
+        self._endpoint, self._allow_small = endpoint, allow_small
+        self._topics = KafkaTopics(endpoint)
+        self._router = Router(endpoint, "tanist-approvals")
+        self._witness = Witness(endpoint)
+
+    def principal(self, by: Deadline) -> str:
+        login = self._endpoint.sasl.username if self._endpoint.sasl else None
+        if login is not None and rules.has_authorizer(self._router, by):
+            return login
+        return f"{UNPROTECTED}:{getpass.getuser()}"
+
+    def exists(self, by: Deadline) -> bool:
+        facts = self._facts(by)
+        if isinstance(facts, TanistError) and not isinstance(facts, UnknownTopicOrPartition):
+            raise facts
+        return isinstance(facts, TopicFacts)
+
+    def create(self, by: Deadline) -> None:
+        replicas = min(REPLICAS, len(self._topics.brokers(by))) if self._allow_small else REPLICAS
+        configs = {**CONFIGS, "min.insync.replicas": str(MIN_IN_SYNC if replicas >= REPLICAS else 1)}
+        new = NewTopic(name=APPROVALS_TOPIC, partitions=1, replication_factor=replicas, configs=configs)
+        error = self._topics.create([new], by)[APPROVALS_TOPIC]
+        if error and not isinstance(error, TopicAlreadyExists):
+            raise error
+
+    def all(self, by: Deadline) -> tuple[Approval, ...]:
+        self._must_be_sane(by)
+        with closing(Bounds(self._endpoint, APPROVALS_TOPIC, 1)) as bounds:
+            start, end = bounds.starts(by)[0], bounds.ends(by)[0]
+        found = (_approval(message) for message in self._read(start, end, by))
+        return tuple(approval for approval in found if approval is not None)
+
+    def append(self, request: Request, by: Deadline) -> Approval:
+        self._must_be_sane(by)
+        offset = self._write(_value(request, self.principal(by)), by)
+        mine = [each for each in self.all(by) if each.id == f"0-{offset}"]
+        if not mine:
+            raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")
+        return mine[0]
+
+    def close(self) -> None:
+        self._topics.close()
+        self._router.close()
+
+    # ── the topic ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _facts(self, by: Deadline) -> TopicFacts | TanistError:
+        return self._topics.describe([APPROVALS_TOPIC], by)[APPROVALS_TOPIC]
+
+    def _must_be_sane(self, by: Deadline) -> None:
+        facts = self._facts(by)
+        if isinstance(facts, UnknownTopicOrPartition):
+            raise NoApproverTopic(f"{self._endpoint.name!r} has no topic {APPROVALS_TOPIC}")
+        if isinstance(facts, TanistError):
+            raise facts
+        flaws = [f"{name}={facts.configs.get(name)}" for name in CONFIGS if not _fits(name, facts.configs.get(name))]
+        if flaws or facts.partitions != 1:
+            raise UnsafeStateTopic(f"topic {APPROVALS_TOPIC}: {', '.join(flaws) or 'several partitions'}: {_FORGETFUL}")
+
+    def _read(self, start: int, end: int, by: Deadline) -> list[Message]:
+        doing = Doing(f"read topic {APPROVALS_TOPIC}", f"READ on topic {APPROVALS_TOPIC}")
+        options = {
+            "group_id": "tanist-reader-approvals",  # librdkafka wants one; it is never joined
+            "enable_auto_commit": False,
+            "enable_partition_eof": True,
+            "auto_offset_reset": "error",
+        }
+        consumer = Consumer(configuration(self._endpoint, "approvals", self._witness, **options))
+        found: list[Message] = []
+        position = start
+        try:
+            consumer.assign([TopicPartition(APPROVALS_TOPIC, 0, start)])
+            while position < end:
+                message = consumer.poll(_POLL)
+                if refusal := self._witness.refusal(doing):
+                    raise refusal
+                if not by.left(time.monotonic()):
+                    raise TimedOut(f"{doing.what} of {self._endpoint.name}: read up to {position} of {end}")
+                if message is None:
+                    continue
+                position = max(position, (message.offset() or 0) + (message.error() is None))
+                if (error := message.error()) is None:
+                    found.append(message)
+                elif not _passes(error):
+                    raise translate(error, doing, self._endpoint)
+        finally:
+            consumer.close()
+        return found
+
+    def _write(self, value: bytes, by: Deadline) -> int:
+        doing = Doing("approve", f"WRITE on topic {APPROVALS_TOPIC}: only approvers have it")
+        options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
+        producer = Producer(configuration(self._endpoint, "approvals", self._witness, **options))
+        ended: list[int | KafkaError] = []
+        producer.produce(
+            APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append(e or (m.offset() or 0))
+        )
+        while not ended and by.left(time.monotonic()):
+            producer.poll(_POLL)
+            if refusal := self._witness.refusal(doing):
+                raise refusal
+        if not ended:
+            producer.purge()
+            raise TimedOut(f"{doing.what}: not acknowledged, look at the topic before approving again")
+        if isinstance(ended[0], KafkaError):
+            raise translate(ended[0], doing, self._endpoint)
+        return ended[0]
+
+
+def _fits(name: str, found: str | None) -> bool:
+    return found == CONFIGS[name] or (found is None and name in {"cleanup.policy", "retention.bytes"})
+
+
+def _passes(error: KafkaError) -> bool:
+    passing = TIMED_OUT | UNREACHABLE | {KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED}  # noqa: SLF001
+    return error.code() in passing or error.retriable()
+
+
+def _value(request: Request, approver: str) -> bytes:
+    return json.dumps(
+        {
+            "v": VERSION,
+            "mirror": request.mirror,
+            "plan": request.plan,
+            "shown": request.shown,
+            "approver": approver,
+            "reason": request.reason,
+            "valid_for_ms": request.valid_for_ms,
+        },
+        ensure_ascii=False,
+    ).encode()
+
+
+def _approval(message: Message) -> Approval | None:
+    """What cannot be read approves nothing."""
+    kind, at = message.timestamp()
+    try:
+        found: dict[str, Any] = json.loads(message.value() or b"")
+        if found["v"] != VERSION or kind != TIMESTAMP_LOG_APPEND_TIME:
+            return None
+        return Approval(
+            id=f"{message.partition()}-{message.offset()}",
+            mirror=MirrorName(str(found["mirror"])),
+            plan=str(found["plan"]),
+            shown=str(found["shown"]),
+            approver=str(found["approver"]),
+            reason=str(found["reason"]),
+            valid_for_ms=int(found["valid_for_ms"]),
+            at=EpochMs(at),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,370 @@
+"""What every Sealing, Fencing, Opening, Replicas and Approvals does: in memory, without an authorizer, and with one."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as At
+
+from tanist.clusters.approvals import KafkaApprovals
+from tanist.clusters.fencing import KafkaFencing
+from tanist.clusters.opening import KafkaOpening
+from tanist.clusters.replicas import KafkaReplicas
+from tanist.clusters.sealing import KafkaSealing
+from tanist.clusters.topics import KafkaTopics
+from tanist.domain.anchoring import Writers
+from tanist.domain.broker_errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.failover.approving import NoApproverTopic, Request
+from tanist.domain.fences import FenceBefore, FenceKind
+from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.ports.replicas import InSync
+from tanist.ports.sealing import Barrier
+from tanist.ports.topics import NewTopic
+from tanist.protocol.batch import filler_batch
+from tanist.protocol.codes import NONE, error_for
+from tanist.wire import admin, requests
+from tanist.wire.admin import AccessRule
+from tanist.wire.clock import SystemClock
+from tanist.wire.hot import Appends
+from tanist.wire.requests import End, Markers
+from tanist.wire.router import Router
+from tests.fakes.clock import JumpingClock
+from tests.fakes.failover import (
+    GuardedCluster,
+    MemoryApprovals,
+    MemoryFencing,
+    MemoryOpening,
+    MemoryReplicas,
+    MemorySealing,
+)
+from tests.fakes.topics import MemoryTopics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.fences import FenceKind as Kind
+    from tanist.ports.approvals import Approvals
+    from tanist.ports.fencing import Fencing
+    from tanist.ports.opening import Opening
+    from tanist.ports.replicas import Replicas
+    from tanist.ports.sealing import Sealing
+    from tanist.ports.topics import Topics
+    from tanist.sandbox.cluster import Cluster
+    from tests.conftest import ClientConfig
+
+pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+SOON = SystemClock().deadline
+DR = MirrorName("dr")
+
+
+@dataclass
+class Rig:
+    """One cluster behind all of these ports. `kind`: of the fences that it has."""
+
+    kind: Kind
+    topics: Topics
+    sealing: Sealing
+    fencing: Fencing
+    opening: Opening
+    replicas: Replicas
+    approvals: Approvals
+    writers: Writers
+    world: Memory | Real
+
+    def topic(self, name: str, partitions: int = 2, **configs: str) -> tuple[TopicPartition, ...]:
+        given = {key.replace("_", "."): value for key, value in configs.items()}
+        new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=given)
+        assert self.topics.create([new], SOON(20)) == {name: None}
+        return tuple(TopicPartition(name, n) for n in range(partitions))
+
+
+@dataclass
+class Memory:
+    cluster: GuardedCluster
+
+    def data(self, at: TopicPartition, writers: Writers, sequence: int = 0) -> bool:
+        return self.cluster.append(at, writers.data, 0)
+
+    def filler(self, at: TopicPartition, writers: Writers, epoch: int) -> bool:
+        return self.cluster.append(at, writers.filler, epoch)
+
+    def end(self, at: TopicPartition) -> int:
+        return self.cluster.ends[at][2]
+
+    def writes(self, topic: str, user: str) -> bool:
+        return self.cluster.may_write(topic, user)
+
+    def seen(self, topic: str) -> int:
+        return 0
+
+
+@dataclass
+class Real:
+    """`users`: what a client logs in with, by name."""
+
+    router: Router
+    users: dict[str, dict[str, Any]]
+
+    def data(self, at: TopicPartition, writers: Writers, sequence: int = 0) -> bool:
+        """A batch as an old worker sends it."""
+        batch = filler_batch(1, writers.data, 0, sequence, time.time_ns() // 1_000_000)
+        self.router.refresh([at.topic], SOON(10))
+        appends = Appends(self.router.connection(self.router.leader(at), SOON(10), lane="append"))
+        appends.post([(at, memoryview(batch))], SOON(10))
+        code = appends.collect(SOON(10)).partitions[0].error_code
+        if code != NONE:
+            assert isinstance(error_for(code, ""), (InvalidProducerEpoch, OutOfOrderSequence))
+        return code == NONE
+
+    def filler(self, at: TopicPartition, writers: Writers, epoch: int) -> bool:
+        before = self.end(at)
+        requests.write_markers(self.router, {at: Markers(writers.filler, epoch, (before,))}, SOON(10))
+        return self.end(at) > before
+
+    def end(self, at: TopicPartition) -> int:
+        found = requests.list_offsets(self.router, {at: End.LOG_END}, SOON(10))[at]
+        assert isinstance(found, int)
+        return found
+
+    def writes(self, topic: str, user: str) -> bool:
+        producer = Producer({**self.users[user], "message.timeout.ms": 5000, "acks": "all"})
+        told: list[KafkaError | None] = []
+        producer.produce(topic, b"x" * 1000, key=b"k", partition=0, on_delivery=lambda e, _m: told.append(e))
+        producer.flush(10)
+        return len(told) == 1 and told[0] is None  # KafkaError cannot be compared with None
+
+    def seen(self, topic: str) -> int:
+        """What a reader of everything finds, aborted records too."""
+        options = {"group.id": "seen", "isolation.level": "read_uncommitted", "enable.partition.eof": True}
+        consumer = Consumer({**self.users["admin"], **options, "auto.offset.reset": "earliest"})
+        consumer.assign([At(topic, 0, 0)])
+        count = 0
+        while True:
+            message = consumer.poll(10)
+            assert message is not None
+            if message.error():
+                break
+            count += 1
+        consumer.close()
+        return count
+
+
+@pytest.fixture(params=["memory", "memory-guarded", "kafka", "kafka-guarded"])
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    guarded = request.param.endswith("guarded")
+    kind = FenceKind.DENY_WRITE if guarded else FenceKind.TINY_MESSAGES
+    if request.param.startswith("memory"):
+        yield in_memory(GuardedCluster(authorizer=guarded), kind)
+        return
+    cluster: Cluster = request.getfixturevalue("guarded") if guarded else request.getfixturevalue("clusters")["west"]
+    with ExitStack() as stack:
+        yield on(cluster, kind, request.getfixturevalue("client_config"), stack)
+
+
+def in_memory(cluster: GuardedCluster, kind: FenceKind) -> Rig:
+    return Rig(
+        kind=kind,
+        topics=MemoryTopics(cluster),
+        sealing=MemorySealing(cluster),
+        fencing=MemoryFencing(cluster),
+        opening=MemoryOpening(cluster),
+        replicas=MemoryReplicas(cluster),
+        approvals=MemoryApprovals(cluster, JumpingClock(), "mirror"),
+        writers=Writers(ProducerId(1), ProducerId(2), ProducerId(3)),
+        world=Memory(cluster),
+    )
+
+
+def on(cluster: Cluster, kind: FenceKind, config: ClientConfig, stack: ExitStack) -> Rig:
+    guarded = kind is FenceKind.DENY_WRITE
+    users = ("admin", "mirror", "app")
+    endpoints: dict[str, Endpoint] = {u: cluster.endpoint_for(u) if guarded else cluster.endpoint() for u in users}
+    router = Router(endpoints["admin"], "tanist-test")
+    stack.callback(router.close)
+    if guarded:
+        grant(router)
+    writers = Writers(*(requests.init_producer_id(router, SOON(20)) for _ in range(3)))
+    mirror = endpoints["mirror"]
+    return Rig(
+        kind=kind,
+        topics=stack.enter_context(closing(KafkaTopics(endpoints["admin"]))),
+        sealing=stack.enter_context(closing(KafkaSealing(mirror))),
+        fencing=stack.enter_context(closing(KafkaFencing(mirror))),
+        opening=stack.enter_context(closing(KafkaOpening(mirror, DR))),
+        replicas=stack.enter_context(closing(KafkaReplicas(mirror))),
+        approvals=stack.enter_context(closing(KafkaApprovals(mirror, allow_small=True))),
+        writers=writers,
+        world=Real(router, {user: config(endpoint) for user, endpoint in endpoints.items()}),
+    )
+
+
+def grant(router: Router) -> None:
+    """What the mirror's principal has, and what an application has: nothing is denied to anybody yet."""
+    topic, cluster, txn, literal, prefixed, allow = 2, 4, 5, 3, 4, 2 + 1
+    mirror = [
+        AccessRule(topic, "*", literal, "User:mirror", "*", operation, allow) for operation in (3, 4, 5, 8, 10, 11, 12)
+    ]
+    mirror += [AccessRule(cluster, "kafka-cluster", literal, "User:mirror", "*", op, allow) for op in (7, 8, 12)]
+    mirror += [AccessRule(txn, "tanist-", prefixed, "User:mirror", "*", op, allow) for op in (4, 8)]
+    app = [AccessRule(topic, "*", literal, "User:app", "*", operation, allow) for operation in (3, 4, 8)]
+    assert admin.create_acls(router, [*mirror, *app], SOON(20)) == [None] * (len(mirror) + len(app))
+
+
+# ── the barrier ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing(rig: Rig, topic_name: str) -> None:
+    partitions = rig.topic(topic_name)
+    writers = dict.fromkeys(partitions, rig.writers)
+    assert rig.world.data(partitions[0], rig.writers)
+    ends = [rig.world.end(at) for at in partitions]
+    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, Barrier.OPEN)
+    assert [rig.world.end(at) for at in partitions] == ends, "asking has written"
+    sealed = rig.sealing.seal(writers, SOON(10))
+    assert sealed == {at: end + 3 for at, end in zip(partitions, ends, strict=True)}
+    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, Barrier.SEALED)
+    assert rig.sealing.seal(writers, SOON(10)) == sealed, "what is sealed gets nothing more"
+    for at in partitions:
+        assert not rig.world.data(at, rig.writers, 1)
+        assert not rig.world.data(at, rig.writers, 0)
+        assert not rig.world.filler(at, rig.writers, 32_766)
+        assert rig.world.end(at) == sealed[at]
+
+
+def test_a_filler_that_was_raised_is_shut_out_too(rig: Rig, topic_name: str) -> None:
+    (at,) = rig.topic(topic_name, 1)
+    assert rig.world.filler(at, rig.writers, 7)
+    rig.sealing.seal({at: rig.writers}, SOON(10))
+    assert not rig.world.filler(at, rig.writers, 8)
+    assert not rig.world.filler(at, rig.writers, 32_766)
+
+
+def test_a_partition_that_is_not_there_does_not_hide_the_others(rig: Rig, topic_name: str) -> None:
+    (at,) = rig.topic(topic_name, 1)
+    missing = TopicPartition(f"{topic_name}-missing", 0)
+    sealed = rig.sealing.seal({at: rig.writers, missing: rig.writers}, SOON(3))
+    assert sealed[at] == 3
+    assert isinstance(sealed[missing], TanistError)
+    proved = rig.sealing.proof({at: rig.writers, missing: rig.writers}, SOON(10))
+    assert proved[at] is Barrier.SEALED
+    assert isinstance(proved[missing], UnknownTopicOrPartition)
+
+
+# ── fences ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fence_keeps_producers_off_and_lifting_it_is_exact(rig: Rig, topic_name: str) -> None:
+    rig.topic(topic_name, 1, max_message_bytes="5000")
+    rig.topic(f"{topic_name}-b", 1)
+    names = [topic_name, f"{topic_name}-b"]
+    before = rig.fencing.snapshot(names, SOON(10))
+    assert rig.fencing.has_authorizer(SOON(10)) is (rig.kind is FenceKind.DENY_WRITE)
+    own = {topic_name: "5000", names[1]: None} if rig.kind is FenceKind.TINY_MESSAGES else dict.fromkeys(names)
+    assert before == {name: FenceBefore(topic=name, kind=rig.kind, max_message_bytes=own[name]) for name in names}
+    fences = [each for each in before.values() if isinstance(each, FenceBefore)]
+    for _ in range(2):
+        assert rig.fencing.apply(fences, SOON(10)) == dict.fromkeys(names)
+    wait_until(lambda: rig.fencing.standing(fences, SOON(10)) == dict.fromkeys(names, True))
+    wait_until(lambda: not any(rig.world.writes(name, "app") for name in names))
+    for _ in range(2):
+        assert rig.fencing.lift(fences, SOON(10)) == dict.fromkeys(names)
+    wait_until(lambda: rig.fencing.snapshot(names, SOON(10)) == before)
+    assert all(rig.world.writes(name, "app") for name in names)
+
+
+def test_a_rule_that_was_there_before_stays(rig: Rig, topic_name: str) -> None:
+    if rig.kind is FenceKind.TINY_MESSAGES:
+        pytest.skip("no rules here")
+    rig.topic(topic_name, 1)
+    rig.fencing.apply([FenceBefore(topic=topic_name, kind=rig.kind)], SOON(10))
+    wait_until(lambda: not rig.world.writes(topic_name, "app"))
+    before = rig.fencing.snapshot([topic_name], SOON(10))[topic_name]
+    assert isinstance(before, FenceBefore)
+    assert before.had_deny
+    rig.fencing.apply([before], SOON(10))
+    rig.fencing.lift([before], SOON(10))
+    assert rig.fencing.standing([before], SOON(10)) == {topic_name: True}
+
+
+# ── opening ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_opening_takes_write_from_the_mirror_and_from_nobody_else(rig: Rig, topic_name: str) -> None:
+    rig.topic(topic_name, 1)
+    guarded = rig.kind is FenceKind.DENY_WRITE
+    assert rig.opening.is_open([topic_name], SOON(10)) == {topic_name: not guarded}
+    for _ in range(2):
+        assert rig.opening.open([topic_name], SOON(10)) == {topic_name: None}
+    wait_until(lambda: rig.opening.is_open([topic_name], SOON(10)) == {topic_name: True})
+    assert rig.world.writes(topic_name, "app")
+    assert rig.world.writes(topic_name, "mirror") is not guarded
+
+
+def test_a_canary_spends_offsets_that_no_reader_ever_sees(rig: Rig, topic_name: str) -> None:
+    (at, other) = rig.topic(topic_name)
+    for _ in range(2):
+        assert rig.opening.canary([topic_name], SOON(20)) == {topic_name: None}
+    assert rig.world.end(at) > 0
+    assert rig.world.end(other) == 0
+    assert rig.world.seen(topic_name) == 0
+    assert rig.world.writes(topic_name, "app")
+
+
+def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str) -> None:
+    (at,) = rig.topic(topic_name, 1)
+    missing = TopicPartition(f"{topic_name}-missing", 0)
+    found = rig.replicas.in_sync([at, missing], SOON(10))
+    assert found[at] == InSync(1, 1)
+    assert isinstance(found[missing], UnknownTopicOrPartition)
+
+
+# ── approvals ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def asked(plan: str) -> Request:
+    return Request(mirror=DR, plan=plan, shown='{"a":"ü"}', reason="drill", valid_for_ms=1000)
+
+
+def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig: Rig) -> None:
+    if not rig.approvals.exists(SOON(10)):
+        with pytest.raises(NoApproverTopic, match=r"kafka-topics\.sh"):
+            rig.approvals.all(SOON(10))
+        with pytest.raises(NoApproverTopic):
+            rig.approvals.append(asked("p"), SOON(10))
+        rig.approvals.create(SOON(20))
+    assert rig.approvals.exists(SOON(10))
+    first = rig.approvals.append(asked("p"), SOON(10))
+    second = rig.approvals.append(asked("p"), SOON(10))
+    assert first.id != second.id
+    assert first.approver == rig.approvals.principal(SOON(10))
+    assert first.approver == "mirror" if rig.kind is FenceKind.DENY_WRITE else first.approver.startswith("UNPROTECTED:")
+    assert second.expires_at == second.at + 1000
+    assert rig.approvals.all(SOON(10))[-2:] == (first, second)
+
+
+def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: ClientConfig) -> None:
+    with ExitStack() as stack:
+        rig = on(guarded, FenceKind.DENY_WRITE, client_config, stack)
+        if not rig.approvals.exists(SOON(10)):
+            rig.approvals.create(SOON(20))
+        nobody = stack.enter_context(closing(KafkaApprovals(guarded.endpoint_for("operator"), allow_small=True)))
+        count = len(rig.approvals.all(SOON(10)))
+        with pytest.raises((AuthorizationFailed, KafkaException)):
+            nobody.append(asked("p"), SOON(10))
+        assert len(rig.approvals.all(SOON(10))) == count
+
+
+def wait_until(true: Any, seconds: float = 5) -> None:
+    """Brokers learn of rules and configs a moment after the controller has answered."""
+    clock = SystemClock()
+    by = clock.deadline(seconds)
+    while not true():
+        assert by.left(clock.monotonic())
+        clock.wait(0.05)
