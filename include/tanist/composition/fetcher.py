@@ -1,0 +1,81 @@
+"""The fetcher service, wired to its clusters."""
+
+from __future__ import annotations
+
+import os
+import threading
+from platform import node as host_name
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import TanistError
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC
+from tanist.usecases.mirrors.create import EXPIRATION
+from tanist.wire.clock import SystemClock
+
+if TYPE_CHECKING:
+    from tanist.clusters.compacted_topic import CompactedTopic
+    from tanist.fetcher.service import Parts
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.sides import Side
+
+
+from tanist.composition.world import PARTITIONS, World
+
+DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+_START_SECONDS: Final = 30.0
+
+
+def run_fetcher(world: World, destination: str, *, worker: str | None, metrics_port: int | None) -> int:
+    """Run the service in the foreground until a signal ends it; its exit code.
+
+    Raises:
+        CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.
+    """
+    from tanist.fetcher.metrics import serve  # noqa: PLC0415
+    from tanist.fetcher.service import Service, run_until_told  # noqa: PLC0415
+
+    stop = threading.Event()
+    service = Service(_parts(world, destination, worker or f"{host_name()}-{os.getpid()}", SystemClock(stop)))
+    if metrics_port is not None:
+        serve(service, metrics_port)
+    failed = run_until_told(service, stop)
+    if isinstance(failed, TanistError):
+        raise failed
+    return 70 if failed else 0
+
+
+def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> Parts:
+    """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
+    from tanist import __version__  # noqa: PLC0415
+    from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
+    from tanist.clusters.membership import GroupMembership  # noqa: PLC0415
+    from tanist.fetcher.coordination import Worker  # noqa: PLC0415
+    from tanist.fetcher.service import Parts  # noqa: PLC0415
+
+    cluster = world.cluster(destination)
+    by = clock.deadline(_START_SECONDS)
+
+    def store(topic: str) -> CompactedTopic:
+        layout = TopicLayout(partitions=PARTITIONS[topic], allow_small=cluster.allow_small_state)
+        return CompactedTopic.open(cluster.endpoint, topic, by, layout=layout, writer=WORKER, create=True)
+
+    return Parts(
+        worker=Worker(id=worker, version=__version__, host=host_name(), started_at=clock.now()),
+        destination=cluster.endpoint,
+        resolve=lambda name: world.cluster(name).endpoint,
+        state=store(STATE_TOPIC),
+        maps=store(OFFSETS_TOPIC),
+        groups=store(GROUPS_TOPIC),
+        membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
+        clock=clock,
+        slices=SLICES,
+        remembered_ms=_remembered_ms(world.connect(destination), by),
+    )
+
+
+def _remembered_ms(side: Side, by: Deadline) -> int:
+    """How long the destination remembers a producer id, as far as it tells; Kafka's default otherwise."""
+    try:
+        return int(side.configs.broker(by)[EXPIRATION])
+    except (TanistError, KeyError, ValueError):
+        return DEFAULT_PRODUCER_ID_EXPIRATION_MS
