@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 import zipfile
@@ -119,3 +120,11 @@ def test_no_module_is_too_long_to_read() -> None:
         for path in PACKAGE.rglob("*.py")
     }
     assert {path: length for path, length in lengths.items() if length > 400} == {}
+
+
+def test_every_promise_of_the_invariants_has_its_test() -> None:
+    """A line of docs/invariants.md names a test, and the test is there."""
+    named = re.findall(r"`(tests/[^`]+\.py)::(\w+)`", (ROOT / "docs" / "invariants.md").read_text(encoding="utf-8"))
+    missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in (ROOT / file).read_text("utf-8")]
+    assert named
+    assert missing == []
