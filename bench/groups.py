@@ -1,0 +1,181 @@
+"""How soon a commit at the source is safe at the destination, and how long a thousand groups take to be moved.
+
+`measure(seconds)` starts two clusters of its own, one broker each, and ends them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from statistics import quantiles
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout
+from tanist.clusters.positions import KafkaPositions
+from tanist.domain.records import GROUPS_TOPIC, GroupPosition
+from tanist.fetcher.group_tail import GroupTail, TailTools
+from tanist.ports.positions import Committed
+from tanist.sandbox.cluster import Cluster
+from tanist.sandbox.processes import Guardian
+from tanist.sandbox.spec import ClusterSpec
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.sync import SyncRequest, sync_groups
+from tanist.wire.clock import SystemClock
+from tests.fetcher.rig import Rig, Side, soon, until
+from tests.fetcher.stores import MemoryStore
+from tests.groups.mirrors import Mirrored, run
+from tests.groups.readers import wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.names import TopicPartition
+
+GROUPS: Final = 1_000
+PARTITIONS: Final = 10
+RECORDS: Final = 2_000
+TOPIC: Final = "bench-groups"
+RATES: Final = (3.0, 200.0)
+"""Commits a second: now and then, and many (written together, every 200 ms)."""
+
+
+def measure(seconds: float) -> dict[str, Any]:
+    """Freshness at each rate (ms, from before the commit until another reader of the destination has it), and bulk."""
+    with ExitStack() as stack:
+        guardian = stack.enter_context(Guardian())
+        both = [Cluster.new(ClusterSpec(name=name, heap_mb=384), guardian=guardian) for name in ("east", "west")]
+        for cluster in both:
+            stack.callback(cluster.close)
+            cluster.start()
+        source, destination = (Side(cluster) for cluster in both)
+        for side in (source, destination):
+            stack.callback(side.close)
+        rig = Rig(source, destination)
+        at = rig.create(TOPIC, PARTITIONS)
+        freshness = {f"{rate:g}_per_s": _freshness(rig, at[0], rate, seconds / len(RATES)) for rate in RATES}
+        return {"freshness": freshness, "bulk": _bulk(rig, at)}
+
+
+# ── freshness ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _freshness(rig: Rig, at: TopicPartition, rate: float, seconds: float) -> dict[str, float]:
+    destination, clock = rig.destination.cluster.endpoint(), SystemClock()
+    layout = TopicLayout(partitions=1, allow_small=True)
+    group = f"bench-{rate:g}"
+    state = MemoryStore()
+    state.append([rig.spec, wanted(rig.spec, TOPIC, PARTITIONS)], soon())
+    with (
+        CompactedTopic.open(
+            destination, GROUPS_TOPIC, clock.deadline(30), layout=layout, writer=WORKER, create=True
+        ) as store,
+        CompactedTopic.open(destination, GROUPS_TOPIC, clock.deadline(30), layout=layout) as reader,
+    ):
+        tail = GroupTail(
+            TailTools(
+                spec=rig.spec,
+                worker="bench",
+                resolve=rig.source.cluster.endpoint,
+                state=state,
+                groups=store,
+                ours=lambda: True,
+                clock=clock,
+            )
+        )
+        tail.start()
+        try:
+            sent, seen = _commits(rig, group, at, rate, seconds, reader)
+        finally:
+            tail.stop()
+            tail.join(10)
+    return _summary(sent, seen)
+
+
+def _commits(
+    rig: Rig, group: str, at: TopicPartition, rate: float, seconds: float, reader: CompactedTopic
+) -> tuple[dict[int, float], dict[int, float]]:
+    sent: dict[int, float] = {}
+    seen: dict[int, float] = {}
+    ended = threading.Event()
+
+    def watch() -> None:
+        for record in reader.follow(None):
+            if isinstance(record, GroupPosition) and record.group == group:
+                seen[record.offset] = time.monotonic()
+            if ended.is_set():
+                return
+
+    threading.Thread(target=watch, daemon=True).start()
+    with closing(KafkaPositions(rig.source.cluster.endpoint())) as client:
+        client.commit({group: {at: Committed(0, "")}}, soon())
+        until(lambda: 0 in seen, 20)
+        by = time.monotonic() + seconds
+        for offset in range(1, 1_000_000):
+            sent[offset] = time.monotonic()
+            client.commit({group: {at: Committed(offset, "")}}, soon())
+            threading.Event().wait(max(0.0, sent[offset] + 1 / rate - time.monotonic()))
+            if time.monotonic() > by:
+                break
+        until(lambda: max(sent) in seen, 20)
+    ended.set()
+    return sent, seen
+
+
+def _summary(sent: dict[int, float], seen: dict[int, float]) -> dict[str, float]:
+    """A commit that was overtaken before it was written is safe when a later one of its group is."""
+    order = sorted(seen)
+    took = []
+    for offset, at in sent.items():
+        later = next(each for each in order if each >= offset)
+        took.append((seen[later] - at) * 1000)
+    cuts = quantiles(took, n=100)
+    return {
+        "commits": len(took),
+        "p50_ms": round(cuts[49], 1),
+        "p99_ms": round(cuts[98], 1),
+        "max_ms": round(max(took), 1),
+    }
+
+
+# ── many groups ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bulk(rig: Rig, at: Sequence[TopicPartition]) -> dict[str, float]:
+    for each in at:
+        rig.source.produce(each, [b"%d" % n for n in range(RECORDS)])
+    with rig.copier(at) as copier:
+        rig.copied(copier, 60)
+    groups = [f"bulk-{n}" for n in range(GROUPS)]
+    with closing(KafkaPositions(rig.source.cluster.endpoint())) as source:
+        began = time.monotonic()
+        positions = {
+            group: {each: Committed((n * 7 + each.partition) % RECORDS, "") for each in at}
+            for n, group in enumerate(groups)
+        }
+        source.commit(positions, soon(60))
+        committed = time.monotonic() - began
+    with Mirrored(rig, tuple(at)) as mirrored:
+        request = SyncRequest(chosen=Chosen(names=frozenset(groups)))
+        views = mirrored.views()
+        began = time.monotonic()
+        planned = sync_groups(mirrored.spec, mirrored.contacts, request, run(60, dry_run=True), views)
+        middle = time.monotonic()
+        synced = sync_groups(mirrored.spec, mirrored.contacts, replace(request, prove_seconds=0.001), run(60), views)
+        ended = time.monotonic()
+    assert all(row.committed for row in synced.rows)  # noqa: S101
+    return {
+        "groups": len(groups),
+        "positions": len(synced.rows),
+        "source_commit_s": round(committed, 2),
+        "translate_and_prove_s": round(middle - began, 2),
+        "proofs": sum(row.compared.proof == "match" for row in planned.rows),
+        "translate_and_commit_s": round(ended - middle, 2),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(float(sys.argv[1]) if len(sys.argv) > 1 else 20.0), indent=2))
