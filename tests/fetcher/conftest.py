@@ -62,3 +62,10 @@ def into_trio(sides: tuple[Side, Side], trio: Side) -> Rig:
 @pytest.fixture
 def out_of_trio(sides: tuple[Side, Side], trio: Side) -> Rig:
     return Rig(trio, sides[1])
+
+
+@pytest.fixture(autouse=True)
+def lively(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second is what a lane waits for new records, and then for its end; a hundred tests wait for neither."""
+    if "idle" not in request.node.nodeid:
+        monkeypatch.setattr("tanist.fetcher.reading.WAIT_MS", 50)

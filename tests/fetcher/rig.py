@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -61,6 +62,7 @@ class Side:
         self.servers = cluster.bootstrap_servers
         self.router = Router(cluster.endpoint(), "tanist-test")
         self.admin = AdminClient({"bootstrap.servers": self.servers})
+        self._known: dict[str, Producer] = {}
 
     def close(self) -> None:
         self.router.close()
@@ -112,18 +114,27 @@ class Side:
         config = {key.replace("_", "."): value for key, value in settings.items()}
         return Producer({"bootstrap.servers": self.servers, "linger.ms": 5, **config})
 
+    def _producer(self, **settings: Any) -> Producer:
+        """One of each kind: they take their time to connect."""
+        kind = str(sorted(settings.items()))
+        if kind not in self._known:
+            self._known[kind] = self.producer(**settings)
+        return self._known[kind]
+
     def produce(self, at: TopicPartition, values: Iterable[bytes | None], **settings: Any) -> None:
         """One batch, more or less, of records without anything special."""
-        producer = self.producer(**settings)
+        producer = self._producer(**settings)
         for each in values:
             producer.produce(at.topic, each, key=b"k", partition=at.partition)
         assert producer.flush(20) == 0
 
     def transaction(self, at: TopicPartition, values: Iterable[bytes], *, commit: bool = True) -> None:
         """A whole transaction, so one marker."""
-        producer = self.producer(transactional_id=f"t-{at}", linger_ms=0)
-        producer.init_transactions(20)
-        transact(producer, at, values, commit=commit)
+        if "transactions" not in self._known:
+            producer = self.producer(transactional_id=f"t-{uuid4().hex}", linger_ms=0)
+            producer.init_transactions(20)
+            self._known["transactions"] = producer
+        transact(self._known["transactions"], at, values, commit=commit)
 
 
 def transact(producer: Producer, at: TopicPartition, values: Iterable[bytes], *, commit: bool = True) -> None:

@@ -205,6 +205,11 @@ def test_workers_that_are_killed_one_after_another_copy_every_record_once(
         assert [offsets.locate(SourceOffset(row.offset)) for row in source[each]] == [row.offset for row in copy[each]]
 
 
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="Router.drop leaves the first connection to the frozen broker open, and asks it who leads: 10 s, then 15 s",
+)
 def test_a_frozen_leader_holds_up_its_own_partitions_alone(into_trio: Rig, topic_name: str) -> None:
     """Until the first deadline it holds up the lane; after that the others go on, though it still sleeps."""
     rig = into_trio
@@ -222,13 +227,13 @@ def test_a_frozen_leader_holds_up_its_own_partitions_alone(into_trio: Rig, topic
         for each in at:
             batches(rig, each, 1)
         waits = []
-        while time.monotonic() < begin + 20:
+        while time.monotonic() < begin + 18:
             batches(rig, at[1], 1)
             sent = time.monotonic()
-            rig.copied(copier, 40, only=[at[1]])
+            rig.copied(copier, 22, only=[at[1]])
             waits.append(round(time.monotonic() - sent, 1))
         rig.destination.cluster.unpause(1)
-        assert max(waits) < 20, waits
+        assert max(waits[1:]) < 2, waits
         rig.copied(copier)
         assert all(r.finding is Finding.ALIGNED for r in copier.reports().values())
     assert rig.identical(at) == ""
