@@ -18,6 +18,7 @@ from tanist.fetcher.planning import Owned, topic_id_text
 from tanist.fetcher.sources import SourceLeaders
 from tanist.wire.clock import SystemClock
 from tanist.wire.requests import End
+from tests.fetcher.logs import read
 from tests.fetcher.rig import Rig, Side, soon, until
 from tests.fetcher.test_log_start import batches
 from tests.fetcher.test_writers import broken
@@ -77,14 +78,13 @@ def compacted(side: Side, at: TopicPartition, settings: Mapping[str, str]) -> No
             producer.produce(topic, os.urandom(200), key=b"%d" % n, partition=0)
         producer.flush(10)
         time.sleep(0.15)  # noqa: TID251  # a segment must be old enough to be rolled
-        from tests.fetcher.logs import read  # noqa: PLC0415
-
         rows = read(side.servers, [at], "read_committed")[at]
         return len(rows) < side.end(at)
 
     until(holes, 40)
 
 
+@pytest.mark.calm
 @pytest.mark.timeout(100)
 def test_a_hole_that_compaction_left_is_not_closed_in_silence(out_of_trio: Rig, topic_name: str) -> None:
     rig = out_of_trio
