@@ -49,7 +49,7 @@ def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.faults
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("words", ["waiting until it answers", "fetcher run"])
+@pytest.mark.parametrize("words", ["waiting until it answers", "kill -9"])
 def test_after_ctrl_c_nothing_is_left(tmp_path: Path, words: str) -> None:
     home = tmp_path / "demo"
     with subprocess.Popen([*DEMO, "--dir", str(home)], stderr=subprocess.PIPE, text=True) as demo:

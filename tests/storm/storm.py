@@ -44,7 +44,7 @@ TOPICS = tuple(flow.topic for flow in FLOWS)
 WORKERS = ("w1", "w2", "w3")
 MIRROR = "storm"
 UP_SECONDS = 120.0
-CAUGHT_UP_SECONDS = 120.0
+CAUGHT_UP_SECONDS = 180.0
 _BUG = re.compile(r" died( |$)|INTERNAL|^[A-Z]\w*Error")
 
 

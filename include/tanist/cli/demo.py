@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,6 +12,11 @@ from rich.console import Console
 from tanist.cli.options import YesOption
 from tanist.cli.output import REFUSED, Format, JsonOption, OutputOption, emit, guard
 from tanist.wire.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.demo.promises import Promise
 
 WHAT = "Starts two Kafka clusters (6 Java processes, about 2 GB of memory, ports of 127.0.0.1 only) for some 80 seconds"
 
@@ -43,11 +48,14 @@ def demo(
             typer.confirm(f"{WHAT}. Go on?", abort=True, err=True)
         clock = SystemClock()
         screen = Screen(Console(stderr=True), clock)
-        promises = tell(screen, clock, directory=directory, keep=keep)
-        if as_json:
-            emit([promise.item() for promise in promises], (), True)
-        else:
-            Screen(Console(file=sys.stdout), clock).table(promises)
+
+        def show(promises: Sequence[Promise]) -> None:
+            if as_json:
+                emit([promise.item() for promise in promises], (), True)
+            else:
+                Screen(Console(file=sys.stdout), clock).table(promises)
+
+        promises = tell(screen, clock, show, directory=directory, keep=keep)
         kept = sum(promise.ok for promise in promises)
         screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
     if kept < len(promises):

@@ -55,7 +55,7 @@ def house(  # noqa: PLR0913 -- its options, named
 ) -> Iterator[House]:
     """Both clusters, started side by side. Everything ends with the block, or with this process, however it goes.
 
-    So do the clusters' data, unless `keep_data`; logs of workers stay where a directory was given, or something failed.
+    So do the clusters' data, unless `keep_data` or something failed; a directory that was given keeps workers' logs.
     `bound=False`: whoever calls `guardian.release()` lets everything live on.
 
     Raises:
@@ -66,8 +66,7 @@ def house(  # noqa: PLR0913 -- its options, named
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in (source.name, destination.name):
             _refuse_if_there(home, name)
-            if not keep_data:
-                guardian.remove_at_end(home / name)
+        remove = bound and not keep_data
         try:
             clusters = [
                 Cluster.new(spec, home / spec.name, guardian=guardian, bound=bound) for spec in (source, destination)
@@ -84,11 +83,16 @@ def house(  # noqa: PLR0913 -- its options, named
                 guardian=guardian,
                 bound=bound,
             )
-        except Exception:
-            say(f"what the workers logged is in {home}")
+        except Exception:  # an error may name a log in there
+            remove = False
             raise
-        if directory is None:
-            guardian.remove_at_end(home)
+        finally:
+            for made in _made(home, directory, source, destination) if remove else ():
+                guardian.remove_at_end(made)
+
+
+def _made(home: Path, asked: Path | None, *specs: ClusterSpec) -> list[Path]:
+    return [home] if asked is None else [home / spec.name for spec in specs]
 
 
 def _refuse_if_there(home: Path, name: str) -> None:
@@ -115,9 +119,6 @@ def farewell(screen: Screen, home: House) -> None:
     screen.command(f"tanist mirrors describe {config}")
     screen.command(f"tanist status {config}")
     screen.command(f"tanist state dump --destination {home.destination.name} {config}")
-    screen.note(
-        'stock tools: java -cp "$HOME/.cache/tanist/jars/kafka_2.13-4.3.1/*" org.apache.kafka.tools.GetOffsetShell'
-    )
     screen.note("and how to stop it, the workers first:")
     screen.command(f"kill {' '.join(map(str, home.workers.pids().values()))}")
     screen.command(f"tanist sandbox down --dir {home.directory} --delete")

@@ -99,5 +99,7 @@ class Screen:
             mark = "[green]✓[/green]" if each.ok else "[bold red]✗[/bold red]"
             table.add_row(str(number), escape(each.promise), escape(each.expected), escape(each.observed), mark)
         self._console.print(table)
-        for number, each in enumerate(promises, 1):
-            self._console.print(f"[dim]{number:3}  {escape(each.by_hand)}[/dim]", highlight=False, soft_wrap=True)
+        self._console.print("By hand, after --keep, with kcat or Kafka's own tools:")
+        for command in dict.fromkeys(each.by_hand for each in promises):
+            numbers = ", ".join(str(n) for n, each in enumerate(promises, 1) if each.by_hand == command)
+            self._console.print(f"[dim]{numbers:>10}  {escape(command)}[/dim]", highlight=False, soft_wrap=True)

@@ -18,9 +18,11 @@ from tanist.demo.positions import Carried, carry
 from tanist.demo.reading import bounds, record_at
 from tanist.demo.traces import Trace, Traces, merged
 from tanist.demo.writing import Load, Writer
+from tanist.domain.errors import TanistError
 from tanist.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tanist.demo.comparing import Verdict
@@ -208,8 +210,10 @@ class Story:
             return carried
 
 
-def tell(screen: Screen, clock: Clock, *, directory: Path | None, keep: bool) -> tuple[Promise, ...]:
-    """The whole story; everything is gone when it returns, unless `keep`.
+def tell(
+    screen: Screen, clock: Clock, show: Callable[[tuple[Promise, ...]], None], *, directory: Path | None, keep: bool
+) -> tuple[Promise, ...]:
+    """The whole story, its end told to `show`; everything is gone when it returns, unless `keep`.
 
     Raises:
         TanistError: a stage could not be finished.
@@ -220,7 +224,12 @@ def tell(screen: Screen, clock: Clock, *, directory: Path | None, keep: bool) ->
             building = house(east, west, clock, directory=directory, say=step.say, bound=not keep)
             home = until_the_end.enter_context(building)
             step.detail = "up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment"
-        promises = _chapters(Story(screen, clock, home, Commands(home.config, screen)))
+        try:
+            promises = _chapters(Story(screen, clock, home, Commands(home.config, screen)))
+        except TanistError:
+            screen.event(f"broken off; data and logs are kept in {home.directory}")
+            raise
+        show(promises)
         if keep:
             home.guardian.release()
             farewell(screen, home)
