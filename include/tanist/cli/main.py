@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from tanist import __version__
-from tanist.cli import demo, fetcher, groups, health, mirrors, sandbox, state
+from tanist.cli import demo, failover, fence, fetcher, groups, health, mirrors, sandbox, state
 from tanist.cli.fsm import fsm
 from tanist.cli.output import DEBUG, REFUSED, guard, say
 
@@ -27,6 +27,8 @@ app.command("status")(health.status)
 app.command("doctor")(health.doctor)
 app.add_typer(fetcher.app, name="fetcher")
 app.add_typer(groups.app, name="groups")
+app.add_typer(failover.app, name="failover")
+app.add_typer(fence.app, name="fence")
 app.add_typer(state.app, name="state")
 app.command("fsm")(fsm)
 app.add_typer(sandbox.app, name="sandbox")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tanist.cli import mirror_views
+from tanist.cli import mirror_removal, mirror_views
 from tanist.cli.items import spec_item, topic_item
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.cli.output import emit, say
@@ -151,6 +151,7 @@ def delete(now: Session, name: MirrorArgument) -> None:
     _show_spec(now, spec, changed=not now.run.dry_run)
 
 
+mirror_removal.register(app)
 mirror_views.register(app)
 
 

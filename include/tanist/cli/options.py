@@ -186,12 +186,19 @@ def _changing(*, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
     """The options of commands that change something, besides."""
 
 
-def asking(*, changes: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a command of a function whose first parameter is a `Session`: its own options, and the shared ones."""
+def asking(
+    *, changes: bool = False, seconds: float | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a command of a function whose first parameter is a `Session`: its own options, and the shared ones.
+
+    `seconds`: how long it may take where nothing is said.
+    """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
         added = [*_options(_shared), *(_options(_changing) if changes else ())]
+        if seconds is not None:
+            added = [_lasting(option, seconds) if option.name == "timeout" else option for option in added]
         shared = {option.name for option in added}
 
         def run(**given: Any) -> None:
@@ -207,6 +214,20 @@ def asking(*, changes: bool = False) -> Callable[[Callable[..., None]], Callable
         return run
 
     return wrap
+
+
+def _lasting(option: inspect.Parameter, seconds: float) -> inspect.Parameter:
+    longer = Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            parser=duration,
+            metavar="TIME",
+            help="How long the whole command may take: 500ms, 30s, 10m.",
+            show_default=f"{seconds:.0f}s",
+        ),
+    ]
+    return option.replace(default=seconds, annotation=longer)
 
 
 def _options(of: Callable[..., None]) -> list[inspect.Parameter]:

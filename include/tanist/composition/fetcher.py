@@ -48,6 +48,7 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
     """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
     from tanist import __version__  # noqa: PLC0415
     from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
+    from tanist.clusters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.clusters.membership import GroupMembership  # noqa: PLC0415
     from tanist.fetcher.coordination import Worker  # noqa: PLC0415
     from tanist.fetcher.service import Parts  # noqa: PLC0415
@@ -66,6 +67,7 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
         state=store(STATE_TOPIC),
         maps=store(OFFSETS_TOPIC),
         groups=store(GROUPS_TOPIC),
+        fencing=lambda name: KafkaFencing(world.cluster(name).endpoint),
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,
         slices=SLICES,

@@ -357,6 +357,15 @@ def fenced(view: StateView, mirror: MirrorName) -> tuple[FencedTopic, ...]:
     return found.topics if isinstance(found, Fences) else ()
 
 
+def fences_with(view: StateView, mirror: MirrorName, topics: Iterable[FencedTopic], at: EpochMs) -> Fences | None:
+    """The mirror's fences with `topics` in place of what was known of them; None: that changes nothing."""
+    held = {each.topic: each for each in fenced(view, mirror)}
+    merged = held | {each.topic: each for each in topics}
+    if merged == held:
+        return None
+    return Fences(mirror=mirror, topics=tuple(merged[name] for name in sorted(merged)), at=at)
+
+
 def failovers(view: StateView, mirror: MirrorName) -> tuple[FailoverRun, ...]:
     """All runs of a mirror, by key."""
     found = (r for r in view.values() if isinstance(r, FailoverRun) and r.mirror == mirror)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import SourceEnds, StateRecord, StateView
     from tanist.fetcher.assignment import Assigned, Copied, Report
     from tanist.fetcher.claims import Claims
+    from tanist.fetcher.debts import Debts
     from tanist.fetcher.lanes import Lanes
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -60,6 +61,7 @@ class Coordination(threading.Thread):
         resolve: Callable[[str], Endpoint],
         slices: int,
         clock: Clock,
+        debts: Debts | None = None,
     ) -> None:
         super().__init__(name="coordination", daemon=True)
         self._worker = worker
@@ -70,6 +72,7 @@ class Coordination(threading.Thread):
         self._resolve = resolve
         self._slices = slices
         self._clock = clock
+        self._debts = debts
         self._stopping = threading.Event()
         self.died: BaseException | None = None
         self.reports: dict[Copied, Report] = {}
@@ -104,6 +107,8 @@ class Coordination(threading.Thread):
         self._membership.leave()
         for leaders in self._leaders.values():
             leaders.close()
+        if self._debts:
+            self._debts.close()
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -118,6 +123,8 @@ class Coordination(threading.Thread):
             self._write_down(view)
             self._assign(self._state.view())
             self._write_ends()
+            if self._debts:
+                self._debts.settle(view, ownership.slices)
         except Stopped:
             raise
         except TanistError as why:

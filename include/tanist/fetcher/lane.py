@@ -50,7 +50,7 @@ class Lane(threading.Thread):
         self._source = Router(tools.source, tools.client_id)
         self._destination = Router(tools.destination, tools.client_id)
         runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
-        self._recovery = Recovery((self._source, self._destination), runs, tools.clock)
+        self._recovery = Recovery((self._source, self._destination), runs, tools.clock, tools.promoted)
         self._reading = Reading(self._source, key.broker, tools.clock)
         self._appending = Appending(self._destination, runs, tools)
 

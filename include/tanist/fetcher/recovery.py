@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.anchoring import SourceBehind, anchor
-from tanist.domain.errors import CouldNotTell, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.errors import CouldNotTell, Sealed, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
 from tanist.fetcher.evidence import WireEvidence, copy_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.anchoring import CopyEnds
+    from tanist.domain.names import TopicPartition
     from tanist.fetcher.copy import PartitionCopy
     from tanist.fetcher.runs import OffsetRuns
     from tanist.ports.clock import Clock, Deadline
@@ -25,10 +26,18 @@ TRUNCATED_AFTER_SECONDS: Final = 30.0
 class Recovery:
     """Owned by the lane's thread."""
 
-    def __init__(self, routers: tuple[Router, Router], runs: OffsetRuns, clock: Clock) -> None:
+    def __init__(
+        self,
+        routers: tuple[Router, Router],
+        runs: OffsetRuns,
+        clock: Clock,
+        promoted: Callable[[Deadline], Callable[[str], bool]],
+    ) -> None:
+        """`promoted`: reads the state topic anew, and tells of each topic whether it has left the mirror."""
         self._routers = routers
         self._runs = runs
         self._clock = clock
+        self._promoted = promoted
 
     def recover(self, copies: Sequence[PartitionCopy]) -> None:
         """Bring each copy to COPY or ALIGN, or note why not. A dead cluster is asked once, not once a partition."""
@@ -37,9 +46,11 @@ class Recovery:
         by = self._clock.deadline(RECOVERY_SECONDS)
         waiting = list(copies)
         try:
+            promoted = self._promoted(by)
             ends = copy_ends(self._routers[1], [copy.partition for copy in copies], by)
             while waiting:
-                self._recover(waiting[-1], ends[waiting[-1].partition], by)
+                at = waiting[-1].partition
+                self._recover(waiting[-1], _sealed(at) if promoted(at.topic) else ends[at], by)
                 waiting.pop()
         except Stopped:
             raise
@@ -77,3 +88,7 @@ class Recovery:
             if seconds > TRUNCATED_AFTER_SECONDS:
                 return SourceTruncated(f"{why.reason}, for {seconds:.0f} s")
         return why
+
+
+def _sealed(at: TopicPartition) -> Sealed:
+    return Sealed(f"{at} has left the mirror: its topic was promoted or removed")

@@ -8,8 +8,10 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.records import promoted
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
+from tanist.fetcher.debts import Debts
 from tanist.fetcher.group_tails import GroupTails, TailsTools
 from tanist.fetcher.lane import Lane
 from tanist.fetcher.lanes import Lanes
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, StateView
     from tanist.fetcher.assignment import Copied, LaneKey, Report
-    from tanist.ports.clock import Clock
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.fencing import Fencing
     from tanist.ports.membership import Membership, Ownership
     from tanist.ports.state import StateStore
 
@@ -51,6 +55,8 @@ class Parts:
     """`producer.id.expiration.ms` of the destination's brokers."""
     groups: StateStore | None = None
     """None: positions of groups are nobody's business here."""
+    fencing: Callable[[str], Fencing] | None = None
+    """Opens what fences the topics of a source, by its name; None: owed fences are nobody's business here."""
 
 
 class Service:
@@ -68,6 +74,7 @@ class Service:
             resolve=parts.resolve,
             slices=parts.slices,
             clock=parts.clock,
+            debts=Debts(parts.fencing, parts.state, parts.slices, parts.clock) if parts.fencing else None,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
 
@@ -99,8 +106,13 @@ class Service:
                 # deterministic, so that a quota can be set on it at the source (KIP-1279, throttling)
                 client_id=f"broker-{key.broker}-fetcher-{key.number}-mirror-{key.mirror}",
                 remembered_ms=parts.remembered_ms,
+                promoted=lambda by: self._promoted(key.mirror, by),
             ),
         )
+
+    def _promoted(self, mirror: MirrorName, by: Deadline) -> Callable[[str], bool]:
+        view = self._parts.state.catch_up(by)
+        return lambda topic: promoted(view, mirror, topic)
 
     @property
     def failed(self) -> BaseException | None:

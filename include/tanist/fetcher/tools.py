@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.claims import Claims
-    from tanist.ports.clock import Clock
+    from tanist.ports.clock import Clock, Deadline
     from tanist.ports.state import StateStore
+
+
+def _nothing(_by: Deadline) -> Callable[[str], bool]:
+    return lambda _topic: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +32,5 @@ class LaneTools:
     client_id: str
     remembered_ms: int
     """How long the destination's brokers remember a producer id after the timestamp of its last batch."""
+    promoted: Callable[[Deadline], Callable[[str], bool]] = field(default=_nothing)
+    """Reads the state topic anew: which topics have left the mirror, so that nobody may copy into them any more."""

@@ -235,7 +235,7 @@ class World:
             move_groups=self._move_groups,
         )
 
-    def _move_groups(self, _mirror: MirrorName, topics: Sequence[str], _by: Deadline) -> GroupsMoved:
+    def _move_groups(self, topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
         self.moved.append(tuple(topics))
         return GroupsMoved(rows=({"group": "billing", "committed": True},))
 

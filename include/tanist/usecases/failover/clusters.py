@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.ports.approvals import Approvals
     from tanist.ports.clock import Deadline
@@ -44,18 +43,25 @@ class GroupsMoved:
     problems: tuple[str, ...] = ()
 
 
-def no_groups(_mirror: MirrorName, _topics: Sequence[str], _by: Deadline) -> GroupsMoved:
+class MoveGroups(Protocol):
+    def __call__(self, topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
+        """The final translation, committed. `ask_source`: False where it is known not to answer."""
+        ...
+
+
+def no_groups(topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:  # noqa: ARG001  # a port
+    """For mirrors whose groups nobody moves."""
     return GroupsMoved()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clusters:
-    """`source` is the reason where there is no way to it at all. `move_groups`: the final translation, committed."""
+    """`source` is the reason where there is no way to it at all."""
 
     spec: MirrorSpec
     source: Source | TanistError
     destination: Destination
-    move_groups: Callable[[MirrorName, Sequence[str], Deadline], GroupsMoved] = field(default=no_groups)
+    move_groups: MoveGroups = field(default=no_groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

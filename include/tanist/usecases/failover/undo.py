@@ -15,6 +15,8 @@ from tanist.usecases.failover.steps.fence import store
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.failover.work import Work
 
 
@@ -22,18 +24,18 @@ def undo(work: Work, reason: str) -> list[str]:
     """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed."""
     names = frozenset(work.intent.names)
     ours = [each for each in fenced(work.observer.view(), work.intent.mirror) if each.topic in names]
-    after = lifted(work, ours)
+    after = lifted(work.clusters, ours, work.run.clock.deadline(2 * SOURCE_SECONDS))
     store(work, after)
     work.tools.checkpoint("abort:lifted")
     work.save(status=RunStatus.ABORTED, reason=reason)
     return [each.topic for each in after if each.status is FenceStatus.LIFT_OWED]
 
 
-def lifted(work: Work, entries: Iterable[FencedTopic]) -> list[FencedTopic]:
+def lifted(clusters: Clusters, entries: Iterable[FencedTopic], by: Deadline) -> list[FencedTopic]:
     """`entries` after lifting. What was only owed was never there, and is owed no more."""
     held = list(entries)
     standing = [each.before for each in held if each.before and each.status in TO_BE_LIFTED]
-    source, by = work.clusters.source, work.run.clock.deadline(2 * SOURCE_SECONDS)
+    source = clusters.source
     if isinstance(source, Source):
         answers = attempt(lambda: source.fencing.lift(standing, by)) if standing else {}
     else:

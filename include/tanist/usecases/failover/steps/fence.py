@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
-from tanist.domain.records import Fences, fenced
+from tanist.domain.records import fenced, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.work import Done
@@ -49,11 +49,9 @@ def do(work: Work) -> Done:
 
 def store(work: Work, entries: Iterable[FencedTopic]) -> None:
     """Put `entries` into the mirror's record of fences; those of other topics stay."""
-    held = {each.topic: each for each in fenced(work.observer.view(), work.intent.mirror)}
-    merged = held | {each.topic: each for each in entries}
-    if merged != held:
-        topics = tuple(merged[name] for name in sorted(merged))
-        work.write([Fences(mirror=work.intent.mirror, topics=topics, at=work.run.clock.now())])
+    changed = fences_with(work.observer.view(), work.intent.mirror, entries, work.run.clock.now())
+    if changed is not None:
+        work.write([changed])
 
 
 def _owe_all(work: Work, reason: str) -> Done:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.failover.facts import SourceState
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     """One bad group never blocks the rest: what could not be moved is listed."""
-    moved = work.clusters.move_groups(work.intent.mirror, work.intent.names, work.run.by)
+    asked = work.facts.source is not SourceState.SILENT
+    moved = work.clusters.move_groups(work.intent.names, work.run.by, ask_source=asked)
     work.tools.checkpoint("groups:moved")
     work.mark("groups")
     return Done({"rows": [dict(row) for row in moved.rows], "problems": list(moved.problems)})

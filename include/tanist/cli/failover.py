@@ -1,0 +1,258 @@
+"""`tanist failover`: the runbook without an orchestrator."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tanist.cli.failover_items import (
+    STEP_COLUMNS,
+    approval_item,
+    done_steps,
+    plan_item,
+    run_item,
+    seen_item,
+)
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking, duration
+from tanist.cli.output import emit, say
+from tanist.cli.progress import watching
+from tanist.composition.failover import Folder, failover_clusters, runner
+from tanist.domain.checks import Mode
+from tanist.domain.failover.plan import Approved
+from tanist.domain.names import mirror_name
+from tanist.usecases.failover import abort as aborting
+from tanist.usecases.failover import planning
+from tanist.usecases.failover import status as statuses
+from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.planning import EVERYTHING, AnotherPlan, Asked
+from tanist.usecases.failover.run import run as run_plan
+from tanist.usecases.failover.work import Tools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.failover.approving import Approval
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.run import Outcome
+
+app = typer.Typer(no_args_is_help=True, help="Failover: plan, approve, run; abort until the first barrier stands.")
+
+RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", "past_no_return", "reason")
+APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
+RUN_SECONDS = 600.0
+
+ModeOption = Annotated[
+    Mode, typer.Option("--mode", help="planned: the source lives and nothing is lost; unplanned: it does not answer.")
+]
+LossOption = Annotated[
+    int | None,
+    typer.Option("--max-loss", metavar="N", min=0, help="Offsets that may be lost (default: what is forecast now)."),
+]
+PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
+EvidenceOption = Annotated[
+    Path | None, typer.Option("--evidence", metavar="DIR", help="Where evidence goes (default: ./evidence/HASH).")
+]
+
+
+def _window(text: str | float) -> float:
+    return 0.0 if str(text).strip() in {"0", "0s", "0.0"} else duration(text)
+
+
+ProofOption = Annotated[
+    float,
+    typer.Option(
+        "--fence-proof",
+        metavar="TIME",
+        parser=_window,
+        show_default="10s",
+        help="How long the ends of a fenced source must rest; 0: no proof.",
+    ),
+]
+DrainOption = Annotated[
+    float,
+    typer.Option(
+        "--drain",
+        metavar="TIME",
+        parser=duration,
+        show_default="5m",
+        help="A planned drain that takes longer is undone.",
+    ),
+]
+BudgetOption = Annotated[
+    float,
+    typer.Option(
+        "--budget",
+        metavar="TIME",
+        parser=duration,
+        show_default="15s",
+        help="How long an unplanned failover drains what still answers.",
+    ),
+]
+
+
+@contextmanager
+def opened(now: Session, name: str) -> Iterator[Clusters]:
+    """Both clusters of the mirror `name`, at the destination that was named."""
+    with failover_clusters(now.world, now.destination(), mirror_name(name), now.run) as clusters:
+        yield clusters
+
+
+def evidence_folder(plan: str, given: Path | None) -> Folder:
+    return Folder(given or Path("evidence") / plan)
+
+
+@app.command()
+@asking()
+def plan(
+    now: Session,
+    name: MirrorArgument,
+    mode: ModeOption = Mode.PLANNED,
+    topic: TopicsOption = None,
+    max_loss: LossOption = None,
+) -> None:
+    """Show what a failover would do, what speaks against it, and what it would cost. Changes nothing.
+
+    Ends with 1 where something speaks against it that nobody can accept.
+
+    Example: tanist failover plan dr --destination west --mode unplanned
+    """
+    asked = Asked(mode=mode, include=tuple(topic or EVERYTHING), loss_tolerance=max_loss)
+    with opened(now, name) as clusters:
+        found = planning.plan(asked, clusters, now.run)
+    show_plan(found, now.as_json)
+    if found.blocked:
+        raise typer.Exit(1)
+
+
+def show_plan(found: planning.Planned, as_json: bool) -> None:
+    """A plan, and for people what to do with it."""
+    item = plan_item(found)
+    emit([item], STEP_COLUMNS, as_json, rows=item["steps"])
+    cost = found.forecast
+    for limitation in found.plan.limitations:
+        say(f"{'blocked' if limitation.blocks else 'accept'}: {limitation.name}: {limitation.detail}")
+    at_risk = "unknown" if cost.offsets_at_risk is None else cost.offsets_at_risk
+    say(f"forecast: {at_risk} offsets at risk, as seen {cost.age_ms} ms ago; plan {found.plan.hash}")
+
+
+@app.command()
+@asking()
+def approve(
+    now: Session,
+    name: MirrorArgument,
+    plan: Annotated[str, typer.Argument(metavar="HASH", help="The plan, as `failover plan` shows it.")],
+    *,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read it later.")],
+    valid: Annotated[
+        float, typer.Option("--valid", metavar="TIME", parser=duration, show_default="1h", help="How long it holds.")
+    ] = 3600.0,
+    mode: Annotated[Mode | None, typer.Option("--mode", help="As it was planned (default: either).")] = None,
+    topic: TopicsOption = None,
+    max_loss: LossOption = None,
+) -> None:
+    """Put your name under a plan: the name that you are logged in with. It permits one run.
+
+    Give --topic and --max-loss as they were given to `failover plan`.
+
+    Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
+    """
+    modes = [mode] if mode else list(Mode)
+    with opened(now, name) as clusters:
+        for tried in modes:
+            asked = Asked(mode=tried, include=tuple(topic or EVERYTHING), loss_tolerance=max_loss)
+            try:
+                approval = planning.approve(plan, asked, clusters, now.run, reason=reason, valid_seconds=valid)
+            except AnotherPlan as other:
+                if tried is modes[-1]:
+                    raise
+                say(f"{other.reason}")
+                continue
+            _approved(approval, now.as_json)
+            return
+
+
+def _approved(approval: Approval, as_json: bool) -> None:
+    accepted = sorted(Approved.read(approval.shown).limitations)
+    say(f"{approval.approver} approved plan {approval.plan}, accepting: {', '.join(accepted) or 'nothing'}")
+    emit([approval_item(approval) | {"limitations_accepted": accepted}], APPROVAL_COLUMNS, as_json)
+
+
+@app.command()
+@asking(seconds=RUN_SECONDS)
+def run(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    plan: PlanOption,
+    evidence: EvidenceOption = None,
+    fence_proof: ProofOption = 10.0,
+    drain: DrainOption = 300.0,
+    budget: BudgetOption = 15.0,
+) -> None:
+    """Run an approved plan; the same again goes on with one that was cut short.
+
+    Example: tanist failover run dr --destination west --plan 1c0ffee2
+    """
+    patience = Patience(proof=fence_proof, drain=drain, budget=budget)
+    if not fence_proof:
+        say("warning: --fence-proof 0: nobody looks whether the fence holds")
+    execute(now, name, plan, patience, evidence)
+
+
+def execute(now: Session, name: str, plan: str, patience: Patience, evidence: Path | None) -> None:
+    """Run `plan` and show what came of it."""
+    folder = evidence_folder(plan, evidence)
+    with opened(now, name) as clusters, watching(now.as_json) as tell:
+        folder.check()
+        tools = Tools(patience=patience, sink=folder, runner=runner(), tell=tell)
+        outcome = run_plan(plan, clusters, tools, now.run)
+    _show(outcome, folder, now.as_json)
+
+
+def _show(outcome: Outcome, folder: Folder, as_json: bool) -> None:
+    item = run_item(outcome.record, outcome.evidence, str(folder.path))
+    item["steps"] = done_steps(Approved.read(outcome.record.shown).intent.mode)
+    emit([item], ("mirror", "plan_hash", "status", "seconds", "proof_seconds", "evidence"), as_json)
+
+
+@app.command()
+@asking()
+def status(now: Session, name: MirrorArgument) -> None:
+    """Show the runs of a mirror, and what is left of one that is under way.
+
+    Ends with 4 where one is unfinished.
+
+    Example: tanist failover status dr --destination west
+    """
+    with opened(now, name) as clusters:
+        found = statuses.runs(clusters, now.run)
+    items = [seen_item(seen) for seen in found]
+    emit(items, RUN_COLUMNS, now.as_json)
+    unfinished = [seen for seen in found if seen.facts is not None]
+    for seen in unfinished:
+        left = ", ".join(step.id for step in seen.steps if step.id in seen.left) or "nothing"
+        say(f"plan {seen.record.plan}: left are {left}")
+    if unfinished:
+        raise typer.Exit(4)
+
+
+@app.command()
+@asking()
+def abort(now: Session, name: MirrorArgument, evidence: EvidenceOption = None) -> None:
+    """Undo an unfinished run: fences are lifted exactly, the mirror goes on. Not after the first barrier.
+
+    Example: tanist failover abort dr --destination west
+    """
+    with opened(now, name) as clusters:
+        running = [seen for seen in statuses.runs(clusters, now.run) if seen.facts is not None]
+        folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
+        tools = Tools(patience=Patience(), sink=folder, runner=runner())
+        aborted = aborting.abort(clusters, tools, now.run)
+    for topic in aborted.owed:
+        say(f"warning: the fence of {topic} could not be lifted; it is owed, and the fetcher goes on trying")
+    emit([run_item(aborted.record, None, str(folder.path)) | {"owed": list(aborted.owed)}], RUN_COLUMNS, now.as_json)
+    if aborted.owed:
+        raise typer.Exit(4)

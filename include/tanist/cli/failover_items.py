@@ -1,0 +1,114 @@
+"""What the JSON of `tanist failover` and `tanist fence` says, item by item: the names are a contract."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.failover.plan import ROUTES
+from tanist.domain.fences import FenceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.evidence import Evidence
+    from tanist.domain.failover.plan import Step
+    from tanist.domain.records import FailoverRun
+    from tanist.usecases.failover.abort import FenceRow
+    from tanist.usecases.failover.planning import Planned
+    from tanist.usecases.failover.status import RunSeen
+
+STEP_COLUMNS = ("step", "title", "done")
+FENCE_COLUMNS = ("mirror", "topic", "kind", "status", "stands", "before", "reason")
+
+
+def plan_item(planned: Planned) -> dict[str, Any]:
+    """A plan as an approver sees it."""
+    plan, cost = planned.plan, planned.forecast
+    return {
+        "mirror": plan.intent.mirror,
+        "plan_hash": plan.hash,
+        "mode": plan.intent.mode,
+        "topics": list(plan.intent.names),
+        "partitions": len(plan.intent.partitions),
+        "steps": step_items(plan.steps, frozenset(planned.left)),
+        "limitations": [{"name": r.name, "detail": r.detail, "blocks": r.blocks} for r in plan.limitations],
+        "forecast": {
+            "offsets_at_risk": cost.offsets_at_risk,
+            "loss_tolerance": plan.intent.loss_tolerance,
+            "age_ms": cost.age_ms,
+            "by_partition": {str(at): offsets for at, offsets in cost.by_partition},
+            "unknown": [str(at) for at in cost.unknown],
+            "open_transactions": [
+                {"partition": str(each.partition), "producer_id": each.producer_id, "since_ms": each.since}
+                for each in cost.transactions
+            ],
+        },
+    }
+
+
+def step_items(steps: Iterable[Step], left: frozenset[str]) -> list[dict[str, Any]]:
+    return [{"id": step.id, "step": step.id, "title": step.title, "done": step.id not in left} for step in steps]
+
+
+def approval_item(approval: Approval) -> dict[str, Any]:
+    return {
+        "mirror": approval.mirror,
+        "plan_hash": approval.plan,
+        "approval": approval.id,
+        "approver": approval.approver,
+        "reason": approval.reason,
+        "approved_at_ms": approval.at,
+        "expires_at_ms": approval.expires_at,
+    }
+
+
+def run_item(record: FailoverRun, evidence: Evidence | None = None, folder: str | None = None) -> dict[str, Any]:
+    """A run and how long it took: `seconds` of work, `proof_seconds` of waiting for proofs of a fence."""
+    work, waited = evidence.seconds() if evidence else (None, None)
+    return {
+        "mirror": record.mirror,
+        "plan_hash": record.plan,
+        "status": record.status,
+        "approval": record.approval,
+        "approver": record.approver,
+        "runner": record.runner,
+        "past_no_return": record.no_return,
+        "started_at_ms": record.started_at,
+        "heartbeat_ms": record.at,
+        "reason": record.reason,
+        "seconds": None if work is None else round(work, 3),
+        "proof_seconds": None if waited is None else round(waited, 3),
+        "evidence": folder,
+    }
+
+
+def seen_item(seen: RunSeen) -> dict[str, Any]:
+    return run_item(seen.record) | {"age_ms": seen.age_ms, "steps": step_items(seen.steps, seen.left)}
+
+
+def done_steps(mode: Any) -> list[dict[str, Any]]:
+    return step_items(ROUTES[mode], frozenset())
+
+
+def fence_item(mirror: str, row: FenceRow) -> dict[str, Any]:
+    before = row.fence.before
+    return {
+        "mirror": mirror,
+        "topic": row.fence.topic,
+        "status": row.fence.status,
+        "kind": before.kind if before else None,
+        "stands": row.stands,
+        "before": _before(row) if before else None,
+        "plan_hash": row.fence.owed_by,
+        "reason": row.reason or row.fence.reason,
+    }
+
+
+def _before(row: FenceRow) -> str:
+    before = row.fence.before
+    if before is None:
+        return "unknown"
+    if before.kind is FenceKind.DENY_WRITE:
+        return "denied already" if before.had_deny else "not denied"
+    return f"max.message.bytes {before.max_message_bytes or 'not set'}"

@@ -1,0 +1,55 @@
+"""`tanist fence`: what keeps producers off a source, and lifting exactly that."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tanist.cli.failover import opened
+from tanist.cli.failover_items import FENCE_COLUMNS, fence_item
+from tanist.cli.options import MirrorArgument, Session, asking
+from tanist.cli.output import emit, say
+from tanist.domain.fences import FenceStatus
+from tanist.usecases.failover.abort import FenceRow, fences
+from tanist.usecases.failover.abort import lift as lift_fences
+
+app = typer.Typer(no_args_is_help=True, help="Fences of a source: what a failover put up, owes, or has lifted.")
+
+
+@app.command()
+@asking()
+def show(now: Session, name: MirrorArgument) -> None:
+    """Show every fence on record, and whether it stands. Ends with 3 where the source does not answer.
+
+    Example: tanist fence show dr --destination west
+    """
+    with opened(now, name) as clusters:
+        rows = fences(clusters, now.run)
+    emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
+    if any(row.stands is None and row.fence.before is not None for row in rows):
+        raise typer.Exit(3)
+
+
+@app.command()
+@asking(changes=True)
+def lift(
+    now: Session,
+    name: MirrorArgument,
+    promoted: Annotated[
+        bool, typer.Option("--promoted", help="Also of topics that took over: both sides can be written to then.")
+    ] = False,
+) -> None:
+    """Lift the fences that stand, from the snapshot that was stored before: exactly what was there comes back.
+
+    Example: tanist fence lift dr --destination west
+    """
+    with opened(now, name) as clusters:
+        after = lift_fences(clusters, now.run, of_promoted=promoted)
+    rows = [FenceRow(fence=each, stands=None) for each in after]
+    emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
+    owed = [each.topic for each in after if each.status is FenceStatus.LIFT_OWED]
+    for topic in owed:
+        say(f"warning: the fence of {topic} could not be lifted yet; the fetcher goes on trying")
+    if owed:
+        raise typer.Exit(4)

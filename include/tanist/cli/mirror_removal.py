@@ -1,0 +1,50 @@
+"""`tanist mirrors remove`: a failover of the topics that it takes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.cli.failover import DrainOption, EvidenceOption, ProofOption, execute, opened, show_plan
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
+from tanist.domain.errors import Misconfigured
+from tanist.usecases.failover import removal
+from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.planning import Asked
+
+if TYPE_CHECKING:
+    import typer
+
+REMOVE_SECONDS = 600.0
+
+
+@asking(changes=True, seconds=REMOVE_SECONDS)
+def remove(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    *,
+    evidence: EvidenceOption = None,
+    fence_proof: ProofOption = 10.0,
+    drain: DrainOption = 300.0,
+) -> None:
+    """Take topics out of a mirror: they become ordinary topics here. This is a failover of them, by an approved plan.
+
+    --dry-run prints that plan; the same command runs it once it is approved, and goes on with one that was cut short.
+
+    Example: tanist mirrors remove dr --destination west --topic orders --dry-run
+    """
+    if not topic:
+        raise Misconfigured("which topics? give --topic REGEX")
+    asked = Asked(include=tuple(topic))
+    with opened(now, name) as clusters:
+        if now.run.dry_run:
+            show_plan(removal.plan(asked, clusters, now.run), now.as_json)
+            return
+        found = removal.approved_plan(asked, clusters, now.run)
+    announcing(now, "remove").announce([*topic])
+    execute(now, name, found, Patience(proof=fence_proof, drain=drain), evidence)
+
+
+def register(app: typer.Typer) -> None:
+    """Put it under `tanist mirrors`."""
+    app.command()(remove)

@@ -1,0 +1,57 @@
+"""What people see while a failover runs: a table of steps on a terminal, one line an event elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tanist.cli.output import say
+from tanist.domain.failover.plan import ROUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.table import Table
+
+_MARKS: Final = {"begins": "…", "done": "✔", "not yet": "⟳", "undone": "↩", "stopped": "✘"}
+
+
+class Board:
+    """Steps, and how far each is."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[str, float, float]] = {}
+
+    def take(self, step: str, what: str) -> None:
+        now = time.monotonic()
+        began = self._seen.get(step, (what, now, now))[1]
+        self._seen[step] = (what, now if what == "begins" and step not in self._seen else began, now)
+
+    def table(self) -> Table:
+        from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
+
+        table = Table("", "step", "what it makes true", "s", box=None, pad_edge=False)
+        for step in ROUTE:
+            what, began, last = self._seen.get(step.id, ("", 0.0, 0.0))
+            end = time.monotonic() if what in {"begins", "not yet"} else last
+            table.add_row(_MARKS.get(what, " "), step.id, step.title, f"{end - began:.1f}" if what else "")
+        return table
+
+    def __rich__(self) -> Table:
+        return self.table()
+
+
+@contextmanager
+def watching(as_json: bool) -> Iterator[Callable[[str, str], None]]:
+    """Who is told of each step. With JSON and without a terminal it is a line on standard error."""
+    if as_json or not sys.stderr.isatty():
+        yield lambda step, what: say(f"{step}: {what}")
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+
+    board = Board()
+    with Live(board, console=Console(stderr=True), refresh_per_second=4):
+        yield board.take

@@ -1,0 +1,173 @@
+"""A failover, wired to its clusters, its evidence to files."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from platform import node as host_name
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.failover.page import as_json, as_page, from_json
+from tanist.domain.records import STATE_TOPIC
+from tanist.usecases import sides
+from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Source
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.sync import SyncRequest, sync_groups
+from tanist.usecases.sides import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.composition.world import World
+    from tanist.domain.failover.evidence import Evidence
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.sides import Side
+
+
+_PROVE_SECONDS: Final = 2.0
+"""Comparing records may take so long: positions are committed without a proof rather than late."""
+
+
+def runner() -> str:
+    """Who is at work, for others to read."""
+    return f"{getpass.getuser()}@{host_name()} pid {os.getpid()}"
+
+
+@contextmanager
+def failover_clusters(world: World, destination: Side, mirror: MirrorName, run: Run) -> Iterator[Clusters]:
+    """Both clusters of a mirror, with everything that a failover asks of them.
+
+    Raises:
+        UnknownMirror, AnotherCluster; and what the destination answers if it cannot be read.
+    """
+    (found,) = sides.identify((destination,), run)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), mirror, destination.name)
+    sides.same_as_pinned(spec, None, found)
+    there = _destination(world, destination, spec)
+    here = _source(world, spec)
+    try:
+        yield Clusters(
+            spec=spec,
+            source=here,
+            destination=there,
+            move_groups=_Groups(world, destination, spec, run),
+        )
+    finally:
+        for port in (there.sealing, there.opening, there.replicas, there.approvals):
+            port.close()
+        if isinstance(here, Source):
+            here.fencing.close()
+            here.replicas.close()
+
+
+def _destination(world: World, side: Side, spec: MirrorSpec) -> Destination:
+    from tanist.clusters.approvals import KafkaApprovals  # noqa: PLC0415 -- `tanist --help` needs no client library
+    from tanist.clusters.opening import KafkaOpening  # noqa: PLC0415
+    from tanist.clusters.replicas import KafkaReplicas  # noqa: PLC0415
+    from tanist.clusters.sealing import KafkaSealing  # noqa: PLC0415
+
+    cluster = world.cluster(side.name)
+    return Destination(
+        side=side,
+        sealing=KafkaSealing(cluster.endpoint),
+        opening=KafkaOpening(cluster.endpoint, spec.mirror),
+        replicas=KafkaReplicas(cluster.endpoint),
+        approvals=KafkaApprovals(cluster.endpoint, allow_small=cluster.allow_small_state),
+    )
+
+
+def _source(world: World, spec: MirrorSpec) -> Source | TanistError:
+    """A source that is not configured on this host is one that cannot be reached from here."""
+    from tanist.clusters.fencing import KafkaFencing  # noqa: PLC0415
+    from tanist.clusters.replicas import KafkaReplicas  # noqa: PLC0415
+
+    try:
+        endpoint = world.cluster(spec.source).endpoint
+    except TanistError as error:
+        return error
+    return Source(side=world.connect(spec.source), fencing=KafkaFencing(endpoint), replicas=KafkaReplicas(endpoint))
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The last translation, by the same use case as `tanist groups sync`."""
+
+    world: World
+    destination: Side
+    spec: MirrorSpec
+    run: Run
+
+    def __call__(self, topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
+        """Groups with members here, and whatever else must not be committed, are told, not moved."""
+        contacts = self.world.group_contacts(self.spec, self.destination)
+        chosen = Chosen(topics=frozenset(topics), ask_source=ask_source)
+        command = Run(clock=self.run.clock, by=by)
+        synced = sync_groups(self.spec, contacts, SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS), command)
+        problems = (*synced.failed, *synced.withheld, *synced.clamped)
+        return GroupsMoved(
+            rows=tuple(_row(row) for row in synced.rows),
+            problems=tuple(f"{row.group} on {row.partition}: {row.reason}" for row in problems),
+        )
+
+
+def _row(row: PositionRow) -> dict[str, Any]:
+    return {
+        "group": row.group,
+        "topic": row.partition.topic,
+        "partition": row.partition.partition,
+        "source_committed_offset": row.position.offset,
+        "destination_offset": row.offset,
+        "precision": row.translation.precision,
+        "committed": row.committed,
+        "reason": row.reason,
+    }
+
+
+# ── evidence as files ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """`evidence.json` and `evidence.html`, each replaced whole."""
+
+    path: Path
+
+    def flush(self, evidence: Evidence) -> None:
+        self._replace("evidence.json", as_json(evidence))
+        self._replace("evidence.html", as_page(evidence))
+
+    def before(self) -> Evidence | None:
+        """Raises Misconfigured where somebody has changed what is there."""
+        file = self.path / "evidence.json"
+        if not file.exists():
+            return None
+        try:
+            return from_json(file.read_text(encoding="utf-8"))
+        except (ValueError, KeyError, TypeError) as why:
+            raise Misconfigured(f"{file} is no evidence of ours any more ({why}): choose another --evidence") from why
+
+    def check(self) -> None:
+        """Whether evidence can be written there, before anything is done. Raises Misconfigured."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+        except OSError as why:
+            raise Misconfigured(f"evidence cannot be written to {self.path}: {why.strerror}") from why
+
+    def _replace(self, name: str, text: str) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{name}-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(self.path / name)

@@ -1,0 +1,108 @@
+"""Fences that a failover owes, and fences that are to be lifted: settled as soon as the source answers."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.fences import FencedTopic, FenceStatus
+from tanist.domain.names import TopicPartition
+from tanist.domain.records import RunStatus, failovers, fenced, fences_with, specs
+from tanist.domain.slices import slice_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.fencing import Fencing
+    from tanist.ports.state import StateStore
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 1.5
+"""The coordination thread waits so long at most; it has heartbeats to send."""
+
+
+class Debts:
+    """Owned by the coordination thread. One worker settles the debts of a mirror: who owns the slice of its name."""
+
+    def __init__(self, open_fencing: Callable[[str], Fencing], state: StateStore, slices: int, clock: Clock) -> None:
+        self._open_fencing = open_fencing
+        self._state = state
+        self._slices = slices
+        self._clock = clock
+        self._fencing: dict[MirrorName, Fencing] = {}
+        self._looked_at = float("-inf")
+
+    def settle(self, view: StateView, owned: frozenset[int]) -> None:
+        """Try again what is owed, every few seconds. A source that does not answer is no trouble of ours."""
+        now = self._clock.monotonic()
+        if now - self._looked_at < EVERY_SECONDS:
+            return
+        self._looked_at = now
+        for spec in specs(view):
+            if slice_of(spec.mirror, TopicPartition("", 0), self._slices) in owned and _owed(view, spec):
+                self._try(spec)
+
+    def close(self) -> None:
+        for fencing in self._fencing.values():
+            fencing.close()
+
+    def _try(self, spec: MirrorSpec) -> None:
+        try:
+            by = self._clock.deadline(ANSWER_SECONDS)
+            view = self._state.catch_up(by)
+            for owed in _owed(view, spec):
+                self._settle(spec, owed, by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.info("still owing a fence", extra={"mirror": spec.mirror, "reason": why.reason})
+
+    def _settle(self, spec: MirrorSpec, owed: FencedTopic, by: Deadline) -> None:
+        if spec.mirror not in self._fencing:
+            self._fencing[spec.mirror] = self._open_fencing(spec.source)
+        fencing = self._fencing[spec.mirror]
+        done = self._lift(fencing, owed, by) if owed.status is FenceStatus.LIFT_OWED else self._apply(spec, owed, by)
+        log.warning("settled a fence", extra={"mirror": spec.mirror, "topic": done.topic, "status": done.status})
+        self._store(spec, done, by)
+
+    def _lift(self, fencing: Fencing, owed: FencedTopic, by: Deadline) -> FencedTopic:
+        if owed.before is not None:
+            _raise(fencing.lift([owed.before], by)[owed.topic])
+        return replace(owed, status=FenceStatus.LIFTED, reason="")
+
+    def _apply(self, spec: MirrorSpec, owed: FencedTopic, by: Deadline) -> FencedTopic:
+        """What was there before is stored before anything is changed."""
+        fencing = self._fencing[spec.mirror]
+        if owed.before is None:
+            found = fencing.snapshot([owed.topic], by)[owed.topic]
+            if isinstance(found, TanistError):
+                raise found
+            owed = replace(owed, before=found)
+            self._store(spec, owed, by)
+        if owed.before is not None:
+            _raise(fencing.apply([owed.before], by)[owed.topic])
+        return replace(owed, status=FenceStatus.STANDING, reason="")
+
+    def _store(self, spec: MirrorSpec, entry: FencedTopic, by: Deadline) -> None:
+        if changed := fences_with(self._state.catch_up(by), spec.mirror, [entry], self._clock.now()):
+            self._state.append([changed], by)
+
+
+def _owed(view: StateView, spec: MirrorSpec) -> tuple[FencedTopic, ...]:
+    """Nothing while a run is under way: it fences and lifts by itself, until its end."""
+    if any(run.status is RunStatus.RUNNING for run in failovers(view, spec.mirror)):
+        return ()
+    owing = {FenceStatus.OWED, FenceStatus.LIFT_OWED}
+    return tuple(each for each in fenced(view, spec.mirror) if each.status in owing)
+
+
+def _raise(error: TanistError | None) -> None:
+    if error is not None:
+        raise error

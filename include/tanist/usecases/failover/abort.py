@@ -1,0 +1,153 @@
+"""`tanist failover abort` and `tanist fence show|lift`: back to what there was, from the snapshot that was stored."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
+from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.facts import Facts, SourceState
+from tanist.domain.failover.plan import Approved, canonical
+from tanist.domain.fences import TO_BE_LIFTED, FencedTopic
+from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, failovers, fenced, fences_with, promoted
+from tanist.usecases import sides
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
+from tanist.usecases.failover.observe import Observer, attempt
+from tanist.usecases.failover.undo import lifted, undo
+from tanist.usecases.failover.work import Work
+
+if TYPE_CHECKING:
+    from tanist.domain.records import StateView
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.work import Tools
+    from tanist.usecases.sides import Run
+
+
+class NothingToAbort(Refused):
+    name = "NOTHING_TO_ABORT"
+    operator_action = "no run of this mirror is unfinished: see `tanist failover status`"
+
+
+class PastReturn(Refused):
+    name = "PAST_POINT_OF_NO_RETURN"
+    operator_action = "the first partition is sealed: run the plan to its end, forward is the only safe way"
+
+
+class StillNeeded(Refused):
+    name = "FENCE_STILL_NEEDED"
+    operator_action = "nothing was changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aborted:
+    """`owed`: topics whose fence could not be lifted; the fetcher goes on trying."""
+
+    record: FailoverRun
+    owed: tuple[str, ...]
+
+
+def abort(clusters: Clusters, tools: Tools, command: Run) -> Aborted:
+    """Undo an unfinished run, alive or dead.
+
+    Opening the mirror for changes shuts a live run out; what it had written until then is read afterwards. So a run
+    that is about to seal cannot get past us, and we cannot miss that it has.
+
+    Raises:
+        NothingToAbort, PastReturn: nothing was changed.
+    """
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        _to_abort(observer.view(), clusters)
+        store = clusters.destination.side.open_store(STATE_TOPIC, clusters.spec.mirror, command.by)
+        with closing(store):
+            record = _to_abort(store.catch_up(command.by), clusters)
+            fresh = sides.Run(clock=command.clock, by=command.clock.deadline(UNDO_SECONDS))
+            observer.run = fresh
+            head = canonical({"mirror": record.mirror, "plan_hash": record.plan, "plan": record.shown})
+            work = Work(
+                clusters=clusters,
+                intent=Approved.read(record.shown).intent,
+                run=fresh,
+                tools=tools,
+                observer=observer,
+                store=store,
+                record=record,
+                facts=Facts(now=command.clock.now(), source=SourceState.SILENT),
+                evidence=tools.sink.before() or Evidence(head=head),
+            )
+            owed = undo(work, f"aborted by {tools.runner}")
+            work.tell("abort", "undone", {"by": tools.runner, "owed": owed})
+            return Aborted(record=work.record, owed=tuple(owed))
+
+
+def _to_abort(view: StateView, clusters: Clusters) -> FailoverRun:
+    unfinished = [run for run in failovers(view, clusters.spec.mirror) if run.status is RunStatus.RUNNING]
+    if not unfinished:
+        raise NothingToAbort(f"mirror {clusters.spec.mirror!r} has no unfinished run")
+    if unfinished[0].no_return:
+        raise PastReturn(f"plan {unfinished[0].plan} of mirror {clusters.spec.mirror!r}")
+    return unfinished[0]
+
+
+# ── fences by themselves ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceRow:
+    """`stands`: what the source says now; None: it does not answer."""
+
+    fence: FencedTopic
+    stands: bool | None
+    reason: str = ""
+
+
+def fences(clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
+    """Every fence on record, and whether it stands."""
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        held = fenced(observer.view(), clusters.spec.mirror)
+    before = [each.before for each in held if each.before]
+    source, by = clusters.source, command.clock.deadline(SOURCE_SECONDS)
+    answers = attempt(lambda: source.fencing.standing(before, by)) if isinstance(source, Source) else source
+    return tuple(_row(each, answers) for each in held)
+
+
+def _row(fence: FencedTopic, answers: object) -> FenceRow:
+    found = answers.get(fence.topic) if isinstance(answers, dict) else answers
+    if isinstance(found, TanistError):
+        return FenceRow(fence=fence, stands=None, reason=str(found))
+    return FenceRow(fence=fence, stands=found if isinstance(found, bool) else None)
+
+
+def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[FencedTopic, ...]:
+    """Lift what stands, exactly.
+
+    Raises:
+        StillNeeded: a run is under way, or topics took over and `of_promoted` does not say that both sides may be
+        written to then. TopicNotInMirror: there is no fence.
+    """
+    mirror = clusters.spec.mirror
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        _may_be_lifted(observer.view(), clusters, of_promoted=of_promoted)
+        if command.dry_run:
+            return tuple(each for each in fenced(observer.view(), mirror) if each.status in TO_BE_LIFTED)
+        with closing(clusters.destination.side.open_store(STATE_TOPIC, mirror, command.by)) as store:
+            view = store.catch_up(command.by)
+            standing = _may_be_lifted(view, clusters, of_promoted=of_promoted)
+            after = lifted(clusters, standing, command.clock.deadline(2 * SOURCE_SECONDS))
+            if changed := fences_with(view, mirror, after, command.clock.now()):
+                store.append([changed], command.by)
+            return tuple(after)
+
+
+def _may_be_lifted(view: StateView, clusters: Clusters, *, of_promoted: bool) -> list[FencedTopic]:
+    mirror = clusters.spec.mirror
+    if running := [run.plan for run in failovers(view, mirror) if run.status is RunStatus.RUNNING]:
+        raise StillNeeded(f"plan {running[0]} is unfinished: `tanist failover abort` lifts its fence")
+    standing = [each for each in fenced(view, mirror) if each.status in TO_BE_LIFTED]
+    if not standing:
+        raise TopicNotInMirror(f"mirror {mirror!r} has no fence that stands")
+    if (taken := [each.topic for each in standing if promoted(view, mirror, each.topic)]) and not of_promoted:
+        names = ", ".join(taken[:5])
+        raise StillNeeded(f"{names} took over: without the fence producers can write to both sides (--promoted)")
+    return standing

@@ -1,0 +1,60 @@
+"""`tanist mirrors remove`: taking topics out of a mirror is a failover of them, and needs an approved plan."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.approving import NotApproved, choose
+from tanist.domain.failover.facts import SourceState
+from tanist.domain.failover.plan import Approved
+from tanist.domain.records import RunStatus, failovers
+from tanist.domain.selection import Selection
+from tanist.usecases.failover import planning
+from tanist.usecases.failover.observe import Observer
+
+if TYPE_CHECKING:
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.planning import Asked, Planned
+    from tanist.usecases.sides import Run
+
+
+def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
+    """Planned where the source lives, unplanned where it does not."""
+    found = planning.plan(replace(asked, mode=Mode.PLANNED), clusters, command)
+    if found.facts.source is SourceState.ALIVE:
+        return found
+    return planning.plan(replace(asked, mode=Mode.UNPLANNED), clusters, command)
+
+
+def approved_plan(asked: Asked, clusters: Clusters, command: Run) -> str:
+    """The plan to run: one that is unfinished for just these topics, else the one that the facts make, if approved.
+
+    Raises:
+        NotApproved: with the command that approves it.
+    """
+    if (unfinished := _unfinished(asked, clusters, command)) is not None:
+        return unfinished
+    found = plan(asked, clusters, command)
+    mirror, made = clusters.spec.mirror, found.plan
+    approvals = clusters.destination.approvals.all(command.by)
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        runs = failovers(observer.view(), mirror)
+    try:
+        choose(approvals, runs, mirror, made.hash)
+    except NotApproved as missing:
+        topics = " ".join(f"--topic '{text}'" for text in asked.include)
+        how = f"tanist failover approve {mirror} {made.hash} --mode {made.intent.mode} {topics} --reason ..."
+        raise NotApproved(f"{missing.reason}: {how}") from missing
+    return made.hash
+
+
+def _unfinished(asked: Asked, clusters: Clusters, command: Run) -> str | None:
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        for run in failovers(observer.view(), clusters.spec.mirror):
+            names = Approved.read(run.shown).intent.names
+            if run.status is RunStatus.RUNNING and set(Selection(asked.include).of(names)) == set(names):
+                return run.plan
+    return None

@@ -1,0 +1,48 @@
+"""`tanist failover status`: runs on record, what is left of them, and who has not moved."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain.failover.plan import ROUTES, Approved, Step, remaining
+from tanist.domain.records import FailoverRun, RunStatus, failovers
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.work import wanted_topics
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.facts import Facts
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.sides import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSeen:
+    """`left` is what the facts say now; `facts` None: the run is over."""
+
+    record: FailoverRun
+    steps: tuple[Step, ...]
+    left: frozenset[str]
+    facts: Facts | None
+    age_ms: int
+
+
+def runs(clusters: Clusters, command: Run) -> tuple[RunSeen, ...]:
+    """All runs of a mirror, the latest last."""
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        view = observer.view()
+        found = sorted(failovers(view, clusters.spec.mirror), key=lambda run: run.started_at)
+        return tuple(_seen(record, observer, command) for record in found)
+
+
+def _seen(record: FailoverRun, observer: Observer, command: Run) -> RunSeen:
+    wish = Approved.read(record.shown)
+    steps, age = ROUTES[wish.intent.mode], max(0, command.clock.now() - record.at)
+    if record.status is not RunStatus.RUNNING:
+        done = record.status is RunStatus.DONE
+        left = frozenset[str]() if done else frozenset(step.id for step in steps)
+        return RunSeen(record=record, steps=steps, left=left, facts=None, age_ms=age)
+    facts = observer.look(wanted_topics(observer.view(), wish.intent), record.plan)
+    left = frozenset(step.id for step in remaining(wish.intent, facts))
+    return RunSeen(record=record, steps=steps, left=left, facts=facts, age_ms=age)
