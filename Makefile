@@ -23,8 +23,13 @@ $(STAMP): locks/dev.txt pyproject.toml
 demo: $(STAMP) ## the main job on two real clusters, ending in a table of promises
 	@$(BIN)/tanist demo --yes $(ARGS)
 
-test: $(STAMP) ## every test but the long storms and the benchmarks
+test: $(STAMP) ## every test but the long storms and the benchmarks (make test ARGS=tests/domain for some of them)
+ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
+else
+	@$(BIN)/python -m pytest -m "not faults and not storm and not bench" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "faults and not storm and not bench" -n 2 --dist loadfile
+endif
 
 check: $(STAMP) ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .
