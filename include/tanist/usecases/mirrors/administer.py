@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, Tombstone, topics
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, Tombstone, topics
 from tanist.domain.selection import pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import sides
@@ -88,18 +88,19 @@ def delete(mirror: str, destination: Side, run: Run) -> MirrorSpec:
     tombstones(view, spec)
     if run.dry_run:
         return spec
-    _forget_runs(destination, spec, run)
+    for topic, kind in ((OFFSETS_TOPIC, "run"), (GROUPS_TOPIC, "group")):
+        _forget(destination, spec, topic, f"{kind}/{spec.mirror}/", run)
     with changing(destination, name, run) as (store, now):
         store.append(tombstones(now, sides.spec_of(now, name, destination.name)), run.by)
     return spec
 
 
-def _forget_runs(destination: Side, spec: MirrorSpec, run: Run) -> None:
-    """A later mirror of this name must not inherit a map. Done first, because an empty mirror has no use for one.
+def _forget(destination: Side, spec: MirrorSpec, topic: str, prefix: str, run: Run) -> None:
+    """A later mirror of this name must inherit neither a map nor positions. Done first: an empty mirror needs neither.
 
     It needs the mirror's transactional id for itself: one operator writes to one topic at a time.
     """
-    runs = sides.read(destination, OFFSETS_TOPIC, run.by)
-    if ours := [key for key in runs if key.startswith(f"run/{spec.mirror}/")]:
-        with closing(destination.open_store(OFFSETS_TOPIC, spec.mirror, run.by)) as store:
+    kept = sides.read(destination, topic, run.by)
+    if ours := [key for key in kept if key.startswith(prefix)]:
+        with closing(destination.open_store(topic, spec.mirror, run.by)) as store:
             store.append([Tombstone(key) for key in ours], run.by)
