@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.clusters.positions import KafkaPositions
 from tanist.domain.records import Following, OffsetRunWritten
 from tanist.domain.translation import Precision, Proof
+from tanist.ports.positions import Committed
 from tanist.wire import requests
 from tanist.wire.requests import Markers
 from tests.fetcher.rig import Rig, Side, soon, until, value
@@ -72,3 +75,30 @@ def test_after_a_shift_the_next_record_is_the_next_record(rig: Rig, topic_name: 
     after = read_some(rig.destination.servers, topic_name, at, 13)
     assert [text for _, text in before + after] == [b"%d" % n for n in range(40)]
     assert after[0][0] == 29
+
+
+def test_a_coordinator_of_three_is_killed(cluster_factory: ClusterFactory, topic_name: str) -> None:
+    """Another takes over its groups: positions go on arriving, and nothing goes back."""
+    cluster = cluster_factory("three", brokers=3)
+    source = Side(cluster)
+    (at,) = source.create(topic_name, brokers=[1, 2, 3])
+    spec = Rig(source, source).spec
+    groups = [f"{topic_name}-{n}" for n in range(6)]
+    with (
+        Followed(spec, cluster.endpoint(), [topic_name]) as followed,
+        closing(KafkaPositions(cluster.endpoint())) as client,
+    ):
+
+        def moved(offset: int) -> None:
+            wanted = {group: {at: Committed(offset, "")} for group in groups}
+            until(lambda: all(a == {at: None} for a in client.commit(wanted, soon()).values()), 60)
+
+        def arrived(offset: int) -> bool:
+            return all(followed.position(group, at) == offset for group in groups)
+
+        moved(1)
+        until(lambda: arrived(1), 20, followed.note)
+        cluster.kill(source.leader(at))
+        moved(2)
+        until(lambda: arrived(2), 30, followed.note)
+    source.close()
