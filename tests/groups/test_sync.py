@@ -150,6 +150,7 @@ def test_a_wrong_map_is_caught_and_never_committed(
     (row,) = synced.mismatches
     assert (row.offset, row.compared.proof, row.committed) == (15, Proof.MISMATCH, False)
     assert committed(rig.destination.servers, group_name, at) == NOTHING
+    mirrored.runs.clear()
     commit(rig.source.servers, group_name, {at: 30})
     assert mirrored.translate(group_name).rows[0].compared.why == "at the end of the source"
 
