@@ -90,7 +90,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         "partition/east.to-west_1/orders.v1_a-b/3",
         (
             '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED",'
-            '"row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"at":9}'
+            '"row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"generation":0,"at":9}'
         ),
     ),
     (

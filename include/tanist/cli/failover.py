@@ -213,7 +213,7 @@ def execute(now: Session, name: str, plan: str, patience: Patience, evidence: Pa
 
 
 def _show(outcome: Outcome, folder: Folder, as_json: bool) -> None:
-    item = run_item(outcome.record, outcome.evidence, str(folder.path))
+    item = run_item(outcome.record, (outcome.seconds, outcome.waited), str(folder.path))
     item["steps"] = done_steps(Approved.read(outcome.record.shown).intent.mode)
     emit([item], ("mirror", "plan_hash", "status", "seconds", "proof_seconds", "evidence"), as_json)
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.plan import Step
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.abort import FenceRow
@@ -63,9 +62,9 @@ def approval_item(approval: Approval) -> dict[str, Any]:
     }
 
 
-def run_item(record: FailoverRun, evidence: Evidence | None = None, folder: str | None = None) -> dict[str, Any]:
-    """A run and how long it took: `seconds` of work, `proof_seconds` of waiting for proofs of a fence."""
-    work, waited = evidence.seconds() if evidence else (None, None)
+def run_item(record: FailoverRun, took: tuple[float, float] | None = None, folder: str | None = None) -> dict[str, Any]:
+    """A run and how long it `took`: `seconds` of work, `proof_seconds` of waiting for proofs of a fence."""
+    work, waited = took or (None, None)
     return {
         "mirror": record.mirror,
         "plan_hash": record.plan,

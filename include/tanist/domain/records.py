@@ -109,6 +109,8 @@ class PartitionObserved:
     error: str | None = None
     last_mirrored_epoch: int = -1
     claim_epoch: int = 0
+    generation: int = 0
+    """That of the wish that led here: a promotion that a worker has not read yet must not look like a new wish."""
     at: EpochMs
 
     @property
@@ -305,8 +307,9 @@ def supersedes(record: StateRecord, held: StateRecord | None) -> bool:
     match record, held:
         case Claim(epoch=new), Claim(epoch=old):
             return new >= old
-        case PartitionObserved(row=row), PartitionObserved(state=MirrorState.STOPPED) if row != _TAKEN_IN:
-            return row == held.row  # a worker that learns late that it was sealed does not undo the promotion
+        case PartitionObserved(), PartitionObserved(state=MirrorState.STOPPED):
+            # A worker that learns late that it was sealed does not undo the promotion; a newer wish does.
+            return record.row == held.row or (record.row == _TAKEN_IN and record.generation >= held.generation)
         case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
             return new >= old
         case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:

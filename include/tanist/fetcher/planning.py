@@ -64,6 +64,8 @@ def next_observed(
 ) -> PartitionObserved | None:
     """What has to be written down about a partition; None: nothing has changed."""
     state = held.state if held is not None else MirrorState.UNKNOWN
+    if held is not None and state is MirrorState.STOPPED and mine.topic.generation < held.generation:
+        return None  # its promotion was read before the wish that goes with it
     trigger = trigger_for(mine.topic.wish, state, report.finding)
     if trigger is None:
         return _trouble(held, report, claim_epoch, now)
@@ -78,6 +80,7 @@ def next_observed(
         error=broken.name if broken is not None else None,
         last_mirrored_epoch=_epoch(held, report),
         claim_epoch=claim_epoch,
+        generation=mine.topic.generation,
         at=now.epoch,
     )
 

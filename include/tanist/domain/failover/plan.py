@@ -102,7 +102,7 @@ def _counted(intent: Intent, facts: Facts) -> bool:
     wanted = {each.topic: each.generation for each in intent.topics}
     seen = {each.topic for each in facts.of(wanted) if each.removed and each.generation > wanted[each.topic]}
     stopped = {each.partition for each in facts.partitions if each.state is MirrorState.STOPPED}
-    return seen == set(wanted) and stopped >= set(intent.partitions) and facts.marked("generation")
+    return seen == set(wanted) and stopped >= set(intent.partitions)
 
 
 def _restored(intent: Intent, facts: Facts) -> bool:
@@ -118,11 +118,11 @@ FENCE = Step("fence", "producers are kept off the source, or the fence is owed",
 DRAIN = Step("drain", "what the source still gives has been copied", _drained)
 GROUPS = Step("groups", "consumer groups stand where they stood", lambda _, facts: facts.marked("groups"))
 SEAL = Step("seal", "the mirror can never write again (the point of no return)", _sealed)
-GENERATION = Step("generation", "the promotion is on record on every side that answers", _counted)
+GENERATION = Step("generation", "the promotion is counted, and the topics have left the mirror", _counted)
 CONFIGS = Step("configs", "topics are configured as at the source", _restored)
 OPEN = Step("open", "producers may write here, the mirror may not", _open)
 CANARY = Step("canary", "every topic took a transaction that was aborted", lambda _, facts: facts.marked("canary"))
-MOVERS = Step("movers", "who has not moved yet is listed", lambda _, facts: facts.marked("movers"))
+MOVERS = Step("movers", "the old source is told, who has not moved is listed", lambda _, facts: facts.marked("movers"))
 
 ROUTE: Final = (HOLD, FENCE, DRAIN, GROUPS, SEAL, GENERATION, CONFIGS, CANARY, OPEN, MOVERS)
 ROUTES: Final[Mapping[Mode, tuple[Step, ...]]] = MappingProxyType(dict.fromkeys(Mode, ROUTE))

@@ -70,8 +70,12 @@ class ApprovalVoid(NotPermitted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
+    """`seconds`: from the call until nothing was left to do, without `waited`, which only waited for proofs."""
+
     record: FailoverRun
     evidence: Evidence
+    seconds: float
+    waited: float
 
 
 def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
@@ -81,6 +85,7 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, RunUnderWay: nothing was changed.
         DrainMissed, FenceLeaks: everything was undone. Interrupted: partial, run it again.
     """
+    began = command.clock.monotonic()
     with closing(Observer(clusters=clusters, run=command)) as observer:
         view = observer.view()
         before, approval = _permission(plan, clusters, view, command)
@@ -106,7 +111,7 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
                 evidence=_begun(tools, approval, wish, facts, clusters),
             )
             tools.sink.flush(work.evidence)
-            return _work(work, approval, wish)
+            return _work(work, approval, wish, began)
 
 
 # ── may it run at all? ────────────────────────────────────────────────────────────────────────────────────────────
@@ -214,14 +219,16 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
 # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _work(work: Work, approval: Approval, wish: Approved) -> Outcome:
+def _work(work: Work, approval: Approval, wish: Approved, began: float) -> Outcome:
+    waited = 0.0
     while todo := remaining(work.intent, work.facts):
         _must_go_on(work, approval, wish)
-        _one(work, todo[0])
+        waited += _one(work, todo[0])
         work.look(ask_source=not (work.record.no_return or past_return(work.intent, work.facts)))
     work.save(status=RunStatus.DONE)
     work.tell("end", "done", {"steps": [step.id for step in route.ROUTES[work.intent.mode]]})
-    return Outcome(record=work.record, evidence=work.evidence)
+    seconds = work.run.clock.monotonic() - began - waited
+    return Outcome(record=work.record, evidence=work.evidence, seconds=seconds, waited=waited)
 
 
 def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:
@@ -240,8 +247,8 @@ def _next(work: Work) -> str:
     return f"{todo[0].id} ({todo[0].title})" if todo else "nothing"
 
 
-def _one(work: Work, step: Step) -> None:
-    """Do one step; what could not be told is tried again, what can be undone by itself is."""
+def _one(work: Work, step: Step) -> float:
+    """Do one step; what could not be told is tried again, what can be undone by itself is. Seconds of mere proof."""
     work.tools.tell(step.id, "begins")
     work.tools.checkpoint(f"before:{step.id}")
     began = work.run.clock.monotonic()
@@ -256,10 +263,11 @@ def _one(work: Work, step: Step) -> None:
         raise Interrupted(f"somebody else has taken this run over: {lost.reason}") from lost
     except (CouldNotTell, BrokerError) as why:
         _again(work, step, why)
-        return
+        return 0.0
     seconds = work.run.clock.monotonic() - began
     work.tools.checkpoint(f"after:{step.id}")
     work.tell(step.id, "done", done.detail, seconds=seconds, waited=done.waited)
+    return done.waited
 
 
 def _again(work: Work, step: Step, why: TanistError) -> None:

@@ -16,7 +16,7 @@ from tanist.domain.errors import (
 )
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings, refuse
-from tanist.domain.records import STATE_TOPIC, TopicDesired
+from tanist.domain.records import STATE_TOPIC, TopicDesired, generation
 from tanist.domain.records import topics as topics_of
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import Wish
@@ -159,7 +159,8 @@ def add(
     sides.same_as_pinned(spec, source_id, destination_id)
     with changing(destination, name, run) as (store, view):
         plans = _examine(spec, tuple(include), (source, destination), view, run.by)
-        desired = tuple(plan.desired(name, run.clock.now()) for plan in plans)
+        wished = (plan.desired(name, run.clock.now()) for plan in plans)
+        desired = tuple(replace(each, generation=generation(view, name, each.topic)) for each in wished)
         run.announce([topic.topic for topic in desired])
         if not run.dry_run:
             _apply(plans, desired, destination, store, run.by)

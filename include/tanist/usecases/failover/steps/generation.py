@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import TanistError
-from tanist.domain.records import STATE_TOPIC, Generation, PartitionObserved, observed
+from tanist.domain.records import Generation, PartitionObserved, observed
 from tanist.domain.states import MirrorState, Trigger, Wish, transition
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
-from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
@@ -22,18 +18,9 @@ if TYPE_CHECKING:
 
 
 def do(work: Work) -> Done:
-    """On the destination all or nothing; on the source where it answers and lets us."""
-    records = tuple(_records(work))
-    work.write(records)
-    work.tools.checkpoint("generation:counted")
-    told = attempt(lambda: _tell_source(work))
-    work.mark("generation")
-    return Done(
-        {
-            "generations": {each.topic: each.count for each in records if isinstance(each, Generation)},
-            "source": f"not told: {told}" if isinstance(told, TanistError) else "told",
-        }
-    )
+    """All or nothing."""
+    work.write(tuple(_records(work)))
+    return Done({"generations": {each.topic: each.count for each in generations(work)}})
 
 
 def _records(work: Work) -> Iterator[StateRecord]:
@@ -41,12 +28,12 @@ def _records(work: Work) -> Iterator[StateRecord]:
     for topic in work.wanted():
         if topic.wish is not Wish.REMOVED:
             yield replace(topic, wish=Wish.REMOVED, changed_at=now)
-    yield from _generations(work)
+    yield from generations(work)
     for at in work.intent.partitions:
         yield from _stopped(work, view, at, now)
 
 
-def _generations(work: Work) -> Iterator[Generation]:
+def generations(work: Work) -> Iterator[Generation]:
     for each in work.intent.topics:
         yield Generation(mirror=work.intent.mirror, topic=each.topic, count=each.generation + 1)
 
@@ -56,24 +43,11 @@ def _stopped(work: Work, view: StateView, at: TopicPartition, now: EpochMs) -> I
     held = observed(view, work.intent.mirror, at)
     state = held.state if held else MirrorState.UNKNOWN
     blank = PartitionObserved(mirror=work.intent.mirror, partition=at, state=state, row=0, at=now)
+    count = next(each.generation for each in work.intent.topics if each.topic == at.topic) + 1
     for trigger in (Trigger.REMOVE, Trigger.SEALED):
         if state is MirrorState.STOPPED or (state is MirrorState.STOPPING and trigger is Trigger.REMOVE):
             continue
         row = transition(state, trigger)
         state = row.after
-        yield replace(held or blank, state=state, row=row.number, reason=row.reason, error=None, at=now)
-
-
-def _tell_source(work: Work) -> None:
-    """A returning source must not resume its old life: its own state topic says that it was replaced.
-
-    Raises:
-        TanistError: it does not answer, or we may not write there.
-    """
-    source = work.clusters.source
-    if not isinstance(source, Source):
-        raise source
-    by = work.run.clock.deadline(2 * SOURCE_SECONDS)
-    source.side.topics.cluster_id(work.run.clock.deadline(SOURCE_SECONDS))
-    with closing(source.side.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
-        store.append(tuple(_generations(work)), by)
+        known = held or blank
+        yield replace(known, state=state, row=row.number, reason=row.reason, error=None, generation=count, at=now)

@@ -1,14 +1,16 @@
-"""Who has not moved yet: partitions of the source that still grow, and fences that are owed."""
+"""The old source is told, and who has not moved yet is listed. After writes are open: nobody waits for this."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import FenceStatus
-from tanist.domain.records import fenced
+from tanist.domain.records import STATE_TOPIC, fenced
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt, known
+from tanist.usecases.failover.steps.generation import generations
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     """A list, no judgement; `tanist failover status` makes it again."""
+    told = attempt(lambda: _tell_source(work))
+    work.tools.checkpoint("movers:told")
     found = listing(work)
     work.mark("movers")
-    return Done(found)
+    return Done(found | {"source": f"not told: {told}" if isinstance(told, TanistError) else "told"})
 
 
 def listing(work: Work) -> dict[str, Any]:
@@ -39,3 +43,18 @@ def listing(work: Work) -> dict[str, Any]:
     last = {each.partition: each.known.high_watermark for each in work.facts.partitions if each.known}
     growing = [str(at) for at, found in now.items() if at in last and found.high_watermark > last[at]]
     return {"fences_owed": owed, "still_growing": growing}
+
+
+def _tell_source(work: Work) -> None:
+    """A returning source must not resume its old life: its own state topic says that it was replaced.
+
+    Raises:
+        TanistError: it does not answer, or we may not write there.
+    """
+    source = work.clusters.source
+    if not isinstance(source, Source):
+        raise source
+    by = work.run.clock.deadline(2 * SOURCE_SECONDS)
+    source.side.topics.cluster_id(work.run.clock.deadline(SOURCE_SECONDS))
+    with closing(source.side.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
+        store.append(tuple(generations(work)), by)
