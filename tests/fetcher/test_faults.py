@@ -205,11 +205,6 @@ def test_workers_that_are_killed_one_after_another_copy_every_record_once(
         assert [offsets.locate(SourceOffset(row.offset)) for row in source[each]] == [row.offset for row in copy[each]]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="Router.drop leaves the first connection to the frozen broker open, and asks it who leads: 10 s, then 15 s",
-)
 def test_a_frozen_leader_holds_up_its_own_partitions_alone(into_trio: Rig, topic_name: str) -> None:
     """Until the first deadline it holds up the lane; after that the others go on, though it still sleeps."""
     rig = into_trio

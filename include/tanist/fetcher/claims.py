@@ -10,7 +10,7 @@ from tanist.domain.records import Claim
 
 if TYPE_CHECKING:
     from tanist.domain.records import StateView
-    from tanist.fetcher.assignment import Assigned
+    from tanist.fetcher.assignment import Assigned, Copied
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.membership import Ownership
     from tanist.ports.state import StateStore
@@ -45,6 +45,7 @@ class Claims:
         self._clock = clock
         self._ownership: Ownership | None = None
         self._claiming = threading.Lock()
+        self._used: dict[Copied, int] = {}
 
     def renew(self, ownership: Ownership) -> None:
         """By the coordination thread, after each poll."""
@@ -61,6 +62,15 @@ class Claims:
         """Raise NotOurs unless `holds`; call it immediately before sending."""
         if not self.holds(of.slice):
             raise NotOurs(f"{of.partition}: the lease of slice {of.slice} is over")
+
+    def first_use(self, of: Assigned) -> bool:
+        """Whether this process has not filled this partition under this epoch before; asked once for each new copy.
+
+        A lane that held it may have left a fill behind whose fate nobody knows.
+        """
+        first = self._used.get(of.copied, -1) < of.claim_epoch
+        self._used[of.copied] = of.claim_epoch
+        return first
 
     def claim(self, numbers: frozenset[int], by: Deadline) -> StateView:
         """Claim slices that were just given to us: the next epoch of each, read back."""

@@ -115,7 +115,8 @@ class Lane(threading.Thread):
         for copied, assigned in wanted.items():
             held = self._copies.get(copied)
             if held is None:
-                self._copies[copied] = PartitionCopy(assigned, filler_epoch=assigned.claim_epoch)
+                spent = not self._tools.claims.first_use(assigned)
+                self._copies[copied] = PartitionCopy(assigned, filler_epoch=assigned.claim_epoch, filler_spent=spent)
             elif held.assigned is not assigned:
                 held.assigned = assigned
                 held.filler_epoch = max(held.filler_epoch, assigned.claim_epoch)

@@ -86,23 +86,28 @@ class Reading:
     def receive(self) -> None:
         """Take the answer to what was posted, and decide what becomes of each batch."""
         buffer = self._buffers[self._turn % 2]
+        assert self._fetches is not None  # noqa: S101  # `post` has said so
         try:
-            answer = self._open().receive(buffer, self._clock.deadline(ANSWER_SECONDS))
+            answer = self._fetches.receive(buffer, self._clock.deadline(ANSWER_SECONDS))
         except Stopped:
             raise
         except TanistError as why:
             self._lost(why)
             return
+        self.stale = False
         copies = {(copy.partition.topic, copy.partition.partition): copy for copy in self._posted}
         for fetched in answer.partitions:
             self._take(copies[fetched.topic, fetched.partition], fetched)
 
     def _lost(self, why: TanistError) -> None:
+        """What answers there the next time may be another log: a topic that was made anew meanwhile."""
         self.stale = True
         self._source.drop(self._broker)
         now = self._clock.monotonic()
         for copy in self._posted:
             copy.cannot_read(why, now)
+            if copy.phase is Phase.COPY:
+                copy.recover(None, now)
 
     def _take(self, copy: PartitionCopy, fetched: FetchedPartition) -> None:
         if copy.phase is not Phase.COPY:

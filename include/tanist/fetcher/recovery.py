@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
     from tanist.wire.router import Router
 
-RECOVERY_SECONDS: Final = 15.0
+RECOVERY_SECONDS: Final = 5.0
+"""For one partition: a broker that is frozen must not hold up the lane much longer, the others wait behind it."""
 TRUNCATED_AFTER_SECONDS: Final = 30.0
 """A source that shows less than was copied for longer than this has lost it; for a moment a new leader may."""
 
@@ -50,6 +51,7 @@ class Recovery:
             ends = copy_ends(self._routers[1], [copy.partition for copy in copies], by)
             while waiting:
                 at = waiting[-1].partition
+                by = self._clock.deadline(RECOVERY_SECONDS)
                 self._recover(waiting[-1], _sealed(at) if promoted(at.topic) else ends[at], by)
                 waiting.pop()
         except Stopped:

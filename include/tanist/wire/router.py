@@ -194,6 +194,10 @@ class Router:
         """Close all that leads to `broker`, so that the next call connects anew."""
         for key in [key for key in self._connections if key[0] == broker]:
             self._connections.pop(key).close()
+        address = self.brokers.get(broker)
+        if self._first is not None and address is not None and self._first.peer.startswith(f"{address} of "):
+            self._first.close()
+            self._first = None
 
     def forget(self, broker: BrokerId) -> None:
         """It did not answer: what it led must be looked up before it is asked for again."""
