@@ -19,7 +19,7 @@ from tanist.cli.failover_items import (
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking, duration
 from tanist.cli.output import emit, say
 from tanist.cli.progress import watching
-from tanist.composition.failover import Folder, failover_clusters, runner
+from tanist.composition.failover import Folder, failover_clusters, gone, runner
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import Approved
 from tanist.domain.names import mirror_name
@@ -207,7 +207,7 @@ def execute(now: Session, name: str, plan: str, patience: Patience, evidence: Pa
     folder = evidence_folder(plan, evidence)
     with opened(now, name) as clusters, watching(now.as_json) as tell:
         folder.check()
-        tools = Tools(patience=patience, sink=folder, runner=runner(), tell=tell)
+        tools = Tools(patience=patience, sink=folder, runner=runner(), gone=gone, tell=tell)
         outcome = run_plan(plan, clusters, tools, now.run)
     _show(outcome, folder, now.as_json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,20 @@ _PROVE_SECONDS: Final = 2.0
 def runner() -> str:
     """Who is at work, for others to read."""
     return f"{getpass.getuser()}@{host_name()} pid {os.getpid()}"
+
+
+def gone(text: str) -> bool:
+    """Whether a runner of that name was a process of this host, and is not there any more."""
+    found = re.fullmatch(rf"\S+@{re.escape(host_name())} pid (\d+)", text)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 @contextmanager

@@ -122,8 +122,8 @@ class Observer:
 
     def _ask(self, source: Source, partitions: Sequence[TopicPartition], fences: Sequence[FencedTopic]) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
+        answers = source.side.logs.ends(partitions, by)  # first: it knows soonest that nobody is there
         sides.same_as_pinned(spec, source.side.topics.cluster_id(by), spec.destination_cluster_id)
-        answers = source.side.logs.ends(partitions, by)
         ends = known(answers)
         errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
         if partitions and not ends:
@@ -191,7 +191,8 @@ class Observer:
         mirror, side = self.clusters.spec.mirror, self.clusters.destination.side
         names = [each.topic for each in wanted]
         described = side.topics.describe(names, self.run.by)
-        opened = known(self.clusters.destination.opening.is_open(names, self.run.by))
+        answers = attempt(lambda: self.clusters.destination.opening.is_open(names, self.run.by))
+        opened = {} if isinstance(answers, TanistError) else known(answers)
         found = []
         for topic in wanted:
             now = view.get(topic.key)

@@ -93,7 +93,7 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
         _matches(clusters, wish)
         facts = observer.look(wanted_topics(view, wish.intent), plan)
         _must_permit(approval, wish, facts, command)
-        _alone(clusters, plan, observer, command)
+        _alone(clusters, plan, observer, tools)
         mirror = clusters.spec.mirror
         with closing(clusters.destination.side.open_store(STATE_TOPIC, mirror, command.by)) as store:
             # Whoever ran before is fenced now; what he has written until then decides.
@@ -147,7 +147,7 @@ def _must_permit(approval: Approval, wish: Approved, facts: Facts, command: Run)
         raise NotPermitted("; ".join(f"{reason.name}: {reason.detail}" for reason in reasons))
 
 
-def _alone(clusters: Clusters, plan: str, observer: Observer, command: Run) -> None:
+def _alone(clusters: Clusters, plan: str, observer: Observer, tools: Tools) -> None:
     """No other plan of this mirror is unfinished, and nobody alive is at work on this one.
 
     A heartbeat that does not change for `LIVE_SECONDS` of our own time is a dead run's, whatever the clocks say.
@@ -156,9 +156,9 @@ def _alone(clusters: Clusters, plan: str, observer: Observer, command: Run) -> N
     if others := [r for r in unfinished if r.plan != plan]:
         other = others[0]
         raise RunUnderWay(f"plan {other.plan} of {other.runner} is unfinished: run it to its end, or abort it")
-    if not unfinished:
+    if not unfinished or tools.gone(unfinished[0].runner):
         return
-    first = unfinished[0]
+    first, command = unfinished[0], observer.run
     until = command.clock.deadline(LIVE_SECONDS)
     while until.left(command.clock.monotonic()):
         command.clock.wait(LIVE_SECONDS / 20)

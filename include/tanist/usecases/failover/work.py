@@ -41,6 +41,10 @@ class Sink(Protocol):
         ...
 
 
+def _unknown(_runner: str) -> bool:
+    return False
+
+
 def _nowhere(_point: str) -> None:
     """Tests stop a run here."""
 
@@ -56,6 +60,8 @@ class Tools:
     patience: Patience
     sink: Sink
     runner: str
+    gone: Callable[[str], bool] = field(default=_unknown)
+    """Whether another runner is certainly dead; False: not known, so its heartbeat is watched."""
     checkpoint: Callable[[str], None] = field(default=_nowhere)
     tell: Callable[[str, str], None] = field(default=_tell_nobody)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
+from tanist.domain.failover.facts import SourceState
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
 from tanist.domain.records import fenced, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
@@ -32,8 +33,8 @@ class FenceLeaks(TimedOut):
 
 def do(work: Work) -> Done:
     """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
-    if not isinstance(work.clusters.source, Source):
-        return _owe_all(work, str(work.clusters.source))
+    if not isinstance(work.clusters.source, Source) or work.facts.source is SourceState.SILENT:
+        return _owe_all(work, work.facts.source_reason)
     by = work.run.clock.deadline(SOURCE_SECONDS)
     entries = _snapshot(work, work.clusters.source, by)
     work.tools.checkpoint("fence:stored")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import STATE_TOPIC, fenced
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     """A list, no judgement; `tanist failover status` makes it again."""
-    told = attempt(lambda: _tell_source(work))
-    work.tools.checkpoint("movers:told")
     found = listing(work)
+    told = attempt(lambda: _tell_source(work)) if found["still_growing"] is not None else TimedOut(str(found["why"]))
+    work.tools.checkpoint("movers:told")
     work.mark("movers")
     return Done(found | {"source": f"not told: {told}" if isinstance(told, TanistError) else "told"})
 

@@ -1,0 +1,307 @@
+"""One clear error each, and nothing changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.errors import AuthorizationFailed, Interrupted, Misconfigured, OperatorFenced, TopicNotInMirror
+from tanist.domain.failover.approving import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
+from tanist.domain.fences import FenceStatus
+from tanist.domain.records import RunStatus, failovers, fenced
+from tanist.domain.states import MirrorState
+from tanist.usecases.failover import abort, planning, removal
+from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
+from tanist.usecases.failover.run import RunUnderWay
+from tests.usecases.failover.test_run import PLANNED, killer
+from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.records import FailoverRun
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def unchanged(world: World) -> Iterator[World]:
+    """Whatever is tried with it: neither cluster nor the state topic knows of it afterwards."""
+    before = len(world.state["west"]["__mirror_state"].log)
+    yield world
+    assert len(world.state["west"]["__mirror_state"].log) == before
+    assert world.source_is_as_it_was()
+    assert not world.west.deny
+    assert not any(at in PARTITIONS and world.west.epochs.get((at, 8)) for at in PARTITIONS)
+
+
+def runs(world: World) -> tuple[FailoverRun, ...]:
+    return failovers(world.worker.catch_up(world.soon()), DR)
+
+
+def approving(world: World, plan: str, *, approver: bool = True, mode: Mode = Mode.PLANNED) -> None:
+    clusters = world.clusters("nobody", approver=approver)
+    planning.approve(plan, Asked(mode=mode), clusters, world.command(), reason="because", valid_seconds=60)
+
+
+def test_nobody_has_approved(unchanged: World) -> None:
+    with pytest.raises(NotApproved, match="nobody has approved"):
+        unchanged.run(unchanged.plan().plan.hash)
+
+
+def test_an_approval_of_another_hash(unchanged: World) -> None:
+    unchanged.approve(Mode.PLANNED, "orders")
+    with pytest.raises(NotApproved):
+        unchanged.run(unchanged.plan().plan.hash)
+
+
+def test_a_hash_that_the_facts_do_not_make_cannot_be_approved(unchanged: World) -> None:
+    with pytest.raises(AnotherPlan):
+        approving(unchanged, "0123456789abcdef")
+
+
+def test_an_approval_whose_words_were_changed_approves_nothing(unchanged: World) -> None:
+    approval = unchanged.approve()
+    words = approval.shown.replace("planned", "unplanned")
+    unchanged.west.approvals[:] = [replace(approval, shown=words)]
+    with pytest.raises(NotApproved):
+        unchanged.run(approval.plan)
+
+
+def test_an_approval_that_has_expired(unchanged: World) -> None:
+    approval = unchanged.approve(valid=60)
+    unchanged.clock.jump(61)
+    with pytest.raises(NotPermitted, match="APPROVAL_EXPIRED"):
+        unchanged.run(approval.plan)
+
+
+def test_a_clock_behind_the_brokers_does_not_stretch_an_approval(unchanged: World) -> None:
+    approval = unchanged.approve()
+    unchanged.clock.jump(-60)
+    with pytest.raises(NotPermitted, match="CLOCK_BEHIND"):
+        unchanged.run(approval.plan)
+
+
+def test_an_approval_is_for_one_run(world: World) -> None:
+    approval = world.approve()
+    with pytest.raises(Killed):
+        world.run(approval.plan, killer(PLANNED.index("after:fence")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    with pytest.raises(ApprovalUsed):
+        world.run(approval.plan)
+    world.tick()
+    again = world.approve()
+    assert again.plan == approval.plan
+    assert world.run(again.plan).record.status is RunStatus.DONE
+
+
+def test_somebody_without_the_right_cannot_approve(unchanged: World) -> None:
+    with pytest.raises(AuthorizationFailed):
+        approving(unchanged, unchanged.plan().plan.hash, approver=False)
+    assert not unchanged.west.approvals
+
+
+def test_an_approval_needs_a_reason(unchanged: World) -> None:
+    with pytest.raises(Misconfigured, match="reason"):
+        planning.approve("x", Asked(), unchanged.clusters(), unchanged.command(), reason=" ", valid_seconds=60)
+
+
+def test_without_an_approver_topic_nobody_approves_and_nothing_runs(unchanged: World) -> None:
+    plan = unchanged.approve().plan
+    del unchanged.west.topics["__mirror_approvals"]
+    with pytest.raises(NoApproverTopic, match=r"kafka-topics\.sh --create"):
+        approving(unchanged, plan)
+    with pytest.raises(NoApproverTopic):
+        unchanged.run(plan)
+
+
+def test_without_an_authorizer_approving_makes_the_topic_and_says_unprotected() -> None:
+    world = World(authorizer=False)
+    del world.west.topics["__mirror_approvals"]
+    assert "UNPROTECTED" in {reason.name for reason in world.plan().plan.limitations}
+    assert world.approve().approver.startswith("UNPROTECTED:")
+
+
+def test_a_topic_that_is_not_in_the_mirror(unchanged: World) -> None:
+    with pytest.raises(TopicNotInMirror, match="orders"):
+        unchanged.plan(Mode.PLANNED, "invoices")
+    with pytest.raises(Misconfigured):
+        unchanged.plan(Mode.PLANNED, "(")
+
+
+def test_a_living_source_in_an_unplanned_failover(unchanged: World) -> None:
+    planned = unchanged.plan(Mode.UNPLANNED)
+    assert planned.blocked
+    with pytest.raises(PlanBlocked, match="SOURCE_ALIVE"):
+        approving(unchanged, planned.plan.hash, mode=Mode.UNPLANNED)
+
+
+def test_a_source_that_comes_back_voids_the_approval_of_an_unplanned_failover(unchanged: World) -> None:
+    unchanged.east.dead = True
+    approval = unchanged.approve(Mode.UNPLANNED)
+    unchanged.east.dead = False
+    with pytest.raises(NotPermitted, match="SOURCE_ALIVE"):
+        unchanged.run(approval.plan)
+
+
+def test_a_dead_source_in_a_planned_failover(unchanged: World) -> None:
+    unchanged.east.dead = True
+    with pytest.raises(PlanBlocked, match="SOURCE_DOWN"):
+        approving(unchanged, unchanged.plan().plan.hash)
+
+
+@pytest.mark.parametrize(("replicas", "why"), [(0, "DESTINATION_OFFLINE"), (1, "DESTINATION_BELOW_MIN_ISR")])
+def test_a_destination_that_nobody_could_write_to(unchanged: World, replicas: int, why: str) -> None:
+    approval = unchanged.approve()
+    unchanged.west.min_isr = 2
+    unchanged.west.isr = dict.fromkeys(PARTITIONS, 2) | {PARTITIONS[0]: replicas}
+    with pytest.raises(PlanBlocked, match=why):
+        approving(unchanged, unchanged.plan().plan.hash)
+    with pytest.raises(NotPermitted, match=f"{why}.*{PARTITIONS[0]}"):
+        unchanged.run(approval.plan)
+
+
+def test_a_loss_beyond_what_is_tolerated(world: World) -> None:
+    world.copying = False
+    world.behind(7)
+    world.east.dead = True
+    asked = Asked(mode=Mode.UNPLANNED, loss_tolerance=20)
+    found = planning.plan(asked, world.clusters(), world.command())
+    assert {r.name for r in found.plan.limitations if r.blocks} == {"BEYOND_TOLERANCE"}
+    assert found.forecast.offsets_at_risk == 21
+
+
+def test_two_runs_at_once(world: World) -> None:
+    """The second is refused while the first lives, and changes nothing of it."""
+    world.behind()
+    plan, second = world.approve().plan, list[BaseException]()
+
+    def meddle(point: str) -> None:
+        if point == "fence:applied":
+            world.clock.meanwhile = beat
+            with pytest.raises(RunUnderWay) as refused:
+                world.run(plan)
+            second.append(refused.value)
+            world.clock.meanwhile = world.tick
+
+    def beat() -> None:
+        (held,) = runs(world)
+        world.worker.append([replace(held, at=world.clock.now())], world.soon())
+
+    assert world.run(plan, meddle).record.status is RunStatus.DONE
+    assert "eve@host" in str(second[0])
+
+
+def test_another_plan_of_the_same_mirror_waits(world: World) -> None:
+    first = world.approve(Mode.PLANNED, "orders")
+    second = world.approve(Mode.PLANNED, "payments")
+    with pytest.raises(Killed):
+        world.run(first.plan, killer(PLANNED.index("after:hold")))
+    with pytest.raises(RunUnderWay, match=first.plan):
+        world.run(second.plan)
+
+
+def test_a_run_that_somebody_took_over_stops_at_once(world: World) -> None:
+    world.behind()
+    plan = world.approve().plan
+
+    def aborted(point: str) -> None:
+        if point == "fence:applied":
+            abort.abort(world.clusters(), world.tools(), world.command())
+
+    with pytest.raises((Interrupted, OperatorFenced)):
+        world.run(plan, aborted)
+    assert world.source_is_as_it_was()
+
+
+# ── abort ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("authorizer", [True, False])
+@pytest.mark.parametrize("cut", range(PLANNED.index("seal:no-return")))
+def test_abort_restores_exactly_what_was_there(authorizer: bool, cut: int) -> None:
+    world = World(authorizer=authorizer)
+    world.behind()
+    if authorizer:
+        world.east.deny = {("orders", "User:*"), ("payments", "User:old")}
+    else:
+        world.east.topics["orders"].configs["max.message.bytes"] = "5000"  # type: ignore[index]
+    before = (set(world.east.deny), {t: dict(world.east.topics[t].configs) for t in TOPICS})
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(cut))
+    if runs(world):
+        assert abort.abort(world.clusters(), world.tools(), world.command()).owed == ()
+    assert before == (set(world.east.deny), {t: dict(world.east.topics[t].configs) for t in TOPICS})
+    assert all(world.zombie(at) for at in PARTITIONS), "the mirror goes on"
+
+
+def test_abort_without_the_source_owes_what_it_cannot_lift(world: World) -> None:
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("fence:applied")))
+    world.east.dead = True
+    aborted = abort.abort(world.clusters(), world.tools(), world.command())
+    assert set(aborted.owed) == set(TOPICS)
+    assert {each.status for each in fenced(world.worker.catch_up(world.soon()), DR)} == {FenceStatus.LIFT_OWED}
+
+
+def test_there_is_no_way_back_from_the_first_barrier(world: World) -> None:
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("seal:no-return")))
+    with pytest.raises(abort.PastReturn):
+        abort.abort(world.clusters(), world.tools(), world.command())
+    assert world.run(plan).record.status is RunStatus.DONE
+    with pytest.raises(abort.NothingToAbort):
+        abort.abort(world.clusters(), world.tools(), world.command())
+
+
+def test_the_fence_of_a_promoted_topic_is_lifted_only_by_name(world: World) -> None:
+    world.run(world.approve().plan)
+    with pytest.raises(abort.StillNeeded, match="both sides"):
+        abort.lift(world.clusters(), world.command(), of_promoted=False)
+    assert not world.source_is_as_it_was()
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    assert world.source_is_as_it_was()
+    with pytest.raises(TopicNotInMirror):
+        abort.lift(world.clusters(), world.command(), of_promoted=True)
+
+
+# ── removal ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: World) -> None:
+    asked = Asked(include=("orders",))
+    with pytest.raises(NotApproved, match="tanist failover approve dr"):
+        removal.approved_plan(asked, world.clusters(), world.command())
+    world.approve(Mode.PLANNED, "orders")
+    outcome = world.run(removal.approved_plan(asked, world.clusters(), world.command()))
+    assert outcome.record.status is RunStatus.DONE
+    assert world.zombie(PARTITIONS[-1]), "payments is still being mirrored"
+    assert not any(world.zombie(at) for at in PARTITIONS if at.topic == "orders")
+
+
+@pytest.mark.parametrize("state", [MirrorState.FAILED, MirrorState.PAUSED, MirrorState.PREPARING])
+def test_a_partition_that_is_not_copied_is_named_and_not_waited_for(world: World, state: MirrorState) -> None:
+    world.observe(state, PARTITIONS[0])
+    planned = world.plan(Mode.PLANNED)
+    assert {r.name for r in planned.plan.limitations} == {"WITHOUT_DRAIN"}
+    assert str(PARTITIONS[0]) in next(iter(planned.plan.limitations)).detail
+    assert world.run(world.approve().plan).record.status is RunStatus.DONE
+
+
+def test_evidence_is_a_chain_that_shows_every_change(world: World) -> None:
+    evidence = world.run(world.approve().plan).evidence
+    assert evidence.broken_at() is None
+    for n, event in enumerate(evidence.events):
+        forged = replace(event, detail="{}", what="nothing")
+        changed = replace(evidence, events=(*evidence.events[:n], forged, *evidence.events[n + 1 :]))
+        assert changed.broken_at() is not None or n == len(evidence.events) - 1
+        assert changed.tip != evidence.tip or n != len(evidence.events) - 1
