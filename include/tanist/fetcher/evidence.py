@@ -36,27 +36,39 @@ def ends_abort(batch: memoryview) -> bool:
     return control_type(batch) is ControlType.ABORT
 
 
+def committed_and_end(
+    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
+) -> Mapping[TopicPartition, tuple[int, int] | TanistError]:
+    """High watermark and true end of each; two requests to each leader.
+
+    The high watermark is asked for first: equal numbers then mean that nothing was uncommitted in between.
+    """
+    marks = requests.list_offsets(destination, dict.fromkeys(partitions, End.HIGH_WATERMARK), by)
+    ends = requests.list_offsets(destination, dict.fromkeys(partitions, End.LOG_END), by)
+    return {at: _both(marks[at], ends[at]) for at in partitions}
+
+
 def copy_ends(
     destination: Router, partitions: Sequence[TopicPartition], by: Deadline
 ) -> Mapping[TopicPartition, CopyEnds | TanistError]:
-    """Log start, high watermark and true end of each; three requests to each leader.
-
-    The high watermark is asked for before the end: equal numbers then mean that nothing was uncommitted in between.
-    """
+    """Log start, high watermark and true end of each; three requests to each leader."""
     starts = requests.list_offsets(destination, dict.fromkeys(partitions, End.EARLIEST), by)
-    marks = requests.list_offsets(destination, dict.fromkeys(partitions, End.HIGH_WATERMARK), by)
-    ends = requests.list_offsets(destination, dict.fromkeys(partitions, End.LOG_END), by)
-    return {at: _ends(starts[at], marks[at], ends[at]) for at in partitions}
+    ends = committed_and_end(destination, partitions, by)
+    return {at: _ends(starts[at], ends[at]) for at in partitions}
 
 
-def _ends(start: int | TanistError, mark: int | TanistError, end: int | TanistError) -> CopyEnds | TanistError:
+def _both(one: int | TanistError, other: int | TanistError) -> tuple[int, int] | TanistError:
+    if isinstance(one, TanistError):
+        return one
+    return other if isinstance(other, TanistError) else (one, other)
+
+
+def _ends(start: int | TanistError, ends: tuple[int, int] | TanistError) -> CopyEnds | TanistError:
     if isinstance(start, TanistError):
         return start
-    if isinstance(mark, TanistError):
-        return mark
-    if isinstance(end, TanistError):
-        return end
-    return CopyEnds(DestinationOffset(start), DestinationOffset(mark), DestinationOffset(end))
+    if isinstance(ends, TanistError):
+        return ends
+    return CopyEnds(DestinationOffset(start), DestinationOffset(ends[0]), DestinationOffset(ends[1]))
 
 
 class WireEvidence:

@@ -13,7 +13,7 @@ from tanist.domain.copying import Fill, fillers
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.names import DestinationOffset
 from tanist.fetcher.claims import NotOurs
-from tanist.fetcher.evidence import copy_ends
+from tanist.fetcher.evidence import committed_and_end
 from tanist.wire import requests
 from tanist.wire.requests import End, Markers
 
@@ -68,13 +68,14 @@ class Filling:
     ) -> dict[TopicPartition, TanistError]:
         """Why a fill must not be tried: the end moved, or is not committed, or the epoch is spent."""
         found: dict[TopicPartition, TanistError] = {}
-        for at, ends in copy_ends(self._destination, list(wanted), by).items():
+        for at, ends in committed_and_end(self._destination, list(wanted), by).items():
             copy = wanted[at]
             try:
                 if isinstance(ends, TanistError):
                     raise ends
-                if not ends.high_watermark == ends.end == copy.end:
-                    raise NotAsExpected(f"{at} ends at {ends.end}, committed {ends.high_watermark}, not at {copy.end}")
+                committed, end = ends
+                if not committed == end == copy.end:
+                    raise NotAsExpected(f"{at} ends at {end}, committed {committed}, not at {copy.end}")
                 if copy.filler_spent:
                     self._renew_epoch(copy, by)
             except Stopped:
