@@ -1,0 +1,1 @@
+"""Failovers on real clusters with access rules: run, killed, aborted, woken from the past."""

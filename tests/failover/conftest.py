@@ -1,0 +1,190 @@
+"""East and west with authorizers, a worker that is a process, and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.sandbox.cluster import Cluster
+from tanist.sandbox.spec import ClusterSpec
+from tanist.wire import admin
+from tanist.wire.admin import AccessRule
+from tanist.wire.clock import SystemClock
+from tanist.wire.router import Router
+from tests.cli.conftest import section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tanist.sandbox.processes import Guardian, Process
+    from tests.conftest import ClientConfig
+
+SOON = SystemClock().deadline
+ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
+TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
+LITERAL, DENY, ALLOW = 3, 2, 3
+ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}
+
+
+def rules(user: str, *wanted: tuple[int, int]) -> list[AccessRule]:
+    return [AccessRule(kind, ANY[kind], LITERAL, f"User:{user}", "*", operation, ALLOW) for kind, operation in wanted]
+
+
+def grant(cluster: Cluster) -> None:
+    """`mirror` copies and runs failovers, `approver` reads and approves, `app` reads and writes business topics."""
+    wanted = [
+        *rules("mirror", *((kind, ALL) for kind in ANY)),
+        *rules("approver", (TOPIC, READ), (TOPIC, DESCRIBE_CONFIGS), (CLUSTER, DESCRIBE), (GROUP, DESCRIBE)),
+        *rules("app", (TOPIC, READ), (TOPIC, WRITE), (GROUP, READ), (TRANSACTION, ALL)),
+        AccessRule(TOPIC, "__mirror_approvals", LITERAL, "User:mirror", "*", WRITE, DENY),
+        AccessRule(TOPIC, "__mirror_approvals", LITERAL, "User:approver", "*", WRITE, ALLOW),
+    ]
+    router = Router(cluster.endpoint(), "tanist-test")
+    assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
+    router.close()
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def item(self) -> dict[str, Any]:
+        (found,) = json.loads(self.out)["items"]
+        return dict(found)
+
+
+@dataclass
+class Side:
+    """One cluster as its clients see it."""
+
+    cluster: Cluster
+    config: Callable[..., dict[str, Any]]
+
+    def client(self, user: str = "app", **extra: str) -> dict[str, Any]:
+        return self.config(self.cluster.endpoint_for(user), **extra)
+
+    def topic(self, name: str, partitions: int = 2, **configs: str) -> None:
+        given = {key.replace("_", "."): value for key, value in configs.items()}
+        client = AdminClient(self.client("admin"))
+        client.create_topics([NewTopic(name, partitions, 1, config=given)])[name].result(20)
+
+    def writes(self, topic: str, values: range, user: str = "app") -> bool:
+        """Whether all of `values` were taken."""
+        producer = Producer(self.client(user, message_timeout_ms="4000", acks="all"))
+        refused: list[object] = []
+        for n in values:
+            producer.produce(topic, b"%d" % n, key=b"k", partition=n % 2, on_delivery=lambda e, _m: refused.append(e))
+        producer.flush(10)
+        return all(error is None for error in refused)
+
+    def read(self, topic: str, partitions: int = 2) -> list[tuple[int, int, bytes | None]]:
+        """(partition, offset, value) of everything that any reader sees."""
+        options = {"group_id": "look", "isolation_level": "read_uncommitted", "enable_partition_eof": "true"}
+        consumer = Consumer(self.client(**options, auto_offset_reset="earliest"))
+        consumer.assign([At(topic, n, 0) for n in range(partitions)])
+        found: list[tuple[int, int, bytes | None]] = []
+        ended = 0
+        while ended < partitions:
+            message = consumer.poll(10)
+            assert message is not None
+            if message.error():
+                ended += 1
+            else:
+                found.append((message.partition() or 0, message.offset() or 0, message.value()))
+        consumer.close()
+        return sorted(found)
+
+
+@dataclass
+class Pair:
+    east: Side
+    west: Side
+    home: Path
+    guardian: Guardian
+    workers: dict[str, Process] = field(default_factory=dict)
+
+    def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
+        """The command line as a process, logged in as `user`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tanist.cli.main", *arguments, "--destination", "west"],
+            env=self.environment(user),
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert expected is None or done.returncode == expected, done.stdout + done.stderr
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def environment(self, user: str = "mirror") -> dict[str, str]:
+        file = self.home / f"{user}.toml"
+        file.write_text("".join(section(side.cluster, user) for side in (self.east, self.west)))
+        return {**os.environ, "TANIST_CONFIG": str(file)}
+
+    def worker(self, name: str = "w1") -> Process:
+        """A fetcher: the one of that name, started if there is none."""
+        if name not in self.workers:
+            where = ("--config", self.environment()["TANIST_CONFIG"], "--destination", "west", "--id", name)
+            argv = [sys.executable, "-m", "tanist.cli.main", "fetcher", "run", *where]
+            self.workers[name] = self.guardian.spawn(argv, self.home / f"{name}.log")
+        return self.workers[name]
+
+    def mirror(self, name: str, *topics: str) -> None:
+        """A mirror of `topics`, each with ten records, and all of it copied."""
+        for topic in topics:
+            self.east.topic(topic, cleanup_policy="compact")
+            assert self.east.writes(topic, range(10))
+        pattern = "|".join(topics)
+        self.tanist("mirrors", "create", name, "--source", "east", "--topic", pattern)
+        self.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
+
+    def approved(self, mirror: str, *options: str, mode: str = "planned") -> str:
+        """The hash of a plan that the approver has approved."""
+        plan = self.tanist("failover", "plan", mirror, "--mode", mode, *options, "--json").item["plan_hash"]
+        asked = ("--mode", mode, "--reason", "drill", *options)
+        self.tanist("failover", "approve", mirror, plan, *asked, user="approver")
+        return str(plan)
+
+    def killed(self, point: str, mirror: str, plan: str) -> int:
+        """Run until `point`, and die there. The process's exit code."""
+        argv = [sys.executable, "-m", "tests.failover.killed", point, mirror, plan, str(self.home / plan)]
+        root = Path(__file__).parents[2]
+        environment = {**self.environment(), "PYTHONPATH": f"{root / 'include'}:{root}"}
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode in {0, -9}, done.stderr
+        return done.returncode
+
+
+@pytest.fixture(scope="package")
+def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        both = [
+            Cluster.new(ClusterSpec(name=n, authorizer=True, heap_mb=384), guardian=guardian) for n in ("east", "west")
+        ]
+        for cluster in both:
+            stack.callback(cluster.close)
+            cluster.launch()
+        for cluster in both:
+            cluster.start()
+            grant(cluster)
+        east, west = (Side(cluster, client_config) for cluster in both)
+        found = Pair(east, west, tmp_path_factory.mktemp("failover"), guardian)
+        west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+        yield found

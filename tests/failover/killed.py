@@ -1,0 +1,42 @@
+"""`tanist failover run` that kills itself: `python -m tests.failover.killed POINT MIRROR PLAN EVIDENCE`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tanist.composition.failover import Folder, failover_clusters, gone, runner
+from tanist.composition.world import World
+from tanist.domain.names import mirror_name
+from tanist.settings import load
+from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.run import run
+from tanist.usecases.failover.work import Tools
+from tanist.usecases.sides import Run
+from tanist.wire.clock import SystemClock
+
+
+def main(point: str, mirror: str, plan: str, evidence: str) -> None:
+    def checkpoint(reached: str) -> None:
+        if reached == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    clock = SystemClock()
+    command = Run(clock=clock, by=clock.deadline(60))
+    tools = Tools(
+        patience=Patience(proof=0.3, drain=20, budget=2),
+        sink=Folder(Path(evidence)),
+        runner=runner(),
+        gone=gone,
+        checkpoint=checkpoint,
+    )
+    with World(load(None, os.environ)) as world:
+        destination = world.connect("west")
+        with failover_clusters(world, destination, mirror_name(mirror), command) as clusters:
+            run(plan, clusters, tools, command)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

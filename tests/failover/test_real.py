@@ -1,0 +1,201 @@
+"""The whole route on real clusters, once per step killed, and what comes back from the past."""
+
+from __future__ import annotations
+
+import json
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tanist.domain.broker_errors import InvalidProducerEpoch
+from tanist.domain.failover.page import from_json
+from tanist.domain.failover.plan import ROUTE
+from tanist.domain.names import TopicPartition
+from tanist.wire import requests
+from tanist.wire.admin import AccessFilter, describe_acls
+from tanist.wire.clock import SystemClock
+from tanist.wire.requests import Markers
+from tanist.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.failover.conftest import Pair, Side
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s", "--json")
+
+
+def until(true: Callable[[], object], seconds: float = 20) -> None:
+    clock = SystemClock()
+    by = clock.deadline(seconds)
+    while not true():
+        assert by.left(clock.monotonic())
+        clock.wait(0.1)
+
+
+def promoted(pair: Pair, mirror: str, topic: str) -> None:
+    """Everybody may write here but the mirror, and nobody there."""
+    assert pair.west.writes(topic, range(100, 104))
+    assert not pair.west.writes(topic, range(1), user="mirror")
+    assert not pair.east.writes(topic, range(1))
+    assert pair.tanist("failover", "status", mirror, "--json").item["status"] == "DONE"
+
+
+def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
+    """Everything is here, at its offset; a worker that slept through it all cannot write."""
+    worker = pair.worker()
+    pair.mirror("one", "orders", "kept")
+    denied = pair.tanist("failover", "approve", "one", "x", "--reason", "me", expected=None)
+    assert "ANOTHER_PLAN" in denied.err
+    plan = pair.approved("one", "--topic", "orders")
+    mine = pair.tanist("failover", "approve", "one", plan, "--reason", "me", "--topic", "orders", expected=1)
+    assert "MIRROR_AUTHORIZATION_FAILED" in mine.err
+    pair.tanist("mirrors", "wait", "one", "--for", "lag=0")
+    done = pair.tanist("failover", "run", "one", "--plan", plan, *QUICK).item
+    assert done["approver"] == "approver"
+    worker.send(signal.SIGSTOP)
+    before = pair.east.read("orders")
+    assert [row for row in pair.west.read("orders") if int(row[2] or 0) < 100] == before
+    promoted(pair, "one", "orders")
+    assert len(pair.west.read("orders")) == len(before) + 4
+    worker.send(signal.SIGCONT)
+    assert pair.east.writes("kept", range(10, 20))
+    pair.tanist("mirrors", "wait", "one", "--for", "lag=0", "--timeout", "30s")
+    assert len(pair.west.read("orders")) == len(before) + 4
+    evidence = pair.home / "evidence" / plan
+    assert from_json((evidence / "evidence.json").read_text()).broken_at() is None
+    assert "<table>" in (evidence / "evidence.html").read_text()
+
+
+def test_frozen_before_the_barrier_and_woken_after_it(pair: Pair) -> None:
+    """With records to copy in its hands it finds every door shut."""
+    worker = pair.worker()
+    pair.mirror("frozen", "frozen")
+    worker.send(signal.SIGSTOP)
+    assert pair.east.writes("frozen", range(10, 30))
+    pair.worker("w2")
+    pair.tanist("mirrors", "wait", "frozen", "--for", "lag=0", "--timeout", "40s")
+    plan = pair.approved("frozen")
+    pair.tanist("failover", "run", "frozen", "--plan", plan, *QUICK)
+    promoted(pair, "frozen", "frozen")
+    seen = pair.west.read("frozen")
+    worker.send(signal.SIGCONT)
+    SystemClock().wait(3)
+    assert pair.west.read("frozen") == seen
+    pair.workers["w2"].send(signal.SIGTERM)
+
+
+def rules_of(side: Side) -> set[object]:
+    router = Router(side.cluster.endpoint(), "tanist-test")
+    found = describe_acls(router, AccessFilter(), SystemClock().deadline(10))
+    router.close()
+    return set(found)
+
+
+def test_abort_restores_exactly(pair: Pair) -> None:
+    pair.worker()
+    pair.mirror("back", "back")
+    before = rules_of(pair.east), rules_of(pair.west)
+    plan = pair.approved("back")
+    assert pair.killed("before:seal", "back", plan) == -9
+    assert not pair.east.writes("back", range(1))
+    pair.tanist("failover", "abort", "back")
+    assert (rules_of(pair.east), rules_of(pair.west)) == before
+    assert pair.east.writes("back", range(10, 20))
+    pair.tanist("mirrors", "wait", "back", "--for", "lag=0", "--timeout", "30s")
+    assert pair.west.read("back") == pair.east.read("back")
+    used = pair.tanist("failover", "run", "back", "--plan", plan, *QUICK, expected=1)
+    assert "APPROVAL_USED" in used.err
+
+
+INSIDE = {"fence": "fence:applied", "groups": "groups:moved", "seal": "seal:half", "configs": "configs:one"}
+INSIDE |= {"canary": "canary:sung", "movers": "movers:told"}
+KILLS = {
+    "after": [f"after:{step.id}" for step in ROUTE if step.id != "drain"],
+    "inside": [INSIDE.get(step.id, f"before:{step.id}") for step in ROUTE if step.id != "drain"],
+}
+
+
+def chain(pair: Pair, mirror: str, plan: str, points: list[str]) -> int:
+    """The same run, killed at one point after the other; how often it died."""
+    return sum(pair.killed(point, mirror, plan) == -9 for point in points)
+
+
+def test_killed_after_and_inside_each_step(pair: Pair) -> None:
+    """Twice the same failover, cut nine times each, and each on one approval."""
+    pair.worker()
+    plans = {}
+    for name in KILLS:
+        pair.mirror(f"cut-{name}", f"cut-{name}")
+        plans[name] = pair.approved(f"cut-{name}")
+    with ThreadPoolExecutor(2) as pool:
+        died = list(pool.map(lambda n: chain(pair, f"cut-{n}", plans[n], KILLS[n]), KILLS))
+    assert died == [len(points) for points in KILLS.values()]
+    for name, plan in plans.items():
+        pair.tanist("failover", "run", f"cut-{name}", "--plan", plan, *QUICK, "--evidence", str(pair.home / plan))
+        promoted(pair, f"cut-{name}", f"cut-{name}")
+        evidence = from_json((pair.home / plan / "evidence.json").read_text())
+        assert evidence.broken_at() is None
+        assert evidence.events[-1].step == "end"
+        assert json.loads(evidence.head)["approval"]["by"] == "approver"
+
+
+def test_unplanned_then_the_source_returns(pair: Pair) -> None:
+    """It does not resume its old life: fenced as soon as it answers. Last of all: east is killed."""
+    worker = pair.worker()
+    pair.mirror("fire", "fire")
+    worker.send(signal.SIGSTOP)
+    assert pair.east.writes("fire", range(10, 16))
+    worker.send(signal.SIGCONT)
+    pair.tanist("mirrors", "wait", "fire", "--for", "lag=0", "--timeout", "40s")
+    pair.east.cluster.kill()
+    blocked = pair.tanist("failover", "plan", "fire", expected=1)
+    assert "SOURCE_DOWN" in blocked.err
+    plan = pair.approved("fire", mode="unplanned")
+    done = pair.tanist("failover", "run", "fire", "--plan", plan, *QUICK).item
+    assert done["seconds"] < 15
+    assert pair.west.writes("fire", range(100, 104))
+    fences = pair.tanist("fence", "show", "fire", "--json", expected=None)
+    assert fences.item["status"] == "owed"
+    pair.east.cluster.start()
+    until(lambda: pair.tanist("fence", "show", "fire", "--json", expected=None).item["status"] == "standing", 40)
+    assert not pair.east.writes("fire", range(1))
+    assert len(pair.west.read("fire")) == 20
+
+
+def test_a_deleted_state_topic_after_a_promotion_overwrites_nothing(pair: Pair) -> None:
+    """Last: without its memory the worker must not touch what was promoted, and neither may a new mirror."""
+    pair.worker()
+    pair.mirror("lost", "lost")
+    pair.tanist("failover", "run", "lost", "--plan", pair.approved("lost"), *QUICK)
+    assert pair.west.writes("lost", range(100, 110))
+    seen = pair.west.read("lost")
+    client = AdminClient(pair.west.client("admin"))  # kept alive: it must outlive its futures
+    client.delete_topics(["__mirror_state"])["__mirror_state"].result(20)
+    SystemClock().wait(2)
+    pair.worker("w9")
+    again = pair.tanist("mirrors", "create", "lost", "--source", "east", "--topic", "lost", expected=1)
+    assert "DESTINATION_TOPIC_NOT_EMPTY" in again.err
+    SystemClock().wait(2)
+    assert pair.west.read("lost") == seen
+    _old_epoch_is_refused(pair)
+
+
+def _old_epoch_is_refused(pair: Pair) -> None:
+    """Even a writer that knows the ids gets 47: they are low numbers here, so all of them are tried."""
+    router = Router(pair.west.cluster.endpoint(), "tanist-test")
+    at = TopicPartition("lost", 0)
+    producers = requests.describe_producers(router, [at], SystemClock().deadline(10))[at]
+    assert not isinstance(producers, Exception)
+    epochs = {each.producer_epoch for each in producers}
+    assert {1, 32_767} <= epochs
+    for each in producers:
+        if each.producer_epoch in {1, 32_767}:
+            probe = {at: Markers(each.producer_id, each.producer_epoch - 1, (0,))}
+            answer = requests.write_markers(router, probe, SystemClock().deadline(10))[at]
+            assert isinstance(answer, InvalidProducerEpoch)
+    router.close()
