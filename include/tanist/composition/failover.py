@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node as host_name
@@ -17,17 +17,19 @@ from tanist.domain.failover.page import as_json, as_page, from_json
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import sides
 from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Source
+from tanist.usecases.failover.standing import checks
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tanist.usecases.sides import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tanist.composition.world import World
+    from tanist.domain.checks import Check
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import MirrorSpec, StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.sides import Side
@@ -81,6 +83,19 @@ def failover_clusters(world: World, destination: Side, mirror: MirrorName, run: 
         if isinstance(here, Source):
             here.fencing.close()
             here.replicas.close()
+
+
+@contextmanager
+def standing(
+    world: World, destination: Side, run: Run
+) -> Iterator[Callable[[MirrorSpec, StateView], tuple[Check, ...]]]:
+    """What `tanist status` asks about failovers of one mirror."""
+    from tanist.clusters.replicas import KafkaReplicas  # noqa: PLC0415 -- `tanist --help` needs no client library
+    from tanist.clusters.sealing import KafkaSealing  # noqa: PLC0415
+
+    endpoint = world.cluster(destination.name).endpoint
+    with closing(KafkaReplicas(endpoint)) as replicas, closing(KafkaSealing(endpoint)) as sealing:
+        yield lambda spec, view: checks(spec, view, replicas, sealing, run)
 
 
 def _destination(world: World, side: Side, spec: MirrorSpec) -> Destination:

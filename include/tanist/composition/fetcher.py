@@ -50,7 +50,9 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
     from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
     from tanist.clusters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.clusters.membership import GroupMembership  # noqa: PLC0415
+    from tanist.clusters.sealing import KafkaSealing  # noqa: PLC0415
     from tanist.fetcher.coordination import Worker  # noqa: PLC0415
+    from tanist.fetcher.debts import Guards  # noqa: PLC0415
     from tanist.fetcher.service import Parts  # noqa: PLC0415
 
     cluster = world.cluster(destination)
@@ -67,7 +69,9 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
         state=store(STATE_TOPIC),
         maps=store(OFFSETS_TOPIC),
         groups=store(GROUPS_TOPIC),
-        fencing=lambda name: KafkaFencing(world.cluster(name).endpoint),
+        guards=Guards(
+            fencing=lambda name: KafkaFencing(world.cluster(name).endpoint), sealing=KafkaSealing(cluster.endpoint)
+        ),
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,
         slices=SLICES,

@@ -1,43 +1,56 @@
-"""Fences that a failover owes, and fences that are to be lifted: settled as soon as the source answers."""
+"""What a failover leaves to do: owed fences, and barriers that would expire with the brokers' memory of our ids."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.anchoring import Writers
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.names import TopicPartition
-from tanist.domain.records import RunStatus, failovers, fenced, fences_with, specs
+from tanist.domain.records import RunStatus, failovers, fenced, fences_with, specs, topics
 from tanist.domain.slices import slice_of
+from tanist.domain.states import Wish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.fencing import Fencing
+    from tanist.ports.sealing import Sealing
     from tanist.ports.state import StateStore
 
 log = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 5.0
+SEAL_AGAIN_SECONDS: Final = 900.0
+"""Far below a quarter of the shortest time for which brokers usually remember a producer id (a day)."""
 ANSWER_SECONDS: Final = 1.5
 """The coordination thread waits so long at most; it has heartbeats to send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """`fencing` opens what fences the topics of a source, by its name; `sealing` is the destination's."""
+
+    fencing: Callable[[str], Fencing]
+    sealing: Sealing
 
 
 class Debts:
     """Owned by the coordination thread. One worker settles the debts of a mirror: who owns the slice of its name."""
 
-    def __init__(self, open_fencing: Callable[[str], Fencing], state: StateStore, slices: int, clock: Clock) -> None:
-        self._open_fencing = open_fencing
+    def __init__(self, guards: Guards, state: StateStore, slices: int, clock: Clock) -> None:
+        self._guards = guards
         self._state = state
         self._slices = slices
         self._clock = clock
         self._fencing: dict[MirrorName, Fencing] = {}
-        self._looked_at = float("-inf")
+        self._looked_at = self._sealed_at = float("-inf")
 
     def settle(self, view: StateView, owned: frozenset[int]) -> None:
         """Try again what is owed, every few seconds. A source that does not answer is no trouble of ours."""
@@ -46,12 +59,45 @@ class Debts:
             return
         self._looked_at = now
         for spec in specs(view):
-            if slice_of(spec.mirror, TopicPartition("", 0), self._slices) in owned and _owed(view, spec):
+            if slice_of(spec.mirror, TopicPartition("", 0), self._slices) not in owned:
+                continue
+            if _owed(view, spec):
                 self._try(spec)
+        self._seal_again(view, owned)
 
     def close(self) -> None:
+        self._guards.sealing.close()
         for fencing in self._fencing.values():
             fencing.close()
+
+    def _seal_again(self, view: StateView, owned: frozenset[int]) -> None:
+        """A barrier lasts as long as brokers remember our ids; what stands already gets nothing more."""
+        now = self._clock.monotonic()
+        if now - self._sealed_at < SEAL_AGAIN_SECONDS:
+            return
+        self._sealed_at = now
+        for spec in specs(view):
+            writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
+            taken = {
+                at: writers
+                for topic in topics(view, spec.mirror)
+                if topic.wish is Wish.REMOVED
+                for at in topic.all_partitions()
+                if slice_of(spec.mirror, at, self._slices) in owned
+            }
+            if taken:
+                self._seal(spec, taken)
+
+    def _seal(self, spec: MirrorSpec, taken: Mapping[TopicPartition, Writers]) -> None:
+        try:
+            answers = self._guards.sealing.seal(taken, self._clock.deadline(ANSWER_SECONDS))
+            failed = [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
+        except Stopped:
+            raise
+        except TanistError as why:
+            failed = [why.reason]
+        if failed:
+            log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
 
     def _try(self, spec: MirrorSpec) -> None:
         try:
@@ -66,7 +112,7 @@ class Debts:
 
     def _settle(self, spec: MirrorSpec, owed: FencedTopic, by: Deadline) -> None:
         if spec.mirror not in self._fencing:
-            self._fencing[spec.mirror] = self._open_fencing(spec.source)
+            self._fencing[spec.mirror] = self._guards.fencing(spec.source)
         fencing = self._fencing[spec.mirror]
         done = self._lift(fencing, owed, by) if owed.status is FenceStatus.LIFT_OWED else self._apply(spec, owed, by)
         log.warning("settled a fence", extra={"mirror": spec.mirror, "topic": done.topic, "status": done.status})

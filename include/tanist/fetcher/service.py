@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.records import promoted
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
-from tanist.fetcher.debts import Debts
+from tanist.fetcher.debts import Debts, Guards
 from tanist.fetcher.group_tails import GroupTails, TailsTools
 from tanist.fetcher.lane import Lane
 from tanist.fetcher.lanes import Lanes
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, StateView
     from tanist.fetcher.assignment import Copied, LaneKey, Report
     from tanist.ports.clock import Clock, Deadline
-    from tanist.ports.fencing import Fencing
     from tanist.ports.membership import Membership, Ownership
     from tanist.ports.state import StateStore
 
@@ -55,8 +54,8 @@ class Parts:
     """`producer.id.expiration.ms` of the destination's brokers."""
     groups: StateStore | None = None
     """None: positions of groups are nobody's business here."""
-    fencing: Callable[[str], Fencing] | None = None
-    """Opens what fences the topics of a source, by its name; None: owed fences are nobody's business here."""
+    guards: Guards | None = None
+    """What keeps promises of failovers; None: they are nobody's business here."""
 
 
 class Service:
@@ -74,7 +73,7 @@ class Service:
             resolve=parts.resolve,
             slices=parts.slices,
             clock=parts.clock,
-            debts=Debts(parts.fencing, parts.state, parts.slices, parts.clock) if parts.fencing else None,
+            debts=Debts(parts.guards, parts.state, parts.slices, parts.clock) if parts.guards else None,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
 

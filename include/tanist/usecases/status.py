@@ -11,9 +11,12 @@ from tanist.usecases import sides
 from tanist.usecases.groups.listing import followed_check
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.checks import Check
     from tanist.domain.names import MirrorName
     from tanist.domain.readiness import Status
-    from tanist.domain.records import StateView
+    from tanist.domain.records import MirrorSpec, StateView
     from tanist.usecases.mirrors.describe import Describer
     from tanist.usecases.sides import Run, Side
 
@@ -43,15 +46,25 @@ def _followed(describer: Describer, mirror: MirrorName, run: Run) -> GroupsFollo
     return found if isinstance(found, GroupsFollowed) else None
 
 
-def observe(describer: Describer, mirror: MirrorName | None, run: Run) -> tuple[Status, ...]:
-    """The status of one mirror, or of all of a destination.
+def _nothing_more(_spec: MirrorSpec, _view: StateView) -> tuple[Check, ...]:
+    return ()
+
+
+def observe(
+    describer: Describer,
+    mirror: MirrorName | None,
+    run: Run,
+    more: Callable[[MirrorSpec, StateView], tuple[Check, ...]] = _nothing_more,
+) -> tuple[Status, ...]:
+    """The status of one mirror, or of all of a destination. `more`: what others have to say of each.
 
     Raises:
         UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
     described = describer.describe(mirror, run)
     problem = missing_map(describer.destination, run)
-    alive = workers(describer.view(STATE_TOPIC, run.by))
+    view = describer.view(STATE_TOPIC, run.by)
+    alive = workers(view)
     return tuple(
         status(
             Facts(
@@ -61,7 +74,10 @@ def observe(describer: Describer, mirror: MirrorName | None, run: Run) -> tuple[
                 source_error=str(each.source_down) if each.source_down else None,
                 state_topic_problem=problem,
                 now=run.clock.now(),
-                more=(followed_check(_followed(describer, each.spec.mirror, run), run.clock.now()),),
+                more=(
+                    followed_check(_followed(describer, each.spec.mirror, run), run.clock.now()),
+                    *more(each.spec, view),
+                ),
             )
         )
         for each in described

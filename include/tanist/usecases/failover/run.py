@@ -249,7 +249,7 @@ def _next(work: Work) -> str:
 
 def _one(work: Work, step: Step) -> float:
     """Do one step; what could not be told is tried again, what can be undone by itself is. Seconds of mere proof."""
-    work.tools.tell(step.id, "begins")
+    work.tell(step.id, "begins", {})
     work.tools.checkpoint(f"before:{step.id}")
     began = work.run.clock.monotonic()
     try:

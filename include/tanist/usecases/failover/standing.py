@@ -1,0 +1,60 @@
+"""What `tanist status` asks the destination about failovers; what does not answer is unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.anchoring import Writers
+from tanist.domain.errors import TanistError
+from tanist.domain.failover.checks import barrier_check, fences_check, replicas_check, runs_check
+from tanist.domain.records import failovers, fenced, topics
+from tanist.domain.states import Wish
+from tanist.ports.sealing import Barrier
+from tanist.usecases.failover.observe import attempt
+
+if TYPE_CHECKING:
+    from tanist.domain.checks import Check
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.ports.replicas import InSync, Replicas
+    from tanist.ports.sealing import Sealing
+    from tanist.usecases.sides import Run
+
+
+def checks(spec: MirrorSpec, view: StateView, replicas: Replicas, sealing: Sealing, run: Run) -> tuple[Check, ...]:
+    """Can the copy be written to; do the failovers of the past still hold."""
+    copied = [at for t in topics(view, spec.mirror) if t.wish is not Wish.REMOVED for at in t.all_partitions()]
+    taken = [at for t in topics(view, spec.mirror) if t.wish is Wish.REMOVED for at in t.all_partitions()]
+    return (
+        replicas_check(_in_sync(copied, replicas, run)),
+        barrier_check(_sealed(spec, taken, sealing, run)),
+        fences_check(fenced(view, spec.mirror)),
+        runs_check(failovers(view, spec.mirror)),
+    )
+
+
+def _in_sync(
+    partitions: list[TopicPartition], replicas: Replicas, run: Run
+) -> dict[TopicPartition, tuple[int, int] | TanistError]:
+    answers = attempt(lambda: replicas.in_sync(partitions, run.by)) if partitions else {}
+    if isinstance(answers, TanistError):
+        return dict.fromkeys(partitions, answers)
+    return {at: _numbers(answers[at]) for at in partitions}
+
+
+def _numbers(answer: InSync | TanistError) -> tuple[int, int] | TanistError:
+    return answer if isinstance(answer, TanistError) else (answer.replicas, answer.needed)
+
+
+def _sealed(
+    spec: MirrorSpec, partitions: list[TopicPartition], sealing: Sealing, run: Run
+) -> dict[TopicPartition, bool | TanistError]:
+    writers = dict.fromkeys(partitions, Writers(spec.data_id, spec.filler_id, spec.start_id))
+    answers = attempt(lambda: sealing.proof(writers, run.by)) if partitions else {}
+    if isinstance(answers, TanistError):
+        return dict.fromkeys(partitions, answers)
+    return {at: _stands(answers[at]) for at in partitions}
+
+
+def _stands(answer: Barrier | TanistError) -> bool | TanistError:
+    return answer if isinstance(answer, TanistError) else answer is Barrier.SEALED
