@@ -1,5 +1,3 @@
-"""Just what tanist.wire uses of kafka-python 3.0: fields come from JSON schemas at import time, so they are Any."""
-
 from typing import Any, ClassVar, Self
 
 class _Message(type):
