@@ -27,7 +27,7 @@ class FenceBefore:
 
 
 class FenceStatus(StrEnum):
-    SNAPSHOT, STANDING, PROVED = "snapshot", "standing", "proved"
+    SNAPSHOT, STANDING, PROVED, UNPROVED = "snapshot", "standing", "proved", "not proved"
     OWED, LIFT_OWED, LIFTED = "owed", "lift owed", "lifted"
 
 
@@ -35,7 +35,7 @@ class FenceStatus(StrEnum):
 class FencedTopic:
     """One topic of the source. `before` is None where the source never answered: the fence is owed, nothing is known.
 
-    `owed_by`: the plan that wants it.
+    `owed_by`: the plan that wants it. UNPROVED: it was said that nobody needs to look whether it holds.
     """
 
     topic: str
@@ -45,5 +45,5 @@ class FencedTopic:
     reason: str = ""
 
 
-HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED})
-TO_BE_LIFTED = frozenset({FenceStatus.SNAPSHOT, FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.LIFT_OWED})
+HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
+TO_BE_LIFTED = HOLDS_PRODUCERS_OFF | {FenceStatus.SNAPSHOT, FenceStatus.LIFT_OWED}

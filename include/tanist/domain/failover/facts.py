@@ -116,5 +116,5 @@ def fence_settled(seen: TopicSeen) -> bool:
     if seen.fence is None:
         return False
     return seen.fence.status is FenceStatus.OWED or (
-        seen.fence.status is FenceStatus.PROVED and seen.fence_stands is not False
+        seen.fence.status in {FenceStatus.PROVED, FenceStatus.UNPROVED} and seen.fence_stands is not False
     )

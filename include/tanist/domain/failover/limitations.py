@@ -136,7 +136,7 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         source_cluster_id=intent.source_cluster_id,
         destination_cluster_id=intent.destination_cluster_id,
         topics=topics,
-        without_drain=not_copying(facts) if intent.mode is Mode.PLANNED else (),
+        without_drain=not_copying(facts),
         loss_tolerance=forecast if loss_tolerance is None else loss_tolerance,
     )
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.work import Work
 
-_KEEP: Final = frozenset({FenceStatus.STANDING, FenceStatus.PROVED})
 _LOOK_SECONDS: Final = 0.5
 
 
@@ -42,7 +41,8 @@ def do(work: Work) -> Done:
     work.tools.checkpoint("fence:applied")
     standing = [each for each in entries.values() if each.status in HOLDS_PRODUCERS_OFF]
     waited = _prove(work, work.clusters.source, standing)
-    store(work, (replace(each, status=FenceStatus.PROVED, reason="") for each in standing))
+    proved = FenceStatus.PROVED if work.tools.patience.proof else FenceStatus.UNPROVED
+    store(work, (replace(each, status=proved, reason="") for each in standing))
     statuses = {each.topic: each.status for each in fenced(work.observer.view(), work.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
     return Done({"fences": statuses, "kinds": kinds, "proof_seconds": work.tools.patience.proof}, waited)
@@ -63,7 +63,8 @@ def _owe_all(work: Work, reason: str) -> Done:
 
 def _owed(work: Work, topic: str, held: FencedTopic | None, reason: str) -> FencedTopic:
     before = held.before if held and held.status is not FenceStatus.LIFTED else None
-    status = held.status if held and held.status is FenceStatus.PROVED else FenceStatus.OWED
+    settled = held is not None and held.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}
+    status = held.status if held is not None and settled else FenceStatus.OWED
     return FencedTopic(topic=topic, status=status, owed_by=work.record.plan, before=before, reason=reason)
 
 
@@ -75,7 +76,7 @@ def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic
     for name in work.intent.names:
         old = held.get(name)
         if old and old.before and old.status is not FenceStatus.LIFTED:
-            status = old.status if old.status in _KEEP else FenceStatus.SNAPSHOT
+            status = old.status if old.status in HOLDS_PRODUCERS_OFF else FenceStatus.SNAPSHOT
             entries[name] = replace(old, status=status, owed_by=work.record.plan)
         else:
             new.append(name)
