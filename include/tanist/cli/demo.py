@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from tanist.demo.promises import Promise
 
-WHAT = "Starts two Kafka clusters (6 Java processes, about 2 GB of memory, ports of 127.0.0.1 only) for some 80 seconds"
+WHAT = (
+    "Starts two Kafka clusters (6 Java processes, about 2 GB of memory, ports of 127.0.0.1 only) for up to two minutes"
+)
 
 
 def demo(
@@ -33,7 +35,7 @@ def demo(
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Mirror a cluster while brokers and workers are killed, then compare every record of both clusters.
+    """Mirror a cluster while brokers and workers are killed, compare every record, then fail over: planned, and not.
 
     Ends with a table of promises, what was seen, and how to check each by hand; exit code 1 if one was broken.
 

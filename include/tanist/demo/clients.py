@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports them without saying so
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tanist.demo.traces import Place
 from tanist.domain.errors import TimedOut
@@ -28,7 +36,9 @@ def settings(bootstrap: str, **more: Any) -> dict[str, Any]:
     return _QUIET | {"bootstrap.servers": bootstrap} | {key.replace("_", "."): value for key, value in more.items()}
 
 
-def consumer(bootstrap: str, *, group: str = "checker", committed: bool = True) -> Consumer:
+def consumer(
+    bootstrap: str, *, group: str = "checker", committed: bool = True, without_position: str = "error"
+) -> Consumer:
     """Reads every byte checked by its CRC; nothing is committed by itself. `committed`: the isolation level."""
     return Consumer(
         settings(
@@ -36,7 +46,7 @@ def consumer(bootstrap: str, *, group: str = "checker", committed: bool = True) 
             group_id=group,
             isolation_level="read_committed" if committed else "read_uncommitted",
             enable_auto_commit=False,
-            auto_offset_reset="error",
+            auto_offset_reset=without_position,
             enable_partition_eof=True,
             check_crcs=True,
             fetch_wait_max_ms=100,
@@ -79,6 +89,38 @@ def delete_before(bootstrap: str, offsets: Mapping[Place, int]) -> None:
     wanted = [TopicPartition(place.topic, place.partition, offset) for place, offset in offsets.items()]
     for future in admin.delete_records(wanted).values():
         future.result()
+
+
+def settings_of(bootstrap: str, topic: str) -> dict[str, str]:
+    """Every setting of a topic, defaults too, and every ACL that names it, as one reads them.
+
+    Raises:
+        KafkaException: the cluster refused.
+    """
+    admin = AdminClient(settings(bootstrap))
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    (future,) = admin.describe_configs([resource], request_timeout=_ASK_SECONDS).values()
+    return {name: f"{entry.value} ({entry.source})" for name, entry in future.result().items()} | _rules(admin, topic)
+
+
+def _rules(admin: AdminClient, topic: str) -> dict[str, str]:
+    anybody: Any = None
+    wanted = AclBindingFilter(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.MATCH,
+        anybody,
+        anybody,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    try:
+        found = admin.describe_acls(wanted, request_timeout=_ASK_SECONDS).result()
+    except KafkaException as refused:
+        if refused.args[0].code() != KafkaError.SECURITY_DISABLED:
+            raise
+        return {"acls": "the cluster has no authorizer"}
+    return {"acls": "; ".join(sorted(map(str, found)))}
 
 
 def places(bootstrap: str, topics: Iterable[str], by: Deadline, clock: Clock) -> tuple[Place, ...]:

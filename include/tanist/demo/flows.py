@@ -39,10 +39,14 @@ class Flow:
     deleted: int = 0
     age_ms: int = 0
     value_bytes: int = 300
+    max_message_bytes: int = 0
+    """The topic's own setting, 0: none."""
 
     def new_topic(self, replicas: int, *, min_isr: int) -> NewTopic:
         """As it is created at the source. Nothing expires: old records are compared to the end."""
         config = {"retention.ms": "-1", "min.insync.replicas": str(min_isr)}
+        if self.max_message_bytes:
+            config["max.message.bytes"] = str(self.max_message_bytes)
         return NewTopic(self.topic, self.partitions, replicas, config=config)
 
     def __str__(self) -> str:

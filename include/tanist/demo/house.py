@@ -114,7 +114,10 @@ def farewell(screen: Screen, home: House) -> None:
     """What is still running, how to look around, and how to stop it."""
     config = f"--config {home.config}"
     screen.note("")
-    screen.note("everything is still up:")
+    screen.note(
+        f"everything but {home.source.name} is still up; it was killed, and its fence is owed until it answers:"
+    )
+    screen.command(f"tanist sandbox start {home.source.name} --dir {home.directory}")
     screen.note(f"export EAST={home.source.bootstrap_servers} WEST={home.destination.bootstrap_servers}")
     screen.command(f"tanist mirrors describe {config}")
     screen.command(f"tanist status {config}")

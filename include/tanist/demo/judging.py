@@ -95,7 +95,7 @@ def _survival(seen: Evidence) -> Iterator[Promise]:
         expected=f"lag 0 within {LAG_PROMISED_SECONDS:.0f} s",
         observed=f"lag 0 after {seen.lag_seconds:.1f} s",
         ok=seen.lag_seconds <= LAG_PROMISED_SECONDS,
-        by_hand="tanist mirrors describe dr",
+        by_hand="tanist mirrors describe m1",
     )
     yield the_same(
         "This comparison sees a single wrong bit",

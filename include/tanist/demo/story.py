@@ -1,4 +1,4 @@
-"""The demo, told in order: two clusters, a mirror, load, disasters, and then every record counted."""
+"""The demo, told in order: two clusters, a mirror, load, disasters, every record counted; then takeovers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.demo import clients
 from tanist.demo.commands import Commands
 from tanist.demo.comparing import compare
-from tanist.demo.flows import Flow
-from tanist.demo.house import House, farewell, house
+from tanist.demo.house import farewell, house
 from tanist.demo.inspection import Findings, Inspector, with_one_bit_flipped
 from tanist.demo.judging import Evidence, judge
 from tanist.demo.positions import Carried, carry
 from tanist.demo.reading import bounds, record_at
+from tanist.demo.scene import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, Scene
+from tanist.demo.takeovers import Takeovers
+from tanist.demo.takeovers_judged import judge_takeovers
 from tanist.demo.traces import Trace, Traces, merged
 from tanist.demo.writing import Load, Writer
 from tanist.domain.errors import TanistError
@@ -26,63 +28,43 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.demo.comparing import Verdict
+    from tanist.demo.flows import Flow
     from tanist.demo.promises import Promise
     from tanist.demo.screen import Screen, Step
     from tanist.ports.clock import Clock
     from tanist.sandbox.cluster import Cluster
 
-MIRROR: Final = "dr"
 GROUP: Final = "billing"
-FLOWS: Final = (
-    Flow(topic="orders", partitions=4, rate=3500),
-    Flow(topic="clicks", partitions=3, rate=2000, compression="lz4"),
-    Flow(topic="metrics", partitions=2, rate=1200, compression="zstd"),
-    Flow(topic="payments", partitions=3, rate=1200, writers=2, transactional=True),
-    Flow(topic="audit", partitions=2, rate=800, deleted=3000),
-)
 KEPT_BEFORE: Final = 500
 """Records per partition that are there before the mirror is, in the topic whose log does not start at 0."""
 WORKERS: Final = ("w1", "w2")
-RECORDS: Final = 150_000
+RECORDS: Final = 100_000
 EASED: Final = 0.1
 """Once there are that many the producers slow down, until all is healed: what follows reads everything three times."""
 VICTIM: Final = 2
-SEED: Final = 1
 DOWN_SECONDS: Final = 1.0
 LAG_SECONDS: Final = 90
-STEP_SECONDS: Final = 90.0
 
 
 @dataclass(slots=True)
-class Story:
+class Story(Scene):
     """Its chapters, in order. What one finds out, the later ones use."""
 
-    screen: Screen
-    clock: Clock
-    house: House
-    tanist: Commands
     early: Traces = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
-
-    @property
-    def source(self) -> str:
-        return self.house.source.bootstrap_servers
-
-    @property
-    def copy(self) -> str:
-        return self.house.destination.bootstrap_servers
 
     # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def topics(self) -> None:
         with self.screen.step("Topics at the source, written by ordinary producers") as step:
             by = self.clock.deadline(STEP_SECONDS)
-            clients.create_topics(self.source, [f.new_topic(2, min_isr=1) for f in FLOWS], by, self.clock)
-            for flow in FLOWS:
+            flows = [flow for mirrored in MIRRORS.values() for flow in mirrored]
+            clients.create_topics(self.source, [f.new_topic(2, min_isr=1) for f in flows], by, self.clock)
+            for flow in flows:
                 self.screen.note(str(flow))
                 if flow.deleted:
                     self._delete_the_beginning(flow)
-            step.detail = f"{len(FLOWS)} topics, {sum(f.partitions for f in FLOWS)} partitions, two replicas each"
+            step.detail = f"{len(flows)} topics, {sum(f.partitions for f in flows)} partitions, two replicas each"
 
     def _delete_the_beginning(self, flow: Flow) -> None:
         writer = Writer(self.source, flow, flow.writers, self.clock, SEED)
@@ -92,15 +74,18 @@ class Story:
         self.early = merged([self.early, kept])
 
     def mirror(self) -> None:
-        with self.screen.step("A mirror of all of them, as a user makes it") as step:
-            names = "|".join(flow.topic for flow in FLOWS)
-            arguments = ("--source", "east", "--destination", "west", "--topic", names)
-            self.tanist.run("mirrors", "create", MIRROR, *arguments)
+        with self.screen.step("Three mirrors of them, as a user makes them") as step:
+            for mirror, flows in MIRRORS.items():
+                names = "|".join(flow.topic for flow in flows)
+                self.tanist.run(
+                    "mirrors", "create", mirror, "--source", "east", "--destination", "west", "--topic", names
+                )
             for worker in WORKERS:
                 self.screen.command(f"tanist fetcher run --destination west --id {worker}   # in the background")
                 self.house.start_worker(worker)
             step.detail = "waiting until every partition is MIRRORING"
-            self.tanist.run("mirrors", "wait", MIRROR, "--for", "state=MIRRORING", "--timeout", f"{LAG_SECONDS}s")
+            for mirror in MIRRORS:
+                self.tanist.run("mirrors", "wait", mirror, "--for", "state=MIRRORING", "--timeout", f"{LAG_SECONDS}s")
             step.detail = f"every partition is MIRRORING, two workers: {self.house.workers.pids()}"
 
     # ── the storm ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -163,7 +148,7 @@ class Story:
         """Seconds until nothing was left to copy."""
         with self.screen.step("The copy catches up") as step:
             begun = self.clock.monotonic()
-            self.tanist.run("mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", f"{LAG_SECONDS}s")
+            self.tanist.run("mirrors", "wait", STORM, "--for", "lag=0", "--timeout", f"{LAG_SECONDS}s")
             self.house.workers.check_alive()
             step.detail = "lag 0 in every partition"
             return self.clock.monotonic() - begun
@@ -244,16 +229,16 @@ def _chapters(story: Story) -> tuple[Promise, ...]:
     seconds = story.catch_up()
     found = story.count(load)
     doubted, carried = story.doubt(found), story.positions()
-    return judge(
-        Evidence(
-            found=found,
-            aborted=load.aborted,
-            faults=tuple(story.faults),
-            lag_seconds=seconds,
-            doubted=doubted,
-            carried=carried,
-        )
+    first = Evidence(
+        found=found,
+        aborted=load.aborted,
+        faults=tuple(story.faults),
+        lag_seconds=seconds,
+        doubted=doubted,
+        carried=carried,
     )
+    act = Takeovers(story.screen, story.clock, story.house, story.tanist)
+    return (*judge(first), *judge_takeovers(act.planned(), act.aborted(), act.unplanned()))
 
 
 def _from(trace: Trace, start: int) -> Trace:

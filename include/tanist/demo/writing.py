@@ -41,7 +41,10 @@ class Writer(threading.Thread):
     comparison of the two logs looks at it all the same.
     """
 
-    def __init__(self, bootstrap: str, flow: Flow, number: int, clock: Clock, seed: int) -> None:
+    def __init__(
+        self, bootstrap: str, flow: Flow, number: int, clock: Clock, seed: int, *, call_seconds: float = _CALL_SECONDS
+    ) -> None:
+        """`call_seconds`: how long a call that ends a transaction may take."""
         super().__init__(name=f"writer-{flow.topic}-{number}", daemon=True)
         self.flow = flow
         self.acknowledged: Traces = defaultdict(Trace)
@@ -52,12 +55,19 @@ class Writer(threading.Thread):
         self._dice = Random(f"{seed}/fate/{flow.topic}/{number}")  # noqa: S311 -- load, not secrets
         self._records = records(flow, number, clock, seed)
         self._stopping = threading.Event()
+        self._abandoned = False
+        self._call_seconds = call_seconds
         self.died: BaseException | None = None
         self.pace = 1.0
         """Share of the flow's rate; may be changed from any thread."""
 
     def stop(self) -> None:
         """What has been handed to the producer is still delivered, or its transaction ended."""
+        self._stopping.set()
+
+    def abandon(self) -> None:
+        """The cluster is dead: what it has not acknowledged until now it never will."""
+        self._abandoned = True
         self._stopping.set()
 
     def run(self) -> None:
@@ -73,6 +83,8 @@ class Writer(threading.Thread):
         producer = self._producer(enable_idempotence=True)
         for count in self._paced():
             self.write(producer, islice(self._records, count))
+        if self._abandoned:
+            producer.purge()
         producer.flush(_DELIVERY_MS / 1000)
 
     def write_exactly(self, count: int) -> None:
@@ -130,7 +142,7 @@ class Writer(threading.Thread):
         producer = self._producer(
             transactional_id=self.name, transaction_timeout_ms=_TRANSACTION_MS, delivery_timeout_ms=_TRANSACTION_MS
         )
-        producer.init_transactions(_CALL_SECONDS)
+        producer.init_transactions(self._call_seconds)
         return producer
 
     def _transaction(self, producer: Producer) -> int:
@@ -140,12 +152,12 @@ class Writer(threading.Thread):
         producer.begin_transaction()
         for record in wanted:
             _produce(producer, self.flow.topic, record, _collecting(seen, record.digest))
-        producer.flush(_CALL_SECONDS)  # an abort with unsent messages fails
+        producer.flush(self._call_seconds)  # an abort with unsent messages fails
         if self._dice.random() < _ABORTED:
-            producer.abort_transaction(_CALL_SECONDS)
+            producer.abort_transaction(self._call_seconds)
             self.aborted += len(wanted)
             return len(wanted)
-        producer.commit_transaction(_CALL_SECONDS)
+        producer.commit_transaction(self._call_seconds)
         for place, offset, told in seen:
             self.acknowledged[place].add(offset, told)
         return len(wanted)
@@ -186,9 +198,15 @@ def _produce(
 class Load:
     """All writers of all flows."""
 
-    def __init__(self, bootstrap: str, flows: Sequence[Flow], clock: Clock, seed: int) -> None:
+    def __init__(
+        self, bootstrap: str, flows: Sequence[Flow], clock: Clock, seed: int, *, call_seconds: float = _CALL_SECONDS
+    ) -> None:
         self._clock = clock
-        self.writers = [Writer(bootstrap, f, n, clock, seed) for f in flows for n in range(f.writers)]
+        self.writers = [
+            Writer(bootstrap, flow, number, clock, seed, call_seconds=call_seconds)
+            for flow in flows
+            for number in range(flow.writers)
+        ]
 
     def start(self) -> None:
         for writer in self.writers:
@@ -198,6 +216,23 @@ class Load:
         """From now on write at this share of every rate."""
         for writer in self.writers:
             writer.pace = pace
+
+    def until(self, records: int, by: Deadline) -> None:
+        """Returns when so many more have been acknowledged than were.
+
+        Raises:
+            TimedOut: they have not.
+        """
+        wanted = self.acknowledged + records
+        while self.acknowledged < wanted:
+            if not by.left(self._clock.monotonic()):
+                raise TimedOut(f"producers are still {wanted - self.acknowledged:,} records short")
+            self._clock.wait(_TICK_SECONDS)
+
+    def abandon(self) -> None:
+        """The cluster is dead: nothing more will be acknowledged. `stop` does not wait long any more."""
+        for writer in self.writers:
+            writer.abandon()
 
     def stop(self, by: Deadline) -> None:
         """Returns when everything that was handed over has been acknowledged or given up.
@@ -222,6 +257,11 @@ class Load:
     @property
     def aborted(self) -> int:
         return sum(writer.aborted for writer in self.writers)
+
+    @property
+    def refused(self) -> int:
+        """Records that the cluster did not take, so far."""
+        return sum(writer.refused for writer in self.writers)
 
     def traces(self) -> Traces:
         """Everything that was acknowledged; once stopped."""

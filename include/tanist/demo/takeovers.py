@@ -1,0 +1,218 @@
+"""The second act: a planned failover, one that is aborted, and one because the source is dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.demo import clients
+from tanist.demo.commands import items_of
+from tanist.demo.members import Member, Served
+from tanist.demo.outcomes import Moved, Rescued, Undone, absent_from, rescued
+from tanist.demo.reading import Log, bounds, read
+from tanist.demo.scene import ABORTED, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, Scene
+from tanist.demo.traces import Place, total
+from tanist.demo.writing import Load
+from tanist.domain.errors import ProcessFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.demo.commands import Running
+    from tanist.demo.flows import Flow
+    from tanist.demo.traces import Traces
+
+GROUP: Final = "shipping"
+READ_BY_GROUP: Final = ("orders", "clicks", "payments")
+WEST: Final = ("--destination", "west")
+PROOF: Final = ("--fence-proof", "3s")
+AT_LEAST: Final = 500
+"""Records that producers write before, and again after, each takeover."""
+BEFORE_THE_KILL: Final = 8000
+TOLERATED: Final = 5000
+"""Offsets that the operator of the unplanned failover is ready to lose."""
+DEAD_CALL_SECONDS: Final = 5.0
+SETTLE_SECONDS: Final = 2.0
+"""After the kill: what workers had already fetched lands, and what they last saw of the source is written down."""
+
+
+class Takeovers(Scene):
+    """Its chapters, in order."""
+
+    # ── planned ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def planned(self) -> Moved:
+        with self.screen.step(f"A planned failover of mirror {PLANNED}, under the hands of its producers") as step:
+            load = self._writing(self.source, [MOVING], 1)
+            plan = self._approved(PLANNED, "planned", "east is to be rebuilt")
+            with self._run(PLANNED, plan, *PROOF) as running:
+                record = self._done(running)
+            load.stop(self.soon())
+            acknowledged = load.traces()
+            absent = absent_from(self._read([MOVING.topic]), acknowledged)
+            moved = Moved(
+                plan=plan,
+                run=record,
+                acknowledged=total(acknowledged),
+                absent=absent,
+                refused=load.refused,
+                afterwards=self._written_at_copy([MOVING], 2),
+                rate=MOVING.rate,
+            )
+            step.detail = f"{absent} of {moved.acknowledged:,} acknowledged records absent, {load.refused:,} refused"
+            return moved
+
+    # ── aborted ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def aborted(self) -> Undone:
+        with self.screen.step(f"A failover of mirror {ABORTED} is aborted while its fence stands") as step:
+            before = clients.settings_of(self.source, STAYING.topic)
+            load = self._writing(self.source, [STAYING], 3)
+            plan = self._approved(ABORTED, "planned", "a rehearsal")
+            with self._run(ABORTED, plan, "--fence-proof", "60s") as running:
+                self._until_refused(load)
+                self.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", self._evidence(ABORTED))
+                self.screen.note(f"the run ended with {running.end()[0]}")
+            refused, at_abort = load.refused, load.acknowledged
+            load.until(AT_LEAST, self.soon())
+            load.stop(self.soon())
+            fences = self.tanist.items("fence", "show", ABORTED, *WEST)
+            self.tanist.run("mirrors", "wait", ABORTED, "--for", "lag=0", "--timeout", "60s")
+            acknowledged = load.traces()
+            undone = Undone(
+                before=before,
+                after=clients.settings_of(self.source, STAYING.topic),
+                refused=refused,
+                afterwards=load.acknowledged - at_abort,
+                absent=absent_from(self._read([STAYING.topic]), acknowledged),
+                acknowledged=total(acknowledged),
+                fences=[str(each["status"]) for each in fences],
+            )
+            step.detail = f"{refused:,} records refused, then {undone.afterwards:,} more taken by the source"
+            return undone
+
+    def _until_refused(self, load: Load) -> None:
+        by = self.soon()
+        while not load.refused and by.left(self.clock.monotonic()):
+            self.clock.wait(0.1)
+
+    # ── unplanned ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def unplanned(self) -> Rescued:
+        topics = [flow.topic for flow in FLOWS]
+        with self.screen.step("The source is killed with kill -9, in mid-flight") as step:
+            begins = self._ends(topics)
+            member, load = self._at_work(begins)
+            pids = " ".join(str(broker.pid) for broker in self.house.source.brokers)
+            self.house.source.kill()
+            load.abandon()
+            member.stop()
+            self.screen.event(f"kill -9 {pids} and their controller: all of east")
+            step.detail = f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}"
+            self.clock.wait(SETTLE_SECONDS)
+        with self.screen.step(f"An unplanned failover of mirror {STORM}") as step:
+            plan = self._approved(STORM, "unplanned", "east is dead", "--max-loss", str(TOLERATED))
+            positions = self.tanist.items("groups", "translate", STORM, *WEST, "--group", GROUP)
+            with self._run(STORM, plan) as running:
+                record = self._done(running)
+            step.detail = f"done in {record['seconds']} s"
+        with self.screen.step("Producers and consumers go on at the destination; the loss is counted") as step:
+            first, afterwards = self._go_on(begins)
+            load.stop(self.soon())
+            acknowledged, copy = load.traces(), self._read(topics, begins)
+            moved = Moved(
+                plan=plan,
+                run=record,
+                acknowledged=total(acknowledged),
+                absent=absent_from(copy, acknowledged),
+                refused=load.refused,
+                afterwards=afterwards,
+                rate=sum(flow.rate for flow in FLOWS),
+            )
+            step.detail = f"{moved.absent:,} of {moved.acknowledged:,} acknowledged records are absent"
+            return self._told(rescued(moved, positions, member.reached, first, acknowledged, copy))
+
+    def _told(self, seen: Rescued) -> Rescued:
+        for place, at in sorted(seen.safe.items()):
+            first = seen.first[place].offset if place in seen.first else "nothing"
+            self.screen.note(f"{GROUP} {place}: read up to {seen.reached[place]}, safe was {at}, went on with {first}")
+        self.screen.note(f"{dict(seen.precision)} positions, {seen.again:,} offsets lie between what was read and safe")
+        return seen
+
+    def _at_work(self, begins: Mapping[Place, Log]) -> tuple[Member, Load]:
+        """Producers and a consumer group in full flight at the source."""
+        member = Member(GROUP, self.source, READ_BY_GROUP, self.clock, anew=True)
+        member.start()
+        member.ready(self.soon())
+        load = Load(self.source, FLOWS, self.clock, SEED + 4, call_seconds=DEAD_CALL_SECONDS)
+        load.start()
+        load.until(BEFORE_THE_KILL, self.soon())
+        member.until(_read_by_group(begins), self.soon())
+        return member, load
+
+    def _go_on(self, begins: Mapping[Place, Log]) -> tuple[Mapping[Place, Served], int]:
+        """What the group is served first at the destination, and how many records its producers write there."""
+        member = Member(GROUP, self.copy, READ_BY_GROUP, self.clock)
+        member.start()
+        written = self._written_at_copy(FLOWS, 5)
+        member.until(_read_by_group(begins), self.soon())
+        member.stop()
+        return dict(member.first), written
+
+    # ── what they share ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _writing(self, bootstrap: str, flows: Sequence[Flow], number: int) -> Load:
+        load = Load(bootstrap, flows, self.clock, SEED + number)
+        load.start()
+        load.until(AT_LEAST, self.soon())
+        return load
+
+    def _written_at_copy(self, flows: Sequence[Flow], number: int) -> int:
+        load = self._writing(self.copy, flows, number)
+        load.stop(self.soon())
+        return load.acknowledged
+
+    def _approved(self, mirror: str, mode: str, reason: str, *more: str) -> dict[str, Any]:
+        """A plan that was shown and approved, with its `approver`."""
+        (plan,) = self.tanist.items("failover", "plan", mirror, *WEST, "--mode", mode, *more)
+        cost = plan["forecast"]
+        self.screen.note(f"plan {plan['plan_hash']}: {', '.join(step['id'] for step in plan['steps'])}")
+        for each in plan["limitations"]:
+            self.screen.note(f"accept {each['name']}: {each['detail']}")
+        self.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, as seen {cost['age_ms']} ms ago")
+        arguments = (*WEST, "--mode", mode, *more, "--reason", reason)
+        (approval,) = self.tanist.items("failover", "approve", mirror, plan["plan_hash"], *arguments)
+        self.screen.note(f"approved by {approval['approver']}: {reason}")
+        return plan | {"approver": approval["approver"]}
+
+    def _run(self, mirror: str, plan: Mapping[str, Any], *more: str) -> Any:
+        hashed, folder = str(plan["plan_hash"]), self._evidence(mirror)
+        return self.tanist.watched("failover", "run", mirror, *WEST, "--plan", hashed, *more, "--evidence", folder)
+
+    def _evidence(self, mirror: str) -> str:
+        return str(self.house.directory / f"evidence-{mirror}")
+
+    def _done(self, running: Running) -> dict[str, Any]:
+        code, printed = running.end()
+        if code:
+            raise ProcessFailed(f"tanist failover run ended with {code}: {running.said[-1] if running.said else ''}")
+        (record,) = items_of(printed)
+        return record
+
+    def _ends(self, topics: Sequence[str]) -> dict[Place, Log]:
+        """Where the copy ends now: as empty logs from there on."""
+        logs = self._logs(topics)
+        return {place: Log(log.end, log.end) for place, log in logs.items()}
+
+    def _logs(self, topics: Sequence[str]) -> dict[Place, Log]:
+        by = self.soon()
+        return bounds(self.copy, clients.places(self.copy, topics, by, self.clock), by, self.clock)
+
+    def _read(self, topics: Sequence[str], begins: Mapping[Place, Log] | None = None) -> Traces:
+        """The copy from `begins` on, as an ordinary reader sees it."""
+        logs = self._logs(topics)
+        wanted = {place: Log(begins[place].start if begins else log.start, log.end) for place, log in logs.items()}
+        return read(self.copy, wanted, committed=True, by=self.soon(), clock=self.clock)
+
+
+def _read_by_group(places: Mapping[Place, Log]) -> list[Place]:
+    return [place for place in places if place.topic in READ_BY_GROUP]
