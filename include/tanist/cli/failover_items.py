@@ -63,7 +63,7 @@ def approval_item(approval: Approval) -> dict[str, Any]:
 
 
 def run_item(record: FailoverRun, took: tuple[float, float] | None = None, folder: str | None = None) -> dict[str, Any]:
-    """A run and how long it `took`: `seconds` of work, `proof_seconds` of waiting for proofs of a fence."""
+    """A run. `seconds` until all could be written to, without `proof_seconds` of waiting for proofs of a fence."""
     work, waited = took or (None, None)
     return {
         "mirror": record.mirror,

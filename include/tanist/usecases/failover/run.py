@@ -70,7 +70,7 @@ class ApprovalVoid(NotPermitted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`seconds`: from the call until nothing was left to do, without `waited`, which only waited for proofs."""
+    """`seconds`: from the call until all could be written to, without `waited`, which only waited for proofs."""
 
     record: FailoverRun
     evidence: Evidence
@@ -220,15 +220,17 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
 
 
 def _work(work: Work, approval: Approval, wish: Approved, began: float) -> Outcome:
-    waited = 0.0
+    waited, seconds = 0.0, None
     while todo := remaining(work.intent, work.facts):
         _must_go_on(work, approval, wish)
+        if seconds is None and todo == (route.MOVERS,):
+            seconds = work.run.clock.monotonic() - began - waited
         waited += _one(work, todo[0])
         work.look(ask_source=not (work.record.no_return or past_return(work.intent, work.facts)))
     work.save(status=RunStatus.DONE)
     work.tell("end", "done", {"steps": [step.id for step in route.ROUTES[work.intent.mode]]})
-    seconds = work.run.clock.monotonic() - began - waited
-    return Outcome(record=work.record, evidence=work.evidence, seconds=seconds, waited=waited)
+    in_all = work.run.clock.monotonic() - began - waited
+    return Outcome(record=work.record, evidence=work.evidence, seconds=seconds or in_all, waited=waited)
 
 
 def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:
