@@ -44,7 +44,7 @@ def nothing_runs(directory: Path) -> bool:
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(420)
 def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
     home = tmp_path / "demo"
     done = subprocess.run([*DEMO, "--json", "--dir", str(home)], capture_output=True, text=True, check=False)

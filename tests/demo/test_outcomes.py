@@ -1,0 +1,80 @@
+"""What is said of a failover follows from what its users saw; a false promise is told as one."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tanist.demo.members import Served
+from tanist.demo.outcomes import Moved, Undone, absent_from, rescued
+from tanist.demo.takeovers_judged import judge_takeovers
+from tanist.demo.traces import Place, Trace
+
+HERE = Place("orders", 0)
+COPIED = [(3, 33), (4, 44), (6, 66)]
+LATER = [(9, 99)]
+"""Written at the destination after the takeover."""
+
+
+def trace(rows: list[tuple[int, int]]) -> Trace:
+    return Trace(array("q", [o for o, _ in rows]), array("q", [d for _, d in rows]))
+
+
+def moved(**changed: Any) -> Moved:
+    plan = {"forecast": {"offsets_at_risk": 2, "age_ms": 1500}}
+    whole = Moved(plan=plan, run={}, acknowledged=10, absent=0, refused=3, afterwards=5, rate=100)
+    return replace(whole, **changed)
+
+
+def told(safe: int, first: Served, reached: int = 6, lost: list[tuple[int, int]] | None = None) -> dict[str, bool]:
+    """Whether each promise was kept, by its first words."""
+    acknowledged, copy = {HERE: trace(COPIED + (lost or []))}, {HERE: trace(COPIED + LATER)}
+    seen = rescued(
+        moved(absent=absent_from(copy, acknowledged)),
+        [{"topic": "orders", "partition": 0, "destination_offset": safe, "precision": "exact"}],
+        {HERE: reached},
+        {HERE: first},
+        acknowledged,
+        copy,
+    )
+    undone = Undone(before={}, after={}, refused=1, afterwards=1, absent=0, acknowledged=1, fences=["lifted"])
+    return {" ".join(each.promise.split()[:4]): each.ok for each in judge_takeovers(moved(), undone, seen)}
+
+
+@pytest.mark.parametrize(
+    ("safe", "first", "kept"),
+    [
+        (4, Served(4, 44), True),
+        (5, Served(6, 66), True),
+        (4, Served(6, 66), False),
+        (4, Served(3, 33), False),
+        (4, Served(4, 45), False),
+    ],
+    ids=["next", "over a marker", "one skipped", "one too early", "another record"],
+)
+def test_a_group_goes_on_with_the_very_next_record(safe: int, first: Served, kept: bool) -> None:
+    assert told(safe, first)["The consumer group goes"] is kept
+
+
+def test_at_the_end_of_the_copy_the_next_record_is_the_first_one_written_there() -> None:
+    assert told(7, Served(9, 99), reached=7)["The consumer group goes"]
+
+
+def test_a_position_behind_what_the_group_had_read_skips_something() -> None:
+    assert not told(6, Served(6, 66), reached=4)["The consumer group goes"]
+
+
+def test_a_lost_tail_is_no_hole_and_a_hole_is_told() -> None:
+    assert told(4, Served(4, 44), lost=[(7, 77), (9, 90)])["What is lost is"]
+    assert not told(4, Served(4, 44), lost=[(5, 55)])["What is lost is"]
+
+
+def test_the_forecast_is_what_was_seen_and_what_could_be_written_since() -> None:
+    assert moved().at_most == 2 + 150
+    assert moved(plan={"forecast": {"offsets_at_risk": None, "age_ms": None}}).at_most is None
+    lost = [(100 + n, n) for n in range(153)]
+    assert not told(4, Served(4, 44), lost=lost)["The source is killed:"]
+    assert told(4, Served(4, 44), lost=lost[1:])["The source is killed:"]
