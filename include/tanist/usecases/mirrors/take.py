@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.broker_errors import InvalidReplicationFactor
+from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
 from tanist.domain.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -72,7 +72,13 @@ def situation(destination: Side, view: StateView, replication_factor: int | None
 def rehearse(side: Side, new: Sequence[NewTopic], by: Deadline) -> tuple[TanistError, ...]:
     """What the destination's controller has against creating `new`; creates nothing."""
     answers = side.topics.create(new, by, validate_only=True) if new else {}
-    return tuple(_told(side, name, answer) for name, answer in answers.items() if answer is not None)
+    refused = {name: answer for name, answer in answers.items() if answer is not None and not _made(name, answer)}
+    return tuple(_told(side, name, answer) for name, answer in refused.items())
+
+
+def _made(topic: str, error: TanistError) -> bool:
+    """A fetcher that starts at this moment has made the state topics meanwhile."""
+    return topic.startswith("__mirror_") and isinstance(error, TopicAlreadyExists)
 
 
 def _told(side: Side, topic: str, error: TanistError) -> TanistError:
