@@ -21,7 +21,7 @@ _LOSS: Final = (
     "DIR/evidence-m1 has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
 )
 _GROUP: Final = (
-    "kafka-consumer-groups.sh --bootstrap-server $WEST --describe --group shipping; tanist groups explain m1"
+    "kafka-consumer-groups.sh --bootstrap-server $WEST --describe --group shipping; DIR/evidence-m1 has what was safe"
 )
 _OPEN: Final = "kcat -C -b $WEST -t orders -p 0 -o -5 -e"
 
