@@ -40,8 +40,9 @@ check: $(STAMP) ## format, lint, types, import contracts
 storm: $(STAMP) ## minutes of random faults: make storm FOR=600 SEED=7
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench: $(STAMP) ## the fetcher beside MirrorMaker 2, in one run
+bench: $(STAMP) ## the fetcher beside MirrorMaker 2; how fresh group positions are
 	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m bench.groups 60
 
 clean: ## everything that the targets above have made
 	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist sandbox bench/results
