@@ -74,6 +74,12 @@ def test_an_approval_whose_words_were_changed_approves_nothing(unchanged: World)
         unchanged.run(approval.plan)
 
 
+def test_a_dead_source_never_looks_like_no_loss(unchanged: World) -> None:
+    """What it acknowledged after it was last seen is in no number: the approver accepts that by name."""
+    unchanged.east.dead = True
+    assert "RECORDS_UNSEEN" in {each.name for each in unchanged.plan(Mode.UNPLANNED).plan.limitations}
+
+
 def test_an_approval_that_has_expired(unchanged: World) -> None:
     approval = unchanged.approve(valid=60)
     unchanged.clock.jump(61)

@@ -24,7 +24,10 @@ class Forecast:
 
 
 def forecast(facts: Facts) -> Forecast:
-    """Fillers and markers count as records, so the number is an upper bound."""
+    """Fillers and markers count as records, so the number is an upper bound of what was lost up to the last reading.
+
+    What the source acknowledged in the `age_ms` after it is in no number: limitation RECORDS_UNSEEN.
+    """
     seen = [each.known.at for each in facts.partitions if each.live is None and each.known is not None]
     lost = [(each.partition, each.at_risk) for each in facts.partitions]
     return Forecast(

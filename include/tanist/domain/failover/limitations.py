@@ -98,6 +98,11 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation("RECORDS_AT_RISK_UNKNOWN", "the last ends of the source are not known of every partition")
     elif lost:
         yield Limitation("RECORDS_AT_RISK", f"{lost} offsets of the source are not in the copy")
+    if any(each.live is None for each in facts.partitions):
+        yield Limitation(
+            "RECORDS_UNSEEN",
+            "what the source acknowledged after it was last seen is in no number: see the age of the forecast",
+        )
     if lost is not None and lost > intent.loss_tolerance:
         yield Limitation(
             "BEYOND_TOLERANCE", f"{lost} offsets at risk, {intent.loss_tolerance} are tolerated", blocks=True
