@@ -31,7 +31,7 @@ MILLIONS = 3_000_000
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appending, "TRIM_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(appending, "TEND_EVERY_SECONDS", 0.1)
 
 
 def batches(rig: Rig, at: TopicPartition, count: int = 5) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tanist.domain import anchoring
 from tanist.domain.states import Finding
+from tanist.fetcher import appending
 from tanist.fetcher.appending import Appending
 from tanist.fetcher.copy import PartitionCopy
 from tanist.protocol.batch import patch
@@ -165,6 +166,19 @@ def test_a_foreign_record_is_never_copied_around_in_silence(
             batches(rig, at, 1)
             rig.copied(copier)
     assert b"foreign" in {row.value for row in rig.read([at])[1][at]}
+
+
+def test_a_foreign_record_in_an_idle_partition_is_found_without_another_append(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is copied any more, so no append can land elsewhere: the worker looks by itself."""
+    monkeypatch.setattr(appending, "TEND_EVERY_SECONDS", 0.2)
+    [at] = rig.create(topic_name)
+    batches(rig, at, 1)
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+        rig.destination.produce(at, [b"foreign"])
+        assert broken(copier, at) == "FOREIGN_WRITE"
 
 
 def test_a_foreign_record_behind_a_batch_in_flight_is_found_by_the_next_worker(rig: Rig, topic_name: str) -> None:

@@ -67,7 +67,7 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (typer.Exit, typer.Abort, typer.BadParameter):
+    except (typer.Exit, typer.Abort, typer.TyperException):
         raise
     except TanistError as refusal:
         _report(refusal, as_json)

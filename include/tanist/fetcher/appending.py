@@ -31,6 +31,7 @@ from tanist.protocol.batch import patch
 from tanist.protocol.codes import NONE, error_for
 from tanist.wire import requests
 from tanist.wire.hot import Appends
+from tanist.wire.requests import End
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +51,7 @@ DEPTH: Final = 4
 REPLICATION_MS: Final = 10_000
 ANSWER_SECONDS: Final = 15.0
 CONTROL_SECONDS: Final = 10.0
-TRIM_EVERY_SECONDS: Final = 5.0
+TEND_EVERY_SECONDS: Final = 5.0
 FORGETS_EARLY_MS: Final = 60_000
 """The broker's clock and ours may differ by as much."""
 DATA_EPOCH: Final = 0
@@ -80,7 +81,7 @@ class Appending:
         self._alignment = Alignment(destination, tools.clock)
         self._connections: dict[BrokerId, Appends] = {}
         self._posted: deque[_Posted] = deque()
-        self._trim_at = 0.0
+        self._tend_at = 0.0
 
     # ── the steps of all partitions ───────────────────────────────────────────────────────────────────────────────
 
@@ -286,12 +287,32 @@ class Appending:
                 self._destination.drop(leader)
                 copy.recover(why, self._clock.monotonic())
 
-    def trim(self, copies: Iterable[PartitionCopy]) -> None:
-        """Where the source has deleted records, so does the copy: its log start follows (KIP-1279)."""
+    def tend(self, copies: Sequence[PartitionCopy]) -> None:
+        """Now and then, what no append would show: records of somebody else, and a source that deleted some."""
         now = self._clock.monotonic()
-        if now < self._trim_at:
+        if now >= self._tend_at:
+            self._tend_at = now + TEND_EVERY_SECONDS
+            self._look_for_foreign([copy for copy in copies if copy.phase is Phase.COPY and copy.quiet])
+            self._trim(copies)
+
+    def _look_for_foreign(self, idle: Sequence[PartitionCopy]) -> None:
+        """An idle copy whose end moved without us recovers: both logs tell what it is that landed there."""
+        by = self._clock.deadline(CONTROL_SECONDS)
+        try:
+            marks = requests.list_offsets(self._destination, {c.partition: End.HIGH_WATERMARK for c in idle}, by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("idle copies were not looked at", extra={"reason": why.reason})
             return
-        self._trim_at = now + TRIM_EVERY_SECONDS
+        for copy in idle:
+            mark = marks.get(copy.partition)
+            if isinstance(mark, int) and mark > copy.end:
+                copy.suspect_from = copy.end
+                copy.recover(None, self._clock.monotonic())
+
+    def _trim(self, copies: Iterable[PartitionCopy]) -> None:
+        """Where the source has deleted records, so does the copy: its log start follows (KIP-1279)."""
         wanted = {copy.partition: (copy, offset) for copy in copies if (offset := _start_to_follow(copy)) is not None}
         offsets = {at: offset for at, (_, offset) in wanted.items()}
         try:

@@ -93,7 +93,7 @@ class Lane(threading.Thread):
             self._reading.receive()
         elif not any(copy.phase is Phase.ALIGN for copy in copies):
             self._stopping.wait(IDLE_SECONDS)
-        self._appending.trim(copies)
+        self._appending.tend(copies)
         self._publish(copies)
 
     def _due(self, copy: PartitionCopy) -> bool:
