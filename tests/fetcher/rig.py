@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
     from tanist.sandbox.cluster import Cluster
 
-COPIED_SECONDS = 25.0
+COPIED_SECONDS = 40.0
 _T = TypeVar("_T")
 
 
