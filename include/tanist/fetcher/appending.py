@@ -24,7 +24,6 @@ from tanist.domain.errors import CouldNotTell, RecordRefused, RecordTooLarge, Se
 from tanist.domain.names import DestinationOffset, after
 from tanist.domain.offset_map import OffsetRun
 from tanist.fetcher.alignment import Alignment
-from tanist.fetcher.claims import NotOurs
 from tanist.fetcher.copy import Phase, Sent
 from tanist.fetcher.filling import Filling
 from tanist.protocol.batch import patch
@@ -129,8 +128,8 @@ class Appending:
             return False
         if copy.map_unchecked and not self._map_agrees(copy, step.start):
             return False
-        if (old or copy.after_old) and not self._claims.holds(copy.assigned.slice):
-            copy.recover(NotOurs(f"{copy.partition}: the lease of its slice is over"), self._clock.monotonic())
+        if (old or copy.after_old) and (why := self._claims.objection(copy.assigned)):
+            copy.recover(why, self._clock.monotonic())
             return False
         copy.after_old = old
         return True

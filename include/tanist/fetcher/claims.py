@@ -58,10 +58,14 @@ class Claims:
             return False
         return self._clock.monotonic() < held.holds_until() - MARGIN_SECONDS
 
+    def objection(self, of: Assigned) -> NotOurs | None:
+        """Why nothing exclusive may be sent for this partition now; None: it may. Ask immediately before sending."""
+        return None if self.holds(of.slice) else NotOurs(f"{of.partition}: the lease of slice {of.slice} is over")
+
     def must_hold(self, of: Assigned) -> None:
-        """Raise NotOurs unless `holds`; call it immediately before sending."""
-        if not self.holds(of.slice):
-            raise NotOurs(f"{of.partition}: the lease of slice {of.slice} is over")
+        """Raise the `objection`, if there is one."""
+        if why := self.objection(of):
+            raise why
 
     def first_use(self, of: Assigned) -> bool:
         """Whether this process has not filled this partition under this epoch before; asked once for each new copy.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.copying import Fill, fillers
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.names import DestinationOffset
-from tanist.fetcher.claims import NotOurs
 from tanist.fetcher.evidence import committed_and_end
 from tanist.wire import requests
 from tanist.wire.requests import End, Markers
@@ -101,11 +100,11 @@ class Filling:
         markers: dict[TopicPartition, Markers] = {}
         for at, count in missing.items():
             copy = wanted[at]
-            if self._claims.holds(copy.assigned.slice):  # immediately before sending
+            if why := self._claims.objection(copy.assigned):
+                failed[at] = why
+            else:
                 markers[at] = _markers(copy, count)
                 copy.filler_spent = True  # until they have been counted, however this ends
-            else:
-                failed[at] = NotOurs(f"{at}: the lease of slice {copy.assigned.slice} is over")
         answers = requests.write_markers(self._destination, markers, by)
         failed |= {at: refused for at, refused in answers.items() if isinstance(refused, TanistError)}
         failed |= self._count({at: missing[at] for at in markers if at not in failed}, wanted)
