@@ -48,9 +48,15 @@ def test_taking_a_topic_out_is_a_failover_of_it_by_an_approved_plan(tanist: Tani
     approved = tanist("failover", "approve", mirror, chosen, *WEST, "--topic", mirror, "--reason", "drill", "--json")
     assert approved.code == 0, approved.err
     assert str(planned(approved)["approver"]).startswith("UNPROTECTED:")
-    done = tanist(*removing, "--fence-proof", "0", "--json")
-    assert done.code == 0, done.err
-    item = planned(done)
+    held = tanist("failover", "run", mirror, "--plan", chosen, *WEST, "--until", "hold", "--json")
+    assert held.code == 0, held.err
+    assert (planned(held)["status"], planned(held)["runner"]) == ("RUNNING", None)
+    done = {step["id"] for step in planned(held)["steps"] if step["done"]}  # type: ignore[attr-defined]
+    assert done >= {"hold"}
+    assert not done & {"fence", "groups", "seal", "generation", "canary"}
+    ended = tanist(*removing, "--fence-proof", "0", "--json")
+    assert ended.code == 0, ended.err
+    item = planned(ended)
     assert (item["plan_hash"], item["status"], item["past_no_return"]) == (chosen, "DONE", True)
     assert tanist("mirrors", "describe", mirror, *WEST, "--json").items == []
     again = tanist("failover", "run", mirror, "--plan", chosen, *WEST)
@@ -79,6 +85,7 @@ def test_every_bad_input_is_one_clear_error(tanist: Tanist, mirror: str) -> None
         ("failover", "abort", mirror, *WEST): ("NOTHING_TO_ABORT", 1),
         ("fence", "lift", mirror, *WEST): ("TOPIC_NOT_IN_MIRROR", 1),
         ("mirrors", "remove", mirror, *WEST): ("INVALID_CONFIG", 2),
+        ("failover", "run", mirror, *WEST, "--plan", chosen, "--until", "jump"): ("INVALID_USAGE", 2),
         ("mirrors", "remove", mirror, *WEST, "--topic", "invoices"): ("TOPIC_NOT_IN_MIRROR", 1),
     }
     for arguments, (error, code) in tried.items():

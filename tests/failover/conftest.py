@@ -162,9 +162,9 @@ class Pair:
         self.tanist("failover", "approve", mirror, plan, *asked, user="approver")
         return str(plan)
 
-    def killed(self, point: str, mirror: str, plan: str) -> int:
-        """Run until `point`, and die there. The process's exit code."""
-        argv = [sys.executable, "-m", "tests.failover.killed", point, mirror, plan, str(self.home / plan)]
+    def killed(self, point: str, mirror: str, plan: str, *until: str) -> int:
+        """Run until `point`, and die there; or until a step is done. The process's exit code."""
+        argv = [sys.executable, "-m", "tests.failover.killed", point, mirror, plan, str(self.home / plan), *until]
         root = Path(__file__).parents[2]
         environment = {**self.environment(), "PYTHONPATH": f"{root / 'include'}:{root}"}
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)

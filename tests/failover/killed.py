@@ -1,4 +1,4 @@
-"""`tanist failover run` that kills itself: `python -m tests.failover.killed POINT MIRROR PLAN EVIDENCE`."""
+"""`tanist failover run` that kills itself: `python -m tests.failover.killed POINT MIRROR PLAN EVIDENCE [UNTIL]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tanist.usecases.sides import Run
 from tanist.wire.clock import SystemClock
 
 
-def main(point: str, mirror: str, plan: str, evidence: str) -> None:
+def main(point: str, mirror: str, plan: str, evidence: str, until: str | None = None) -> None:
     def checkpoint(reached: str) -> None:
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -35,7 +35,7 @@ def main(point: str, mirror: str, plan: str, evidence: str) -> None:
     with World(load(None, os.environ)) as world:
         destination = world.connect("west")
         with failover_clusters(world, destination, mirror_name(mirror), command) as clusters:
-            run(plan, clusters, tools, command)
+            run(plan, clusters, tools, command, until=until)
 
 
 if __name__ == "__main__":

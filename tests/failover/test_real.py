@@ -144,6 +144,26 @@ def test_killed_after_and_inside_each_step(pair: Pair) -> None:
         assert json.loads(evidence.head)["approval"]["by"] == "approver"
 
 
+def test_one_step_at_a_time_killed_between(pair: Pair) -> None:
+    """As tasks of an orchestrator: each step a process of its own; those that die have another go."""
+    pair.worker()
+    pair.mirror("steps", "steps")
+    plan = pair.approved("steps")
+    steps = [step.id for step in ROUTE]
+    where = ("--evidence", str(pair.home / plan))
+    for n, step in enumerate(steps):
+        assert pair.killed(f"after:{step}" if n % 2 else f"before:{step}", "steps", plan, step) in {-9, 0}
+        item = pair.tanist("failover", "run", "steps", "--plan", plan, *QUICK, *where, "--until", step).item
+        left = [each["id"] for each in item["steps"] if not each["done"]]
+        assert left == [each for each in steps[n + 1 :] if each != "drain" or each in left], (
+            "only a drain ends by itself"
+        )
+        assert item["status"] == ("RUNNING" if steps[n + 1 :] else "DONE")
+        assert (item["runner"] is None) == (item["status"] == "RUNNING")
+    promoted(pair, "steps", "steps")
+    assert from_json((pair.home / plan / "evidence.json").read_text()).broken_at() is None
+
+
 def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     """It does not resume its old life: fenced as soon as it answers. Last of all: east is killed."""
     worker = pair.worker()

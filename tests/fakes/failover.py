@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
-from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval, NoApproverTopic, Request
+from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval, NoApproverTopic, Request, signature
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.ports.replicas import InSync
@@ -264,7 +264,7 @@ class MemoryApprovals:
             mirror=request.mirror,
             plan=request.plan,
             shown=request.shown,
-            approver=self.principal(by),
+            approver=signature(self.principal(by), request.on_behalf_of),
             reason=request.reason,
             valid_for_ms=request.valid_for_ms,
             at=self._clock.now(),

@@ -11,7 +11,7 @@ import typer
 from tanist.cli.failover_items import (
     STEP_COLUMNS,
     approval_item,
-    done_steps,
+    outcome_item,
     plan_item,
     run_item,
     seen_item,
@@ -21,7 +21,7 @@ from tanist.cli.output import emit, say
 from tanist.cli.progress import watching
 from tanist.composition.failover import Folder, failover_clusters, gone, runner
 from tanist.domain.checks import Mode
-from tanist.domain.failover.plan import Approved
+from tanist.domain.failover.plan import ROUTE, Approved
 from tanist.domain.names import mirror_name
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
@@ -43,6 +43,7 @@ app = typer.Typer(no_args_is_help=True, help="Failover: plan, approve, run; abor
 RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", "past_no_return", "reason")
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
 RUN_SECONDS = 600.0
+STEPS = tuple(step.id for step in ROUTE)
 
 ModeOption = Annotated[
     Mode, typer.Option("--mode", help="planned: the source lives and nothing is lost; unplanned: it does not answer.")
@@ -55,6 +56,12 @@ PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The app
 EvidenceOption = Annotated[
     Path | None, typer.Option("--evidence", metavar="DIR", help="Where evidence goes (default: ./evidence/HASH).")
 ]
+
+
+def _step(text: str) -> str:
+    if text not in STEPS:
+        raise typer.BadParameter(f"{text!r} is no step: {', '.join(STEPS)}")
+    return text
 
 
 def _window(text: str | float) -> float:
@@ -89,6 +96,16 @@ BudgetOption = Annotated[
         parser=duration,
         show_default="15s",
         help="How long an unplanned failover drains what still answers.",
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="STEP",
+        parser=_step,
+        autocompletion=lambda: list(STEPS),
+        help=f"Stop once this step is done: {', '.join(STEPS)}.",
     ),
 ]
 
@@ -191,31 +208,40 @@ def run(
     fence_proof: ProofOption = 10.0,
     drain: DrainOption = 300.0,
     budget: BudgetOption = 15.0,
+    until: UntilOption = None,
 ) -> None:
     """Run an approved plan; the same again goes on with one that was cut short.
+
+    With --until it stops after that step, and the same again with a later step, or with none, goes on.
 
     Example: tanist failover run dr --destination west --plan 1c0ffee2
     """
     patience = Patience(proof=fence_proof, drain=drain, budget=budget)
     if not fence_proof:
         say("warning: --fence-proof 0: nobody looks whether the fence holds")
-    execute(now, name, plan, patience, evidence)
+    execute(now, name, plan, patience, evidence, until=until)
 
 
-def execute(now: Session, name: str, plan: str, patience: Patience, evidence: Path | None) -> None:
-    """Run `plan` and show what came of it."""
+def execute(
+    now: Session, name: str, plan: str, patience: Patience, evidence: Path | None, *, until: str | None = None
+) -> None:
+    """Run `plan`, as far as the step `until`, and show what came of it."""
     folder = evidence_folder(plan, evidence)
     with opened(now, name) as clusters, watching(now.as_json) as tell:
         folder.check()
         tools = Tools(patience=patience, sink=folder, runner=runner(), gone=gone, tell=tell)
-        outcome = run_plan(plan, clusters, tools, now.run)
+        outcome = run_plan(plan, clusters, tools, now.run, until=until)
     _show(outcome, folder, now.as_json)
 
 
 def _show(outcome: Outcome, folder: Folder, as_json: bool) -> None:
-    item = run_item(outcome.record, (outcome.seconds, outcome.waited), str(folder.path))
-    item["steps"] = done_steps(Approved.read(outcome.record.shown).intent.mode)
-    emit([item], ("mirror", "plan_hash", "status", "seconds", "proof_seconds", "evidence"), as_json)
+    if outcome.left:
+        say(f"left: {', '.join(outcome.left)}; the same command goes on")
+    emit(
+        [outcome_item(outcome, str(folder.path))],
+        ("mirror", "plan_hash", "status", "seconds", "proof_seconds", "evidence"),
+        as_json,
+    )
 
 
 @app.command()

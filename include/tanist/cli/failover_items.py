@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tanist.domain.failover.plan import ROUTES
+from tanist.domain.failover.plan import ROUTES, Approved
 from tanist.domain.fences import FenceKind
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.abort import FenceRow
     from tanist.usecases.failover.planning import Planned
+    from tanist.usecases.failover.run import Outcome
     from tanist.usecases.failover.status import RunSeen
 
 STEP_COLUMNS = ("step", "title", "done")
@@ -71,7 +72,7 @@ def run_item(record: FailoverRun, took: tuple[float, float] | None = None, folde
         "status": record.status,
         "approval": record.approval,
         "approver": record.approver,
-        "runner": record.runner,
+        "runner": record.runner or None,
         "past_no_return": record.no_return,
         "started_at_ms": record.started_at,
         "heartbeat_ms": record.at,
@@ -86,8 +87,11 @@ def seen_item(seen: RunSeen) -> dict[str, Any]:
     return run_item(seen.record) | {"age_ms": seen.age_ms, "steps": step_items(seen.steps, seen.left)}
 
 
-def done_steps(mode: Any) -> list[dict[str, Any]]:
-    return step_items(ROUTES[mode], frozenset())
+def outcome_item(outcome: Outcome, folder: str) -> dict[str, Any]:
+    """A run as this call leaves it."""
+    steps = ROUTES[Approved.read(outcome.record.shown).intent.mode]
+    item = run_item(outcome.record, (outcome.seconds, outcome.waited), folder)
+    return item | {"steps": step_items(steps, frozenset(outcome.left))}
 
 
 def fence_item(mirror: str, row: FenceRow) -> dict[str, Any]:

@@ -17,7 +17,14 @@ from tanist.clusters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import TopicAlreadyExists, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
-from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, Approval, NoApproverTopic, Request
+from tanist.domain.failover.approving import (
+    APPROVALS_TOPIC,
+    UNPROTECTED,
+    Approval,
+    NoApproverTopic,
+    Request,
+    signature,
+)
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.wire.router import Router
@@ -77,7 +84,7 @@ class KafkaApprovals:
 
     def append(self, request: Request, by: Deadline) -> Approval:
         self._must_be_sane(by)
-        offset = self._write(_value(request, self.principal(by)), by)
+        offset = self._write(_value(request, signature(self.principal(by), request.on_behalf_of)), by)
         mine = [each for each in self.all(by) if each.id == f"0-{offset}"]
         if not mine:
             raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")

@@ -212,6 +212,7 @@ class FailoverRun:
     approval: str
     approver: str
     runner: str
+    """Who is at work; empty: nobody, it was left after a step for the next one to take over."""
     status: RunStatus
     no_return: bool = False
     """Stored before the first barrier: from here on forward is the only way."""

@@ -36,9 +36,10 @@ class Approvals(Protocol):
         ...
 
     def append(self, request: Request, by: Deadline) -> Approval:
-        """Write as our principal, and read back.
+        """Write as our principal, and for whom where the request says so (`signature`), and read back.
 
         Raises:
+            Misconfigured: nobody can approve under that name.
             NoApproverTopic. AuthorizationFailed: we are no approver, nothing was written.
         """
         ...

@@ -118,6 +118,21 @@ def test_an_approval_needs_a_reason(unchanged: World) -> None:
         planning.approve("x", Asked(), unchanged.clusters(), unchanged.command(), reason=" ", valid_seconds=60)
 
 
+def test_an_approval_for_somebody_else_names_both() -> None:
+    """The brokers vouch for one of them only: nobody's name can look like a principal's."""
+    assert World().approve(on_behalf_of="alice via Airflow").approver == "alice via Airflow (User:approver)"
+    assert World().approve().approver == "approver"
+    alone = World(authorizer=False).approve(on_behalf_of="alice via Airflow").approver
+    assert alone == "alice via Airflow (UNPROTECTED:approver)"
+
+
+@pytest.mark.parametrize("name", ["alice (User:root)", "alice\nUser:root", "  "])
+def test_nobody_approves_under_a_name_that_could_be_mistaken(unchanged: World, name: str) -> None:
+    with pytest.raises(Misconfigured, match="nobody can approve as"):
+        unchanged.approve(on_behalf_of=name)
+    assert not unchanged.west.approvals
+
+
 def test_without_an_approver_topic_nobody_approves_and_nothing_runs(unchanged: World) -> None:
     plan = unchanged.approve().plan
     del unchanged.west.topics["__mirror_approvals"]

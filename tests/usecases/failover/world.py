@@ -245,19 +245,36 @@ class World:
     def plan(self, mode: Mode = Mode.PLANNED, *include: str) -> planning.Planned:
         return planning.plan(Asked(mode=mode, include=include or (".*",)), self.clusters(), self.command())
 
-    def approve(self, mode: Mode = Mode.PLANNED, *include: str, valid: float = 3600.0) -> Approval:
+    def approve(
+        self, mode: Mode = Mode.PLANNED, *include: str, valid: float = 3600.0, on_behalf_of: str = ""
+    ) -> Approval:
         asked = Asked(mode=mode, include=include or (".*",))
         made = self.plan(mode, *include)
         return planning.approve(
-            made.plan.hash, asked, self.clusters(), self.command(), reason="drill", valid_seconds=valid
+            made.plan.hash,
+            asked,
+            self.clusters(),
+            self.command(),
+            reason="drill",
+            valid_seconds=valid,
+            on_behalf_of=on_behalf_of,
         )
 
-    def tools(self, checkpoint: Callable[[str], None] = lambda _: None) -> Tools:
+    def tools(self, checkpoint: Callable[[str], None] = lambda _: None, runner: str = "eve@host") -> Tools:
         patience = Patience(proof=2.0, drain=60.0, budget=5.0)
-        return Tools(patience=patience, sink=self.sink, runner="eve@host", checkpoint=checkpoint)
+        return Tools(patience=patience, sink=self.sink, runner=runner, checkpoint=checkpoint)
 
-    def run(self, plan: str, checkpoint: Callable[[str], None] = lambda _: None, seconds: float = 600) -> Outcome:
-        return run(plan, self.clusters("operator"), self.tools(checkpoint), self.command(seconds))
+    def run(
+        self,
+        plan: str,
+        checkpoint: Callable[[str], None] = lambda _: None,
+        seconds: float = 600,
+        *,
+        until: str | None = None,
+        runner: str = "eve@host",
+    ) -> Outcome:
+        tools = self.tools(checkpoint, runner)
+        return run(plan, self.clusters("operator"), tools, self.command(seconds), until=until)
 
     # ── what must never be ────────────────────────────────────────────────────────────────────────────────────────
 

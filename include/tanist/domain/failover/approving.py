@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from tanist.domain.errors import CouldNotTell, Refused
+from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
 from tanist.domain.failover.plan import Approved, hash_of
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Request:
     shown: str
     reason: str
     valid_for_ms: int
+    on_behalf_of: str = ""
+    """Whom our principal says it approves for, for instance "alice via Airflow"; empty: for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,23 @@ class Approval:
     def genuine(self) -> bool:
         """Whether the words are those that the hash names."""
         return hash_of(self.shown) == self.plan
+
+
+def signature(principal: str, on_behalf_of: str = "") -> str:
+    """The approver as others read it: who was logged in, and for whom where that is somebody else.
+
+    The brokers vouch for the principal only, so it comes last, and nobody else's name can look like one:
+    `alice via Airflow (User:airflow)`.
+
+    Raises:
+        Misconfigured: a name with brackets, line breaks, or none of letters.
+    """
+    if not on_behalf_of:
+        return principal
+    if not on_behalf_of.strip() or not on_behalf_of.isprintable() or set("()") & set(on_behalf_of):
+        raise Misconfigured(f"nobody can approve as {on_behalf_of!r}: a name on one line, without brackets")
+    shown = principal if principal.startswith(UNPROTECTED) else f"User:{principal}"
+    return f"{on_behalf_of.strip()} ({shown})"
 
 
 def choose(approvals: Iterable[Approval], runs: Iterable[FailoverRun], mirror: MirrorName, plan: str) -> Approval:

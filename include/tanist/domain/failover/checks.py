@@ -76,7 +76,9 @@ def runs_check(runs: Sequence[FailoverRun]) -> Check:
         verdict=Verdict.FAIL if unfinished else Verdict.PASS,
         observed=f"{len(unfinished)} unfinished of {len(runs)}",
         limit="none unfinished",
-        reason=_named([f"plan {run.plan} of {run.runner}: run it to its end, or abort it" for run in unfinished]),
+        reason=_named(
+            [f"plan {run.plan} of {run.runner or 'nobody'}: run it to its end, or abort it" for run in unfinished]
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NewType
 
 from tanist.domain.checks import Mode
+from tanist.domain.errors import Misconfigured
 from tanist.domain.failover.facts import fence_settled, held
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.states import MirrorState
@@ -208,9 +209,21 @@ def past_return(intent: Intent, facts: Facts) -> bool:
     return any(each.sealed is True and each.partition in ours for each in facts.partitions)
 
 
-def remaining(intent: Intent, facts: Facts) -> tuple[Step, ...]:
-    """What is left to do. Pure, so a run killed anywhere just asks again."""
+def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[Step, ...]:
+    """What is left to do, up to and including the step `until`. Pure, so a run killed anywhere just asks again.
+
+    Raises:
+        Misconfigured: the route has no such step.
+    """
     steps = ROUTES[intent.mode]
+    asked = steps if until is None else steps[: _number(steps, until) + 1]
     if past_return(intent, facts):
         steps = (HOLD, *steps[steps.index(SEAL) :])
-    return tuple(step for step in steps if not step.holds(intent, facts))
+    return tuple(step for step in steps if step in asked and not step.holds(intent, facts))
+
+
+def _number(steps: tuple[Step, ...], wanted: str) -> int:
+    ids = _ids(steps)
+    if wanted not in ids:
+        raise Misconfigured(f"a failover has no step {wanted!r}: {', '.join(ids)}")
+    return ids.index(wanted)

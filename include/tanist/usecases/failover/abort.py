@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
-from tanist.domain.failover.evidence import Evidence
 from tanist.domain.failover.facts import Facts, SourceState
-from tanist.domain.failover.plan import Approved, canonical
+from tanist.domain.failover.plan import Approved
 from tanist.domain.fences import TO_BE_LIFTED, FencedTopic
 from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, failovers, fenced, fences_with, promoted
 from tanist.usecases import sides
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.undo import lifted, undo
-from tanist.usecases.failover.work import Work
+from tanist.usecases.failover.work import Work, book
 
 if TYPE_CHECKING:
     from tanist.domain.records import StateView
@@ -64,7 +63,6 @@ def abort(clusters: Clusters, tools: Tools, command: Run) -> Aborted:
             record = _to_abort(store.catch_up(command.by), clusters)
             fresh = sides.Run(clock=command.clock, by=command.clock.deadline(UNDO_SECONDS))
             observer.run = fresh
-            head = canonical({"mirror": record.mirror, "plan_hash": record.plan, "plan": record.shown})
             work = Work(
                 clusters=clusters,
                 intent=Approved.read(record.shown).intent,
@@ -74,7 +72,7 @@ def abort(clusters: Clusters, tools: Tools, command: Run) -> Aborted:
                 store=store,
                 record=record,
                 facts=Facts(now=command.clock.now(), source=SourceState.SILENT),
-                evidence=tools.sink.before() or Evidence(head=head),
+                evidence=book(tools, record),
             )
             owed = undo(work, f"aborted by {tools.runner}")
             work.tell("abort", "undone", {"by": tools.runner, "owed": owed})

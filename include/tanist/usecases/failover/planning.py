@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
-from tanist.domain.failover.approving import Approval, NoApproverTopic, Request, approved
+from tanist.domain.failover.approving import Approval, NoApproverTopic, Request, approved, signature
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, planned_intent
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
@@ -104,10 +104,19 @@ def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple
     return tuple(inside[name] for name in selection.of(inside))
 
 
-def approve(
-    plan_hash: str, asked: Asked, clusters: Clusters, command: Run, *, reason: str, valid_seconds: float
+def approve(  # noqa: PLR0913  # what an approver says, named
+    plan_hash: str,
+    asked: Asked,
+    clusters: Clusters,
+    command: Run,
+    *,
+    reason: str,
+    valid_seconds: float,
+    on_behalf_of: str = "",
 ) -> Approval:
     """Put our name under a plan, if the facts still make it.
+
+    `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
 
     The approvers' topic is made here only where the cluster has no authorizer: with one, whoever makes it must also
     say who may write to it.
@@ -120,6 +129,7 @@ def approve(
         raise Misconfigured("an approval needs a --reason: it is what others read later")
     if not 0 < valid_seconds <= LONGEST_SECONDS:
         raise Misconfigured(f"--valid must be up to {LONGEST_SECONDS / 3600:.0f} h")
+    signature("", on_behalf_of)  # raises before anything is asked
     now = plan(asked, clusters, command)
     if now.plan.hash != plan_hash:
         raise AnotherPlan(f"{plan_hash} was asked for, {asked.mode} it is {now.plan.hash} now")
@@ -136,6 +146,7 @@ def approve(
         shown=now.plan.shown,
         reason=reason,
         valid_for_ms=round(valid_seconds * 1000),
+        on_behalf_of=on_behalf_of,
     )
     approval = approvals.append(request, command.by)
     approved(approval)

@@ -17,7 +17,7 @@ from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, failovers
 from tanist.usecases import sides
 from tanist.usecases.failover import undo
 from tanist.usecases.failover.clusters import UNDO_SECONDS
-from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.steps import (
     canary,
     configs,
@@ -30,7 +30,7 @@ from tanist.usecases.failover.steps import (
     opening,
     seal,
 )
-from tanist.usecases.failover.work import LIVE_SECONDS, Work, wanted_topics
+from tanist.usecases.failover.work import LIVE_SECONDS, Work, book, wanted_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,28 +70,39 @@ class ApprovalVoid(NotPermitted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`seconds`: from the call until all could be written to, without `waited`, which only waited for proofs."""
+    """`seconds`: from the call until all could be written to, without `waited`, which only waited for proofs.
+
+    `left`: steps of the route that are still to be done; the run is RUNNING then, and nobody is at work.
+    """
 
     record: FailoverRun
     evidence: Evidence
+    left: tuple[str, ...] = ()
     seconds: float
     waited: float
 
 
-def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
+def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str | None = None) -> Outcome:
     """Run an approved plan to its end, or go on with one that was cut short.
 
+    `until`: only as far as the postcondition of that step. The run stays RUNNING with nobody at work, and the next call
+    takes it over at once; every call checks everything. Where that step is done already nothing is.
+
     Raises:
+        Misconfigured: the route has no step `until`.
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, RunUnderWay: nothing was changed.
         DrainMissed, FenceLeaks: everything was undone. Interrupted: partial, run it again.
     """
     began = command.clock.monotonic()
     with closing(Observer(clusters=clusters, run=command)) as observer:
         view = observer.view()
+        if until is not None and (over := _over(view, clusters, tools, plan)) is not None:
+            return over
         before, approval = _permission(plan, clusters, view, command)
         wish = approved(approval)
         _matches(clusters, wish)
         facts = observer.look(wanted_topics(view, wish.intent), plan)
+        remaining(wish.intent, facts, until)  # raises where there is no such step, before anything is changed
         _must_permit(approval, wish, facts, command)
         _alone(clusters, plan, observer, tools)
         mirror = clusters.spec.mirror
@@ -111,7 +122,11 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
                 evidence=_begun(tools, approval, wish, facts, clusters),
             )
             tools.sink.flush(work.evidence)
-            return _work(work, approval, wish, began)
+            try:
+                return _work(work, approval, wish, began, until)
+            except (NotPermitted, Interrupted):
+                attempt(work.release)
+                raise
 
 
 # ── may it run at all? ────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,6 +135,14 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run) -> Outcome:
 def _record(view: StateView, clusters: Clusters, plan: str) -> FailoverRun | None:
     found = view.get(f"failover/{clusters.spec.mirror}/{plan}")
     return found if isinstance(found, FailoverRun) else None
+
+
+def _over(view: StateView, clusters: Clusters, tools: Tools, plan: str) -> Outcome | None:
+    """The outcome of a run that has reached its end, and so every step; None: it has not."""
+    found = _record(view, clusters, plan)
+    if found is None or found.status is not RunStatus.DONE:
+        return None
+    return Outcome(record=found, evidence=book(tools, found), seconds=0.0, waited=0.0)
 
 
 def _permission(plan: str, clusters: Clusters, view: StateView, command: Run) -> tuple[FailoverRun | None, Approval]:
@@ -155,15 +178,18 @@ def _alone(clusters: Clusters, plan: str, observer: Observer, tools: Tools) -> N
     unfinished = [r for r in failovers(observer.view(), clusters.spec.mirror) if r.status is RunStatus.RUNNING]
     if others := [r for r in unfinished if r.plan != plan]:
         other = others[0]
-        raise RunUnderWay(f"plan {other.plan} of {other.runner} is unfinished: run it to its end, or abort it")
-    if not unfinished or tools.gone(unfinished[0].runner):
+        who = other.runner or "nobody"
+        raise RunUnderWay(f"plan {other.plan} of {who} is unfinished: run it to its end, or abort it")
+    if not unfinished or not unfinished[0].runner or tools.gone(unfinished[0].runner):
         return
     first, command = unfinished[0], observer.run
     until = command.clock.deadline(LIVE_SECONDS)
     while until.left(command.clock.monotonic()):
         command.clock.wait(LIVE_SECONDS / 20)
         now = _record(observer.view(), clusters, plan)
-        if now is not None and now.at != first.at and now.status is RunStatus.RUNNING:
+        if now is None or now.status is not RunStatus.RUNNING or not now.runner:
+            return
+        if now.at != first.at:
             raise RunUnderWay(f"{now.runner} is at work on plan {plan}")
 
 
@@ -219,18 +245,21 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
 # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _work(work: Work, approval: Approval, wish: Approved, began: float) -> Outcome:
+def _work(work: Work, approval: Approval, wish: Approved, began: float, until: str | None) -> Outcome:
     waited, seconds = 0.0, None
-    while todo := remaining(work.intent, work.facts):
+    while todo := remaining(work.intent, work.facts, until):
         _must_go_on(work, approval, wish)
         if seconds is None and todo == (route.MOVERS,):
             seconds = work.run.clock.monotonic() - began - waited
         waited += _one(work, todo[0])
         work.look(ask_source=not (work.record.no_return or past_return(work.intent, work.facts)))
-    work.save(status=RunStatus.DONE)
-    work.tell("end", "done", {"steps": [step.id for step in route.ROUTES[work.intent.mode]]})
-    in_all = work.run.clock.monotonic() - began - waited
-    return Outcome(record=work.record, evidence=work.evidence, seconds=seconds or in_all, waited=waited)
+    if left := tuple(step.id for step in remaining(work.intent, work.facts)):
+        work.release()
+    else:
+        work.save(status=RunStatus.DONE)
+        work.tell("end", "done", {"steps": [step.id for step in route.ROUTES[work.intent.mode]]})
+    took = work.run.clock.monotonic() - began - waited if seconds is None else seconds
+    return Outcome(record=work.record, evidence=work.evidence, left=left, seconds=took, waited=waited)
 
 
 def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tanist.domain.errors import CouldNotTell
-from tanist.domain.records import STATE_TOPIC, FailoverRun, TopicDesired, topics
+from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.plan import canonical
+from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, TopicDesired, topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent
     from tanist.domain.records import StateRecord, StateView
@@ -121,6 +122,15 @@ class Work:
         if self.run.clock.monotonic() - self._beaten >= BEAT_SECONDS:
             self.save()
 
+    def release(self) -> None:
+        """Let whoever comes next take over at once, on any host: nobody waits for a heartbeat of ours."""
+        held = self.observer.view().get(self.record.key)
+        if not isinstance(held, FailoverRun) or held.status is not RunStatus.RUNNING:
+            return
+        self.record = held
+        if held.runner:
+            self.save(runner="")
+
     def wait(self, seconds: float = WAIT_SECONDS) -> None:
         self.beat()
         self.run.clock.wait(seconds)
@@ -131,6 +141,12 @@ class Work:
         self.evidence = self.evidence.adding(now, step, what, detail, seconds=seconds, waited=waited)
         self.tools.sink.flush(self.evidence)
         self.tools.tell(step, what)
+
+
+def book(tools: Tools, record: FailoverRun) -> Evidence:
+    """What this run has left, or the beginning of a book that has nothing but the plan."""
+    head = {"mirror": record.mirror, "plan_hash": record.plan, "plan": record.shown}
+    return tools.sink.before() or Evidence(head=canonical(head))
 
 
 def wanted_topics(view: StateView, intent: Intent) -> tuple[TopicDesired, ...]:
