@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.domain.endpoint import Endpoint
+
+
+def pytest_configure() -> None:
+    """Shells start what runs in the background deaf to Ctrl-C; the commands that tests interrupt must not be."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class ClusterFactory(Protocol):
