@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tanist.domain.failover.limitations import failed
 from tanist.domain.failover.plan import ROUTES, Approved
 from tanist.domain.fences import FenceKind
 
@@ -31,6 +32,7 @@ def plan_item(planned: Planned) -> dict[str, Any]:
         "mode": plan.intent.mode,
         "topics": list(plan.intent.names),
         "partitions": len(plan.intent.partitions),
+        "failed": {str(each.partition): each.error for each in failed(plan.intent, planned.facts)},
         "steps": step_items(plan.steps, frozenset(planned.left)),
         "limitations": [{"name": r.name, "detail": r.detail, "blocks": r.blocks} for r in plan.limitations],
         "forecast": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed, Interrupted, Misconfigured, OperatorFenced, TopicNotInMirror
 from tanist.domain.failover.approving import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
+from tanist.domain.failover.limitations import failed
 from tanist.domain.fences import FenceStatus
+from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus, failovers, fenced
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, planning, removal
@@ -78,6 +81,42 @@ def test_a_dead_source_never_looks_like_no_loss(unchanged: World) -> None:
     """What it acknowledged after it was last seen is in no number: the approver accepts that by name."""
     unchanged.east.dead = True
     assert "RECORDS_UNSEEN" in {each.name for each in unchanged.plan(Mode.UNPLANNED).plan.limitations}
+
+
+@pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", None])
+def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: World, error: str | None) -> None:
+    """Its offsets mean nothing: the others can take over without it, and by itself it can be removed and made anew."""
+    world.observe(MirrorState.FAILED, TopicPartition("orders", 1), error=error)
+    planned = world.plan()
+    (blocked,) = [each for each in planned.plan.limitations if each.blocks]
+    assert blocked.name == "PARTITION_NO_COPY"
+    assert f"orders-1 ({error or 'for a reason'}" in blocked.detail
+    with pytest.raises(PlanBlocked, match="PARTITION_NO_COPY"):
+        approving(world, planned.plan.hash)
+    assert not world.west.approvals
+    assert not world.plan(Mode.PLANNED, "payments").blocked
+    alone = world.plan(Mode.PLANNED, "orders")
+    assert not alone.blocked
+    assert "PARTITION_NO_COPY" in {each.name for each in alone.plan.limitations}
+
+
+def test_a_failed_partition_is_accepted_by_name_with_its_error(world: World) -> None:
+    at = TopicPartition("orders", 1)
+    world.observe(MirrorState.FAILED, at, error="CORRUPT_BATCH")
+    planned = world.plan()
+    assert [(each.partition, each.error) for each in failed(planned.plan.intent, planned.facts)] == [
+        (at, "CORRUPT_BATCH")
+    ]
+    accepted = {each.name: each for each in planned.plan.limitations}
+    assert "orders-1 (CORRUPT_BATCH)" in accepted["PARTITION_FAILED"].detail
+    assert not accepted["PARTITION_FAILED"].blocks
+    plan = world.approve().plan
+    world.observe(MirrorState.FAILED, at, error="FOREIGN_WRITE")
+    with pytest.raises(NotPermitted, match="PARTITION_NO_COPY"):
+        world.run(plan)
+    world.observe(MirrorState.FAILED, at, error="CORRUPT_BATCH")
+    head = json.loads(world.run(plan).evidence.head)
+    assert head["partitions"]["orders-1"]["error"] == "CORRUPT_BATCH"
 
 
 def test_an_approval_that_has_expired(unchanged: World) -> None:
@@ -311,10 +350,11 @@ def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: World
 
 @pytest.mark.parametrize("state", [MirrorState.FAILED, MirrorState.PAUSED, MirrorState.PREPARING])
 def test_a_partition_that_is_not_copied_is_named_and_not_waited_for(world: World, state: MirrorState) -> None:
-    world.observe(state, PARTITIONS[0])
+    world.observe(state, PARTITIONS[0], error="RECORD_TOO_LARGE" if state is MirrorState.FAILED else None)
     planned = world.plan(Mode.PLANNED)
-    assert {r.name for r in planned.plan.limitations} == {"WITHOUT_DRAIN"}
-    assert str(PARTITIONS[0]) in next(iter(planned.plan.limitations)).detail
+    names = {"WITHOUT_DRAIN", "PARTITION_FAILED"} if state is MirrorState.FAILED else {"WITHOUT_DRAIN"}
+    assert {r.name for r in planned.plan.limitations} == names
+    assert all(str(PARTITIONS[0]) in each.detail for each in planned.plan.limitations)
     assert world.run(world.approve().plan).record.status is RunStatus.DONE
 
 

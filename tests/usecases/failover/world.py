@@ -180,10 +180,17 @@ class World:
         data, filler = self.west.append(at, DATA, 0), self.west.append(at, FILLER, 32_766)
         return data or filler or self.west.append(at, START, 0)
 
-    def observe(self, state: MirrorState, *partitions: TopicPartition) -> None:
+    def observe(self, state: MirrorState, *partitions: TopicPartition, error: str | None = None) -> None:
         records = [
             PartitionObserved(
-                mirror=DR, partition=at, state=state, row=102, last_mirrored_epoch=4, claim_epoch=1, at=self.clock.now()
+                mirror=DR,
+                partition=at,
+                state=state,
+                row=102,
+                error=error,
+                last_mirrored_epoch=4,
+                claim_epoch=1,
+                at=self.clock.now(),
             )
             for at in partitions or PARTITIONS
         ]

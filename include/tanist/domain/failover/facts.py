@@ -35,10 +35,14 @@ class LiveEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """`end` is the committed end of the copy, `copied` the position in the source that it stands for."""
+    """`end` is the committed end of the copy, `copied` the position in the source that it stands for.
+
+    `error`: why the partition FAILED, by its name.
+    """
 
     partition: TopicPartition
     state: MirrorState = MirrorState.UNKNOWN
+    error: str | None = None
     live: LiveEnd | None = None
     known: KnownEnd | None = None
     end: DestinationOffset | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
+from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.plan import ROUTES, Intent, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts, PartitionFacts
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, TopicPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
+_NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
+"""With these a log is no copy of its source any more; a failure without a name could be one of them."""
 _MOST_NAMED: Final = 5
 
 
@@ -28,6 +31,13 @@ def make_plan(intent: Intent, facts: Facts) -> Plan:
 def not_copying(facts: Facts) -> tuple[TopicPartition, ...]:
     """Partitions that nobody can wait for: paused, failed, never started."""
     return tuple(sorted(each.partition for each in facts.partitions if each.state not in _COPYING))
+
+
+def failed(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
+    """The partitions of `intent` that FAILED, by name."""
+    ours = frozenset(intent.partitions)
+    found = (each for each in facts.partitions if each.partition in ours and each.state is MirrorState.FAILED)
+    return tuple(sorted(found, key=lambda each: each.partition))
 
 
 def at_risk(partitions: Iterable[PartitionFacts]) -> int | None:
@@ -88,8 +98,30 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     broken = [at for at in not_copying(facts) if at in ours and at not in known]
     if broken:
         yield Limitation("PARTITION_STOPPED_COPYING", f"since it was planned: {_named(broken)}", blocks=True)
+    yield from _of_failures(intent, failed(intent, facts))
     if intent.mode is Mode.PLANNED and not facts.workers_alive and at_risk(facts.partitions) != 0:
         yield Limitation("NO_WORKER", "nobody copies, so it cannot drain: start `tanist fetcher run`")
+
+
+def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[Limitation]:
+    """What FAILED ends where it failed, and an approver may accept that by name.
+
+    A log that is no copy any more can only be accepted by itself, never in passing among topics that are copies: behind
+    a foreign write or a divergence no offset means what it meant at the source, so positions of groups point at other
+    records, and the loss is counted from records that are not the source's. By itself it must be possible: removing
+    such a topic is the only way out, and `tanist mirrors remove` is a failover of it.
+    """
+    if no_copy := [each for each in broken if each.error in _NO_COPY]:
+        among_others = {each.partition.topic for each in no_copy} != set(intent.names)
+        how = "choose the other topics by --topic, and these by themselves" if among_others else "taken over as it is"
+        why = f"no copy of the source any more, {how}: {_failures(no_copy)}"
+        yield Limitation("PARTITION_NO_COPY", why, blocks=among_others)
+    if short := [each for each in broken if each.error not in _NO_COPY]:
+        yield Limitation("PARTITION_FAILED", f"copied up to its failure and no further: {_failures(short)}")
+
+
+def _failures(broken: Iterable[PartitionFacts]) -> str:
+    return _named(f"{each.partition} ({each.error or 'for a reason that is not on record'})" for each in broken)
 
 
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:

@@ -169,6 +169,7 @@ class Observer:
                 PartitionFacts(
                     partition=at,
                     state=observed.state if observed else MirrorState.UNKNOWN,
+                    error=observed.error if observed else None,
                     live=_live(live.get(at)),
                     known=last.get(at),
                     end=end,

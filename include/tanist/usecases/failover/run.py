@@ -230,6 +230,7 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
         "partitions": {
             str(each.partition): {
                 "state": each.state,
+                "error": each.error,
                 "destination_end": each.end,
                 "source_end": each.live.high_watermark if each.live else None,
                 "source_last_known": each.known.high_watermark if each.known else None,
