@@ -8,7 +8,7 @@ import pytest
 
 from tanist.domain.endpoint import Address, SaslMechanism, Secret, SecurityProtocol
 from tanist.domain.errors import Misconfigured
-from tanist.settings import from_flags, load
+from tanist.settings import KEYS, connection, from_connection, from_flags, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,3 +175,54 @@ def test_a_java_key_store_is_refused_by_name(tmp_path: Path) -> None:
     command_config.write_text("security.protocol=SSL\nssl.truststore.location=/x.jks\n")
     with pytest.raises(Misconfigured, match="only PEM"):
         from_flags("a:1", command_config)
+
+
+CONNECTION = {
+    "bootstrap.servers": "w1:9092,w2",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanisms": "SCRAM-SHA-512",
+    "sasl.username": "tanist",
+    "sasl.password": "${HOME}",
+    "tanist.allow_small_state": True,
+}
+
+
+def test_a_connection_is_read_like_a_section_of_the_file() -> None:
+    """The same words with dots; a dollar in it is a dollar: a connection's editor must not read our environment."""
+    found = from_connection("west", CONNECTION)
+    assert found.endpoint.name == "west"
+    assert found.endpoint.bootstrap == (Address("w1", 9092), Address("w2", 9092))
+    assert found.endpoint.security_protocol is SecurityProtocol.SASL_SSL
+    assert found.endpoint.sasl
+    assert found.endpoint.sasl.mechanism is SaslMechanism.SCRAM_SHA_512
+    assert found.endpoint.sasl.password.reveal() == "${HOME}"
+    assert found.allow_small_state
+
+
+def test_everything_that_is_wrong_in_a_connection_is_told_at_once_in_its_own_words() -> None:
+    """A key of the file in place of the connection's is met with the one that was meant; no secret is shown."""
+    extra = CONNECTION | {
+        "sasl.password": 12345,
+        "group.id": "g",
+        "security_protocol": "SSL",
+        "ssl.ca.location": "none",
+    }
+    del extra["bootstrap.servers"]
+    with pytest.raises(Misconfigured) as raised:
+        from_connection("west", extra)
+    told = raised.value.reason
+    for each in (
+        "connection 'west' has 5 problems",
+        "group.id: unknown key",
+        "security_protocol: unknown key, did you mean 'security.protocol'?",
+        "bootstrap.servers: is missing",
+        "sasl.password: must be a text in quotes",
+        "ssl.ca.location: there is no none",
+    ):
+        assert each in told, each
+    assert "12345" not in told
+
+
+def test_the_words_of_a_connection_and_of_the_file_are_the_same() -> None:
+    """Whatever connects in the file can be said in a connection."""
+    assert set(connection.section(dict.fromkeys(connection.KEYS))) == {k for k in KEYS if not k.endswith("_file")}

@@ -63,8 +63,10 @@ class World:
 
     def bootstrap(self, name: str) -> str | None:
         """Where the cluster of that name is reached from this host; None: it is not configured here."""
-        found = self._extra.get(name) or self.settings.clusters.get(name)
-        return ",".join(map(str, found.endpoint.bootstrap)) if found else None
+        try:
+            return ",".join(map(str, self.cluster(name).endpoint.bootstrap))
+        except Misconfigured:
+            return None
 
     def connect(self, name: str) -> Side:
         """The cluster of that name.

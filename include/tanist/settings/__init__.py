@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret, SecurityProtocol, Tls
 from tanist.domain.errors import Misconfigured
-from tanist.settings import java
+from tanist.settings import connection, java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from enum import StrEnum
 
 _E = TypeVar("_E", bound="StrEnum")
@@ -91,7 +91,7 @@ def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
     if named is None and not DEFAULT_FILE.exists():
         return Settings(f"no {DEFAULT_FILE} here, no --config and no ${VARIABLE}")
     file = named or DEFAULT_FILE
-    return _Reading(file, environ).settings(_parsed(file))
+    return _Reading(str(file), environ, beside=file.parent).settings(_parsed(file))
 
 
 def from_flags(bootstrap_server: str, command_config: Path | None = None) -> Endpoint:
@@ -100,12 +100,29 @@ def from_flags(bootstrap_server: str, command_config: Path | None = None) -> End
     Raises:
         Misconfigured: with everything that is wrong in either.
     """
-    reading = _Reading(command_config or Path("--bootstrap-server"), {})
+    origin = command_config or Path("--bootstrap-server")
+    reading = _Reading(str(origin), {}, beside=origin.parent)
     given = java.properties(command_config) if command_config else {}
     for problem in java.problems(given):
         reading.problem(problem)
     section = {**java.section(given), "bootstrap_servers": bootstrap_server}
     found = reading.endpoint(bootstrap_server, section)
+    reading.finish()
+    return found
+
+
+def from_connection(name: str, extra: Mapping[str, Any]) -> ClusterSettings:
+    """The cluster of a connection that a host keeps: `extra` as librdkafka takes it, in its own spelling.
+
+    Nothing in it is replaced by environment variables: who may edit a connection must not read those of a worker.
+
+    Raises:
+        Misconfigured: with everything that is wrong in it.
+    """
+    reading = _Reading(f"connection {name!r}", None, spelled=connection.spelled)
+    for key in connection.unknown(extra):
+        reading.problem(f"{key}: unknown key{_suggestion(key, connection.KEYS)}")
+    found = reading.cluster(name, connection.section(extra))
     reading.finish()
     return found
 
@@ -125,10 +142,20 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class _Reading:
-    """One file being read: collects every problem, with section and key, and raises them together."""
+    """One source being read: collects every problem, with section and key, and raises them together.
 
-    def __init__(self, file: Path, environ: Mapping[str, str]) -> None:
-        self._file, self._environ = file, environ
+    `environ` None: texts are taken as they are. `beside`: where relative file names begin.
+    """
+
+    def __init__(
+        self,
+        origin: str,
+        environ: Mapping[str, str] | None,
+        *,
+        beside: Path | None = None,
+        spelled: Callable[[str], str] = str,
+    ) -> None:
+        self._origin, self._environ, self._beginning, self._spelled = origin, environ, beside or Path(), spelled
         self._problems: list[str] = []
         self._where = ""
 
@@ -139,34 +166,37 @@ class _Reading:
         if not isinstance(sections, dict):
             self.problem("'clusters' must be sections: [clusters.NAME]")
             sections = {}
-        clusters = {name: self._cluster(name, section) for name, section in sections.items()}
+        clusters = {name: self._section(name, section) for name, section in sections.items()}
         self.finish()
-        return Settings(str(self._file), MappingProxyType(clusters))
+        return Settings(self._origin, MappingProxyType(clusters))
 
     def problem(self, text: str) -> None:
-        self._problems.append(f"{self._where}{text}")
+        self._problems.append(f"{self._where}{self._spelled(text)}")
 
     def finish(self) -> None:
         """Raises Misconfigured if there was any problem."""
         if len(self._problems) == 1:
-            raise Misconfigured(f"{self._file}: {self._problems[0]}")
+            raise Misconfigured(f"{self._origin}: {self._problems[0]}")
         if self._problems:
             lines = "".join(f"\n  {problem}" for problem in self._problems)
-            raise Misconfigured(f"{self._file} has {len(self._problems)} problems:{lines}\n")
+            raise Misconfigured(f"{self._origin} has {len(self._problems)} problems:{lines}\n")
 
-    def _cluster(self, name: str, section: Any) -> ClusterSettings:
+    def _section(self, name: str, section: Any) -> ClusterSettings:
         self._where = f"[clusters.{name}] "
         if not isinstance(section, dict):
             self.problem("is not a section")
             section = {}
         for key in (key for key in section if key not in KEYS):
             self.problem(f"{key}: unknown key{_suggestion(key, KEYS)}")
+        found = self.cluster(name, section)
+        self._where = ""
+        return found
+
+    def cluster(self, name: str, section: Mapping[str, Any]) -> ClusterSettings:
         small = section.get("allow_small_state", False)
         if not isinstance(small, bool):
             self.problem("allow_small_state: must be true or false")
-        found = ClusterSettings(self.endpoint(name, section), allow_small_state=small is True)
-        self._where = ""
-        return found
+        return ClusterSettings(self.endpoint(name, section), allow_small_state=small is True)
 
     def endpoint(self, name: str, section: Mapping[str, Any]) -> Endpoint:
         texts = [key for key in (*_TEXTS, *_ALIASES) if key in section]
@@ -186,12 +216,14 @@ class _Reading:
         if not isinstance(value, str):
             self.problem(f"{key}: must be a text in quotes")
             return ""
-        return _VARIABLE.sub(lambda found: self._variable(key, found), value)
+        if (environ := self._environ) is None:
+            return value
+        return _VARIABLE.sub(lambda found: self._variable(key, found, environ), value)
 
-    def _variable(self, key: str, found: re.Match[str]) -> str:
+    def _variable(self, key: str, found: re.Match[str], environ: Mapping[str, str]) -> str:
         if found["escaped"]:
             return "${"
-        value = self._environ.get(found["name"], "")
+        value = environ.get(found["name"], "")
         if not value:
             self.problem(f"{key}: the environment variable {found['name']} is not set")
         return value
@@ -217,7 +249,7 @@ class _Reading:
         return secret
 
     def _beside(self, name: str) -> Path:
-        return self._file.parent / Path(name).expanduser()
+        return self._beginning / Path(name).expanduser()
 
     def _addresses(self, servers: str) -> tuple[Address, ...]:
         found = tuple(self._address(server.strip()) for server in servers.split(",") if server.strip())

@@ -1,0 +1,78 @@
+"""Clusters as Airflow knows them: a cluster named `west` is the connection `west` of type `kafka`.
+
+    {"conn_type": "kafka", "extra": {"bootstrap.servers": "w1:9092", "security.protocol": "SASL_SSL", ...}}
+
+The extra is what Airflow's own Kafka provider takes: librdkafka's keys. One key is ours: `tanist.allow_small_state`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
+
+from tanist.domain.errors import Misconfigured
+from tanist.settings import ClusterSettings, Settings, from_connection
+
+TYPE: Final = "kafka"
+_CONTEXT: Final = "_AIRFLOW_PROCESS_CONTEXT"
+
+
+def settings() -> Settings:
+    """Every cluster that Airflow knows, each looked up when it is first asked for.
+
+    Inside a task Airflow cannot list its connections, so these settings know no names but those asked for.
+    """
+    return Settings("Airflow connections, which are asked for by name", _Connections())
+
+
+def outside_tasks() -> None:
+    """For processes that are no task: let them see the connections of the metadata database.
+
+    Before the first lookup; without it such a process sees only those of its environment and of secrets backends.
+    """
+    os.environ.setdefault(_CONTEXT, "server")
+
+
+class _Connections(Mapping[str, ClusterSettings]):
+    def __init__(self) -> None:
+        self._known: dict[str, ClusterSettings] = {}
+
+    def __getitem__(self, name: str) -> ClusterSettings:
+        if name not in self._known:
+            self._known[name] = from_connection(name, _extra(name))
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _extra(name: str) -> Mapping[str, Any]:
+    """What the connection says, its secrets masked in every log from here on.
+
+    Raises:
+        Misconfigured: there is no such connection, we may not read it, it is of another type, or no JSON object.
+    """
+    try:
+        found = Connection.get(name)
+    except AirflowNotFoundException:
+        raise Misconfigured(f"connection {name!r} is not there: add one of type {TYPE!r} with that id") from None
+    except AirflowSecretsBackendAccessDenied as denied:
+        raise Misconfigured(f"connection {name!r} may not be read here: {denied}") from denied
+    if found.conn_type != TYPE:
+        raise Misconfigured(f"connection {name!r} is of type {found.conn_type!r}: it must be {TYPE!r}")
+    try:
+        extra = json.loads(found.extra or "{}")
+    except ValueError:
+        extra = None
+    if not isinstance(extra, dict):
+        raise Misconfigured(f"connection {name!r}: its extra must be a JSON object of librdkafka's settings")
+    masked: Mapping[str, Any] = found.extra_dejson  # reading it is what registers the secrets with the masker
+    return masked
