@@ -71,7 +71,7 @@ class Pair:
 
     def status(self) -> Status:
         (found,) = status.observe(self.describer(), DR, a_run())
-        return found
+        return found.status
 
 
 @pytest.fixture

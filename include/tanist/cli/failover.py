@@ -8,14 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.failover_items import (
-    STEP_COLUMNS,
-    approval_item,
-    outcome_item,
-    plan_item,
-    run_item,
-    seen_item,
-)
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking, duration
 from tanist.cli.output import emit, say
 from tanist.cli.progress import watching
@@ -27,6 +19,14 @@ from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.items import (
+    STEP_COLUMNS,
+    approval_item,
+    outcome_item,
+    plan_item,
+    run_item,
+    seen_item,
+)
 from tanist.usecases.failover.planning import EVERYTHING, AnotherPlan, Asked
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.work import Tools

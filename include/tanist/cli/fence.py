@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from tanist.cli.failover import opened
-from tanist.cli.failover_items import FENCE_COLUMNS, fence_item
 from tanist.cli.options import MirrorArgument, Session, asking
 from tanist.cli.output import emit, say
 from tanist.domain.fences import FenceStatus
 from tanist.usecases.failover.abort import FenceRow, fences
 from tanist.usecases.failover.abort import lift as lift_fences
+from tanist.usecases.failover.items import FENCE_COLUMNS, fence_item
 
 app = typer.Typer(no_args_is_help=True, help="Fences of a source: what a failover put up, owes, or has lifted.")
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tanist.cli.logs import log_to_stderr
 from tanist.cli.options import Session, asking
 from tanist.composition import run_fetcher
+from tanist.composition.logs import log_to_stderr
 
 app = typer.Typer(no_args_is_help=True, help="The persistent service that copies. Run as many as you like.")
 

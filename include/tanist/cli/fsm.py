@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tanist.cli.items import state_row_item
 from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard
 from tanist.domain.states import MIRROR_STATES, MirrorState, Row
+from tanist.usecases.items import state_row_item
 
 COLUMNS = ("row", "from", "trigger", "to", "reason")
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.items import ROW_COLUMNS, row_cells, row_item, spec_item
 from tanist.cli.options import MaybeMirrorArgument, MirrorArgument, Session, TopicsOption, asking, optional_name
 from tanist.cli.output import emit, say
 from tanist.domain.names import mirror_name
@@ -16,6 +15,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import pattern_problems
 from tanist.usecases import sides
+from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item
 from tanist.usecases.mirrors.describe import listing
 from tanist.usecases.mirrors.wait import Goal, wait_for
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from tanist.cli import mirror_removal, mirror_views
-from tanist.cli.items import spec_item, topic_item
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.cli.output import emit, say
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode
+from tanist.usecases.items import spec_item, topic_item
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import Request
 from tanist.usecases.mirrors.create import create as create_mirror

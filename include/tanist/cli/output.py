@@ -15,12 +15,12 @@ import typer
 
 from tanist.domain.errors import TanistError
 from tanist.domain.problems import each, exit_code
+from tanist.usecases.items import envelope, error_items
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-SCHEMA_VERSION: Final = 1
 REFUSED: Final = 1
 INTERRUPTED: Final = 130
 BUG: Final = 70
@@ -49,7 +49,7 @@ def emit(
     Under JSON nothing else may be printed on standard output by the same command.
     """
     if as_json:
-        print(_envelope(items, errors))
+        print(_json(items, errors))
     else:
         print(_table(items if rows is None else rows, columns))
 
@@ -87,12 +87,7 @@ def _report(refusal: TanistError, as_json: bool) -> None:
     for problem in each(refusal):
         say(f"error: {problem}")
     if as_json:
-        print(_envelope((), told(refusal)))
-
-
-def told(refusal: TanistError) -> tuple[dict[str, str], ...]:
-    """`refusal` as it stands in `errors` of the JSON."""
-    return tuple({"name": p.name, "reason": p.reason, "action": p.operator_action} for p in each(refusal))
+        print(_json((), error_items(refusal)))
 
 
 def _report_bug(bug: Exception, *, shown: bool) -> None:
@@ -109,8 +104,8 @@ def _debugging() -> bool:
     return bool(os.environ.get("TANIST_DEBUG"))
 
 
-def _envelope(items: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> str:
-    whole = {"schema_version": SCHEMA_VERSION, "as_of_ms": SystemClock().now(), "items": items, "errors": errors}
+def _json(items: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> str:
+    whole = envelope(items, SystemClock().now(), errors)
     return json.dumps(whole, indent=2 if sys.stdout.isatty() else None)
 
 

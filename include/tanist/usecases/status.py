@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.readiness import Facts, status
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupsFollowed, WorkerAlive
+from tanist.domain.records import (
+    GROUPS_TOPIC,
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    FailoverRun,
+    GroupsFollowed,
+    WorkerAlive,
+    failovers,
+)
 from tanist.usecases import sides
 from tanist.usecases.groups.listing import followed_check
 
@@ -14,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.checks import Check
+    from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
     from tanist.domain.readiness import Status
     from tanist.domain.records import MirrorSpec, StateView
@@ -50,13 +60,24 @@ def _nothing_more(_spec: MirrorSpec, _view: StateView) -> tuple[Check, ...]:
     return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One look at a mirror: the verdicts, and what they were made of. `runs`: its failovers, the latest last."""
+
+    spec: MirrorSpec
+    status: Status
+    rows: tuple[PartitionRow, ...]
+    workers: tuple[WorkerAlive, ...]
+    runs: tuple[FailoverRun, ...]
+
+
 def observe(
     describer: Describer,
     mirror: MirrorName | None,
     run: Run,
     more: Callable[[MirrorSpec, StateView], tuple[Check, ...]] = _nothing_more,
-) -> tuple[Status, ...]:
-    """The status of one mirror, or of all of a destination. `more`: what others have to say of each.
+) -> tuple[Seen, ...]:
+    """One mirror, or all of a destination. `more`: what others have to say of each.
 
     Raises:
         UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
@@ -66,19 +87,25 @@ def observe(
     view = describer.view(STATE_TOPIC, run.by)
     alive = workers(view)
     return tuple(
-        status(
-            Facts(
-                mirror=each.spec.mirror,
-                rows=each.rows,
-                workers=alive,
-                source_error=str(each.source_down) if each.source_down else None,
-                state_topic_problem=problem,
-                now=run.clock.now(),
-                more=(
-                    followed_check(_followed(describer, each.spec.mirror, run), run.clock.now()),
-                    *more(each.spec, view),
-                ),
-            )
+        Seen(
+            spec=each.spec,
+            status=status(
+                Facts(
+                    mirror=each.spec.mirror,
+                    rows=each.rows,
+                    workers=alive,
+                    source_error=str(each.source_down) if each.source_down else None,
+                    state_topic_problem=problem,
+                    now=run.clock.now(),
+                    more=(
+                        followed_check(_followed(describer, each.spec.mirror, run), run.clock.now()),
+                        *more(each.spec, view),
+                    ),
+                )
+            ),
+            rows=each.rows,
+            workers=alive,
+            runs=tuple(sorted(failovers(view, each.spec.mirror), key=lambda run: run.started_at)),
         )
         for each in described
     )

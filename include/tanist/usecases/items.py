@@ -1,19 +1,37 @@
-"""What the commands' JSON says, item by item: the names are a contract (docs: the command line)."""
+"""What every JSON of ours says, item by item: the names are a contract (docs: the command line)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Verdict
+from tanist.domain.problems import each
 from tanist.usecases.mirrors.describe import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.errors import TanistError
     from tanist.domain.lag import PartitionRow
+    from tanist.domain.names import EpochMs
     from tanist.domain.readiness import Status
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import Row
+
+
+SCHEMA_VERSION: Final = 1
+
+
+def envelope(
+    items: Sequence[Mapping[str, Any]], at: EpochMs, errors: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The one object that every answer is."""
+    return {"schema_version": SCHEMA_VERSION, "as_of_ms": at, "items": items, "errors": errors}
+
+
+def error_items(refusal: TanistError) -> tuple[dict[str, str], ...]:
+    """`refusal` as it stands in `errors`."""
+    return tuple({"name": p.name, "reason": p.reason, "action": p.operator_action} for p in each(refusal))
 
 
 def spec_item(spec: MirrorSpec) -> dict[str, Any]:
