@@ -96,3 +96,15 @@ def wait_for(topics: Topics, name: str, configs: Mapping[str, str | None]) -> No
     while facts(topics, name).configs != configs:
         assert deadline.left(clock.monotonic()), facts(topics, name).configs
         clock.wait(0.02)
+
+
+def test_fifteen_hundred_topics_at_once_are_no_policy_violation(topics: Topics, topic_name: str) -> None:
+    """A controller refuses whatever becomes more than 10,000 records; nobody should have to know."""
+    configs = {
+        "retention_ms": "60000",
+        "segment_ms": "90000",
+        "max_message_bytes": "999999",
+        "segment_bytes": "9999999",
+    }
+    many = [new(f"{topic_name}-{n}", 6, **configs) for n in range(1500)]
+    assert topics.create(many, SOON(60), validate_only=True) == {each.name: None for each in many}
