@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.records import WorkerAlive, observed
+from tanist.fetcher.assignment import Copied
 from tanist.fetcher.claims import held_epoch
 from tanist.fetcher.planning import NO_NEWS, Moment, Owned, assigned, ends_news, next_observed, owned, source_ends
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import SourceEnds, StateRecord, StateView
-    from tanist.fetcher.assignment import Assigned, Copied, Report
+    from tanist.domain.records import PartitionObserved, SourceEnds, StateRecord, StateView
+    from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.debts import Debts
     from tanist.fetcher.lanes import Lanes
@@ -157,7 +158,7 @@ class Coordination(threading.Thread):
             held = observed(view, mine.spec.mirror, mine.partition)
             report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.copied, NO_NEWS)
             if new := next_observed(mine, held, report, self._epochs[mine.slice], now):
-                log.info("transition", extra={"partition": str(mine.copied), "state": new.state, "row": new.row})
+                _tell(new, changed=held is None or held.row != new.row)
                 records.append(new)
         if now.monotonic - self._alive_at >= ALIVE_EVERY_SECONDS:
             self._alive_at = now.monotonic
@@ -184,3 +185,14 @@ class Coordination(threading.Thread):
         if changed:
             self._state.append(list(changed.values()), self._clock.deadline(WRITE_SECONDS))
             self._ends |= changed
+
+
+def _tell(new: PartitionObserved, *, changed: bool) -> None:
+    """What is written down about a partition stands in the log with its reason; an error as a warning."""
+    fields = {"partition": str(Copied(new.mirror, new.partition)), "state": new.state, "row": new.row}
+    if new.error:
+        fields["error"] = new.error
+    if new.reason:
+        fields["reason"] = new.reason
+    event = "transition" if changed else "noted trouble" if new.error else "trouble has passed"
+    log.log(logging.WARNING if new.error else logging.INFO, event, extra=fields)
