@@ -116,6 +116,15 @@ def test_status_and_doctor_and_dump_see_the_mirror(tanist: Tanist, mirror: str) 
     assert '"wish": "MIRRORING"' in lines[0]
 
 
+def test_following_the_state_ends_with_its_timeout(tanist: Tanist, mirror: str) -> None:
+    """It went on for ever whatever was said."""
+    start = time.monotonic()
+    answer = tanist("state", "dump", "-d", "west", "--key", f"topic/{mirror}/", "--follow", "--timeout", "3s")
+    assert answer.code == 0, answer.err
+    assert 2.5 < time.monotonic() - start < 15
+    assert len(answer.out.splitlines()) == 1
+
+
 # ── bad input ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 BAD = {
@@ -220,3 +229,12 @@ def test_errors_stand_in_the_json_too(tanist: Tanist, configured: Path) -> None:
     assert answer.code == 1
     assert '"UNKNOWN_MIRROR"' in answer.out
     assert answer.items == []
+
+
+def test_an_expression_that_matches_nothing_is_an_error_when_reading_too(tanist: Tanist, mirror: str) -> None:
+    """An empty table would say that all is well."""
+    for named in ((mirror,), ()):
+        wrong = tanist("mirrors", "describe", *named, "-d", "west", "--topic", mirror, "--topic", "nosuch")
+        assert (wrong.code, wrong.errors, wrong.out) == (1, ["TOPIC_NOT_IN_MIRROR"], "")
+        assert "'nosuch' matches no topic" in wrong.err
+    assert tanist("mirrors", "describe", mirror, "-d", "west", "--topic", f"{mirror[:9]}.*").code == 0

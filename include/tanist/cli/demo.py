@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from tanist.cli.options import YesOption
+from tanist.cli.options import YesOption, confirm
 from tanist.cli.output import REFUSED, Format, JsonOption, OutputOption, emit, guard
 from tanist.wire.clock import SystemClock
 
@@ -30,7 +30,7 @@ def demo(
         bool, typer.Option("--keep", help="Leave everything up at the end, and say how to stop it.")
     ] = False,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where the clusters live [default: a temporary directory]")
+        Path | None, typer.Option("--dir", help="Where the clusters live (default: a temporary directory).")
     ] = None,
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
@@ -46,8 +46,7 @@ def demo(
 
     as_json = json or output is Format.JSON
     with guard(as_json):
-        if not yes:
-            typer.confirm(f"{WHAT}. Go on?", abort=True, err=True)
+        confirm(f"{WHAT}. Go on?", yes=yes)
         clock = SystemClock()
         screen = Screen(Console(stderr=True), clock)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking, duration
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking, duration, lasting
 from tanist.cli.output import emit, say
 from tanist.cli.progress import watching
 from tanist.composition.failover import Folder, failover_clusters, gone, runner
@@ -70,33 +70,15 @@ def _window(text: str | float) -> float:
 
 ProofOption = Annotated[
     float,
-    typer.Option(
-        "--fence-proof",
-        metavar="TIME",
-        parser=_window,
-        show_default="10s",
-        help="How long the ends of a fenced source must rest; 0: no proof.",
-    ),
+    lasting("--fence-proof", "How long the ends of a fenced source must rest; 0: no proof", "10s", parser=_window),
 ]
 DrainOption = Annotated[
     float,
-    typer.Option(
-        "--drain",
-        metavar="TIME",
-        parser=duration,
-        show_default="5m",
-        help="A planned drain that takes longer is undone.",
-    ),
+    lasting("--drain", "A planned drain that takes longer is undone", "5m"),
 ]
 BudgetOption = Annotated[
     float,
-    typer.Option(
-        "--budget",
-        metavar="TIME",
-        parser=duration,
-        show_default="15s",
-        help="How long an unplanned failover drains what still answers.",
-    ),
+    lasting("--budget", "How long an unplanned failover drains what still answers", "15s"),
 ]
 UntilOption = Annotated[
     str | None,
@@ -163,9 +145,7 @@ def approve(
     plan: Annotated[str, typer.Argument(metavar="HASH", help="The plan, as `failover plan` shows it.")],
     *,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read it later.")],
-    valid: Annotated[
-        float, typer.Option("--valid", metavar="TIME", parser=duration, show_default="1h", help="How long it holds.")
-    ] = 3600.0,
+    valid: Annotated[float, lasting("--valid", "How long it holds", "1h")] = 3600.0,
     mode: Annotated[Mode | None, typer.Option("--mode", help="As it was planned (default: either).")] = None,
     topic: TopicsOption = None,
     max_loss: LossOption = None,

@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="The persistent service that copies
 
 
 @app.command()
-@asking()
+@asking(timed=False)
 def run(
     now: Session,
     worker: Annotated[

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, asking
+from tanist.cli.options import MirrorArgument, Session, asking, confirm, on_terminal
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
@@ -90,7 +89,7 @@ def translate(now: Session, name: MirrorArgument, group: GroupsOption = None, st
 
 
 @app.command()
-@asking(changes=True)
+@asking(changes=True, confirms=True)
 def sync(
     now: Session,
     name: MirrorArgument,
@@ -174,11 +173,11 @@ def _supported(strategy: str) -> None:
 
 def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest) -> None:
     """On a terminal, what would be done is shown before it is asked for."""
-    if now.yes or now.run.dry_run or not sys.stdin.isatty():
+    if now.yes or now.run.dry_run or not on_terminal():
         return
     planned = sync_groups(spec, contacts, request, replace(now.run, dry_run=True))
     _summary(planned, dry_run=True)
-    typer.confirm(f"commit these positions on {spec.destination}?", abort=True, err=True)
+    confirm(f"commit these positions on {spec.destination}?", yes=False)
 
 
 def _say_how(seen: Gathered) -> None:

@@ -1,80 +1,24 @@
-"""The command `tanist`."""
+"""The entry of the console script. What takes half a second to import is in `app`."""
 
 from __future__ import annotations
 
 import os
-import sys
-from typing import Annotated, Any, cast
+import signal
+from typing import Final
 
-import typer
-
-from tanist import __version__
-from tanist.cli import demo, failover, fence, fetcher, groups, health, mirrors, sandbox, state
-from tanist.cli.fsm import fsm
-from tanist.cli.output import DEBUG, REFUSED, guard, say
-
-app = typer.Typer(
-    name="tanist",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Disaster recovery for Apache Kafka: mirrors, exact positions, approved failover.",
-    epilog="Exit codes: 0 done, or GO; 1 the answer is no; 2 wrong command line or configuration; "
-    "3 unknown, nothing was changed; 4 partial, run it again; 70 a bug of ours; 130 Ctrl-C.",
-)
-app.add_typer(mirrors.app, name="mirrors")
-app.command("status")(health.status)
-app.command("doctor")(health.doctor)
-app.add_typer(fetcher.app, name="fetcher")
-app.add_typer(groups.app, name="groups")
-app.add_typer(failover.app, name="failover")
-app.add_typer(fence.app, name="fence")
-app.add_typer(state.app, name="state")
-app.command("fsm")(fsm)
-app.add_typer(sandbox.app, name="sandbox")
-app.command("demo")(demo.demo)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(f"tanist {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of our bugs.")] = False,
-) -> None:
-    """Disaster recovery for Apache Kafka: mirrors, exact positions, approved failover."""
-    if debug:
-        os.environ[DEBUG] = "1"
+INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """The entry of the console script."""
-    try:
-        with guard():
-            sys.exit(app(standalone_mode=False))
-    except typer.Exit as ended:
-        sys.exit(ended.exit_code)
-    except typer.Abort:
-        say("error: ABORTED: not confirmed (nothing was changed)")
-        sys.exit(REFUSED)
-    except typer.TyperException as wrong:
-        if not wrong.format_message():
-            cast("Any", wrong).show()  # called without anything: the help is the answer
-            sys.exit(wrong.exit_code)
-        say(f"error: INVALID_USAGE: {wrong.format_message()} (see `{_path(wrong)} --help`)")
-        sys.exit(wrong.exit_code)
+    """Run the command. Until everything is imported nothing has begun: Ctrl-C just ends the process."""
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell's background job ignores it
+    if ours:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    from tanist.cli.app import run  # noqa: PLC0415 -- see above
 
-
-def _path(wrong: typer.TyperException) -> str:
-    """The command that was typed, as far as it was understood."""
-    context = getattr(wrong, "ctx", None)
-    return context.command_path if context else "tanist"
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
 
 
 if __name__ == "__main__":

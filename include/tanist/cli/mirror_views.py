@@ -16,11 +16,13 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import pattern_problems
 from tanist.usecases import sides
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item
-from tanist.usecases.mirrors.describe import listing
+from tanist.usecases.mirrors.describe import EVERYTHING, listing, unmatched
 from tanist.usecases.mirrors.wait import Goal, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tanist.usecases.mirrors.describe import Described
 
 LIST_COLUMNS = ("mirror", "topics", "cluster_id", "bootstrap_server")
 
@@ -53,13 +55,17 @@ def describe(now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption
     mirror = optional_name(name)
     if wrong := pattern_problems(topic or ()):
         refuse(wrong)
-    items = []
+    include = tuple(topic or EVERYTHING)
+    found: list[Described] = []
     for destination in now.destinations(mirror):
-        with closing(now.world.describer(destination, topic or (".*",))) as describer:
-            for described in describer.describe(mirror, now.run):
-                if described.source_down:
-                    say(f"warning: the source of {described.spec.mirror} does not answer: {described.source_down}")
-                items += [row_item(row) for row in described.rows]
+        with closing(now.world.describer(destination, include)) as describer:
+            found += describer.describe(mirror, now.run)
+    if idle := unmatched(include, found):
+        refuse(idle)
+    for each in found:
+        if each.source_down:
+            say(f"warning: the source of {each.spec.mirror} does not answer: {each.source_down}")
+    items = [row_item(row) for each in found for row in each.rows]
     emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
 
 
@@ -78,7 +84,7 @@ def wait(
     if wrong := pattern_problems(topic or ()):
         refuse(wrong)
     (destination,) = now.destinations(mirror)
-    with closing(now.world.describer(destination, topic or (".*",))) as describer:
+    with closing(now.world.describer(destination, topic or EVERYTHING)) as describer:
         rows = wait_for(mirror, parsed, describer, now.run, _progress())
     emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
 

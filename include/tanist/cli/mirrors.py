@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from tanist.cli import mirror_removal, mirror_views
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm
 from tanist.cli.output import emit, say
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode
@@ -137,15 +136,14 @@ def alter(
 
 
 @app.command()
-@asking(changes=True)
+@asking(changes=True, confirms=True)
 def delete(now: Session, name: MirrorArgument) -> None:
     """Forget an empty mirror. Topics stay; its name can be used again.
 
     Example: tanist mirrors delete dr --destination west
     """
     destination = now.destination()
-    if sys.stdin.isatty() and not now.yes and not now.run.dry_run:
-        typer.confirm(f"forget mirror {mirror_name(name)} of {destination.name}?", abort=True, err=True)
+    confirm(f"forget mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.run.dry_run)
     spec = administer.delete(name, destination, now.run)
     say(f"{'would delete' if now.run.dry_run else 'deleted'} mirror {name}")
     _show_spec(now, spec, changed=not now.run.dry_run)

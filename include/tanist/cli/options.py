@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ from tanist.wire.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tanist.ports.clock import Deadline
+
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _LONGEST_SECONDS: Final = 7 * 24 * 3600.0
@@ -36,6 +39,11 @@ def duration(text: str | float) -> float:
     if not 0 < seconds <= _LONGEST_SECONDS:
         raise typer.BadParameter(f"{text!r} is no duration: 30s, 500ms, 10m, 1h")
     return seconds
+
+
+def lasting(flag: str, means: str, default: str, *, parser: Callable[[str], float] = duration) -> Any:
+    """An option that is a duration. Its `default` stands in the help as it would be typed, not in seconds."""
+    return typer.Option(flag, metavar="TIME", parser=parser, show_default=False, help=f"{means} (default: {default}).")
 
 
 ConfigOption = Annotated[
@@ -60,21 +68,12 @@ CommandConfigOption = Annotated[
     Path | None,
     typer.Option("--command-config", metavar="FILE", help="Properties for --bootstrap-server, as kafka-*.sh take."),
 ]
-TimeoutOption = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        parser=duration,
-        metavar="TIME",
-        help="How long the whole command may take: 500ms, 30s, 10m.",
-        show_default="30s",
-    ),
-]
 TopicsOption = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="REGEX", help="Topics, by a regular expression for the whole name; repeatable."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing asks.")]
+NeverAskOption = Annotated[bool, typer.Option("--yes", "-y", help="Changes nothing: this command never asks.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
 MirrorArgument = Annotated[str, typer.Argument(metavar="NAME", help="The mirror.")]
 MaybeMirrorArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The mirror; by default all.")]
@@ -88,9 +87,10 @@ class Asked:
     destination: str | None
     bootstrap_server: str | None
     command_config: Path | None
-    timeout: float
     output: Format
     json: bool
+    timeout: float | None = None
+    """Seconds; None: nothing was said."""
     dry_run: bool = False
     yes: bool = False
 
@@ -104,6 +104,8 @@ class Session:
     named: str | None
     as_json: bool
     yes: bool
+    until: Deadline | None
+    """The end that was asked for with --timeout, for what else has none."""
 
     def destination(self) -> Side:
         """The destination that was named; changes never guess.
@@ -124,12 +126,13 @@ class Session:
 
 
 @contextmanager
-def session(asked: Asked) -> Iterator[Session]:
+def session(asked: Asked, seconds: float) -> Iterator[Session]:
     """Everything a command needs; what goes wrong inside ends it with one line per problem and its exit code."""
     as_json = asked.json or asked.output is Format.JSON
     with guard(as_json):
         clock = SystemClock()
-        run = Run(clock=clock, by=clock.deadline(asked.timeout), dry_run=asked.dry_run)
+        by = clock.deadline(asked.timeout or seconds)
+        run = Run(clock=clock, by=by, dry_run=asked.dry_run)
         settings = load(asked.config, os.environ)
         name, extra = asked.destination, {}
         if asked.bootstrap_server is not None:
@@ -138,7 +141,8 @@ def session(asked: Asked) -> Iterator[Session]:
         elif asked.command_config is not None:
             raise Misconfigured("--command-config goes with --bootstrap-server")
         with World(settings, extra) as world:
-            yield Session(world=world, run=run, named=name, as_json=as_json, yes=asked.yes)
+            until = by if asked.timeout else None
+            yield Session(world=world, run=run, named=name, as_json=as_json, yes=asked.yes, until=until)
 
 
 def _from_flags(asked: Asked, server: str, settings: Settings) -> tuple[str, ClusterSettings]:
@@ -161,6 +165,21 @@ def announcing(session: Session, verb: str) -> Run:
     return replace(session.run, announce=tell)
 
 
+def on_terminal() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty()
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal, unless `yes` was said before.
+
+    Raises:
+        typer.Abort: the answer is no.
+    """
+    if not yes and on_terminal():
+        typer.confirm(question, abort=True, err=True)
+
+
 def optional_name(text: str | None) -> MirrorName | None:
     """A mirror's name, if one was given."""
     return None if text is None else mirror_name(text)
@@ -175,35 +194,40 @@ def _shared(
     config: ConfigOption = None,
     bootstrap_server: BootstrapOption = None,
     command_config: CommandConfigOption = None,
-    timeout: TimeoutOption = 30.0,
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
     """The options that every command about mirrors takes; read by `asking`, never called."""
 
 
-def _changing(*, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
+def _changing(*, dry_run: DryRunOption = False, yes: NeverAskOption = False) -> None:
     """The options of commands that change something, besides."""
 
 
+def _confirming(*, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
+    """The same of commands that ask before they do."""
+
+
 def asking(
-    *, changes: bool = False, seconds: float | None = None
+    *, changes: bool = False, confirms: bool = False, timed: bool = True, seconds: float = 30.0
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a command of a function whose first parameter is a `Session`: its own options, and the shared ones.
 
-    `seconds`: how long it may take where nothing is said.
+    `seconds`: how long it may take where nothing is said; not `timed`: it has no end, and no --timeout.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        added = [*_options(_shared), *(_options(_changing) if changes else ())]
-        if seconds is not None:
-            added = [_lasting(option, seconds) if option.name == "timeout" else option for option in added]
+        added = _options(_shared)
+        if timed:
+            added.append(_timeout(seconds))
+        if changes:
+            added += _options(_confirming if confirms else _changing)
         shared = {option.name for option in added}
 
         def run(**given: Any) -> None:
             asked = Asked(**{name: given[name] for name in shared})
-            with session(asked) as now:
+            with session(asked, seconds) as now:
                 command(now, **{name: value for name, value in given.items() if name not in shared})
 
         whole = cast("Any", run)
@@ -216,18 +240,10 @@ def asking(
     return wrap
 
 
-def _lasting(option: inspect.Parameter, seconds: float) -> inspect.Parameter:
-    longer = Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            parser=duration,
-            metavar="TIME",
-            help="How long the whole command may take: 500ms, 30s, 10m.",
-            show_default=f"{seconds:.0f}s",
-        ),
-    ]
-    return option.replace(default=seconds, annotation=longer)
+def _timeout(seconds: float) -> inspect.Parameter:
+    means = "How long the whole command may take: 500ms, 30s, 10m"
+    option = Annotated[float | None, lasting("--timeout", means, f"{seconds:.0f}s")]
+    return inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
 
 
 def _options(of: Callable[..., None]) -> list[inspect.Parameter]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tanist.domain.errors import TanistError
-from tanist.domain.problems import each, exit_code
+from tanist.domain.problems import exit_code, lines
 from tanist.usecases.items import envelope, error_items
 from tanist.wire.clock import SystemClock
 
@@ -73,31 +73,38 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
         _report(refusal, as_json)
         raise typer.Exit(exit_code(refusal)) from None
     except KeyboardInterrupt:
-        say("error: INTERRUPTED: ended by Ctrl-C (run the same command again)")
+        fail("INTERRUPTED", "ended by Ctrl-C", "run the same command again", as_json)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has seen enough
         raise typer.Exit(0) from None
     except Exception as bug:  # noqa: BLE001 -- the outermost edge
-        _report_bug(bug, shown=debug or _debugging())
+        _report_bug(bug, as_json, shown=debug or _debugging())
         raise typer.Exit(BUG) from None
 
 
 def _report(refusal: TanistError, as_json: bool) -> None:
-    for problem in each(refusal):
-        say(f"error: {problem}")
+    for line in lines(refusal):
+        say(f"error: {line}")
     if as_json:
         print(_json((), error_items(refusal)))
 
 
-def _report_bug(bug: Exception, *, shown: bool) -> None:
+def fail(name: str, reason: str, action: str, as_json: bool) -> None:
+    """Says what is no TanistError as if it were one."""
+    say(f"error: {name}: {reason} ({action})")
+    if as_json:
+        print(_json((), ({"name": name, "reason": reason, "action": action},)))
+
+
+def _report_bug(bug: Exception, as_json: bool, *, shown: bool) -> None:
     text = "".join(traceback.format_exception(bug))
     handle, path = tempfile.mkstemp(prefix="tanist-", suffix=".log")
     with os.fdopen(handle, "w", encoding="utf-8") as log:
         log.write(text)
     if shown:
         say(text)
-    say(f"error: INTERNAL: {type(bug).__name__}: {bug} ({TanistError.operator_action}; details: {path})")
+    fail(TanistError.name, f"{type(bug).__name__}: {bug}", f"{TanistError.operator_action}; details: {path}", as_json)
 
 
 def _debugging() -> bool:

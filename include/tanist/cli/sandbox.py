@@ -27,7 +27,7 @@ COLUMNS: Final = ("cluster", "broker", "pid", "port", "alive", "cluster_id")
 DirOption = Annotated[Path, typer.Option("--dir", help="Where the clusters live; tanist.toml is written there.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The cluster, as `status` shows it.")]
 BrokerOption = Annotated[int | None, typer.Option("--broker", help="One broker by id; by default the whole cluster.")]
-NamesOption = Annotated[list[str] | None, typer.Option("--name", help="A cluster; repeatable [default: east, west]")]
+NamesOption = Annotated[list[str] | None, typer.Option("--name", help="A cluster; repeatable (default: east, west).")]
 BrokersOption = Annotated[int, typer.Option(min=1, max=MOST_BROKERS, help="Brokers per cluster.")]
 HERE: Final = Path("sandbox")
 

@@ -23,7 +23,7 @@ def dump(
     now: Session,
     key: Annotated[str, typer.Option("--key", metavar="PREFIX", help="Only keys that begin with this.")] = "",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="From the beginning, then live, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="From the beginning, then live, until Ctrl-C or --timeout.")
     ] = False,
 ) -> None:
     """Print every record, one JSON object a line; what cannot be read is printed with the reason.
@@ -37,7 +37,7 @@ def dump(
     (destination,) = found
     sides.identify((destination,), now.run)
     if follow:
-        for item in follow_records(now.world, destination, key, now.run):
+        for item in follow_records(now.world, destination, key, now.run, now.until):
             print(json.dumps(item), flush=True)
         return
     items = list(dump_records(now.world, destination, key, now.run))

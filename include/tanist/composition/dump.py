@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.records import StateRecord
+    from tanist.ports.clock import Deadline
     from tanist.protocol.stored import Unreadable
     from tanist.usecases.sides import Run, Side
 
@@ -33,8 +34,8 @@ def dump(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dic
         yield from sorted((r for r in records if r["key"].startswith(prefix)), key=lambda r: str(r["key"]))
 
 
-def follow(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dict[str, Any]]:
-    """Every record of the state topics in the order read, tombstones too, then live ones for ever."""
+def follow(world: World, destination: Side, prefix: str, run: Run, until: Deadline | None) -> Iterator[dict[str, Any]]:
+    """Every record of the state topics in the order read, tombstones too, then live ones `until` then, or for ever."""
     from tanist.clusters.bounds import Bounds  # noqa: PLC0415
     from tanist.clusters.tail import Tail  # noqa: PLC0415
 
@@ -46,7 +47,7 @@ def follow(world: World, destination: Side, prefix: str, run: Run) -> Iterator[d
         with closing(Bounds(endpoint, topic, count)) as bounds:
             tails.append(Tail(endpoint, topic, bounds.starts(run.by)))
     try:
-        while True:
+        while until is None or until.left(run.clock.monotonic()) > 0:
             for tail in tails:
                 items = (_stored(record) for record in tail.burst(_BURST_SECONDS).records)
                 yield from (item for item in items if item["key"].startswith(prefix))

@@ -179,7 +179,7 @@ class _Reading:
             raise Misconfigured(f"{self._origin}: {self._problems[0]}")
         if self._problems:
             lines = "".join(f"\n  {problem}" for problem in self._problems)
-            raise Misconfigured(f"{self._origin} has {len(self._problems)} problems:{lines}\n")
+            raise Misconfigured(f"{self._origin} has {len(self._problems)} problems:{lines}")
 
     def _section(self, name: str, section: Any) -> ClusterSettings:
         self._where = f"[clusters.{name}] "

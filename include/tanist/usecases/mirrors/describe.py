@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain import records
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import TanistError, TopicNotInMirror
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRun
@@ -147,6 +147,15 @@ def reason(observed: PartitionObserved | None) -> str:
     row = _ROWS.get(observed.row)
     parts = [f"row {observed.row}", observed.error or "", observed.reason or (row.reason if row else "")]
     return ": ".join(part for part in parts if part)
+
+
+def unmatched(include: tuple[str, ...], found: Sequence[Described]) -> tuple[TopicNotInMirror, ...]:
+    """An error for each expression of `include` that matches no topic of the mirrors `found`."""
+    if include == EVERYTHING:
+        return ()
+    names = tuple({row.partition.topic for each in found for row in each.rows})
+    mirrors = f"mirror {found[0].spec.mirror!r}" if len(found) == 1 else "any mirror"
+    return tuple(TopicNotInMirror(f"{text!r} matches no topic of {mirrors}") for text in Selection(include).idle(names))
 
 
 @dataclass(slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
+from tanist.domain.errors import Misconfigured, Refused
+from tanist.domain.problems import refuse
 from tanist.domain.states import MirrorState
-from tanist.usecases.mirrors.describe import EVERYTHING, reason
+from tanist.usecases.mirrors.describe import reason, unmatched
 from tanist.usecases.sides import Run
 
 if TYPE_CHECKING:
@@ -93,13 +94,13 @@ def wait_for(
 
     Raises:
         NotYet: the time is over; WaitedInVain: at once, when a partition is FAILED;
-            TopicNotInMirror: nothing of the mirror was asked for.
+            TopicNotInMirror: for an expression that matches no topic of the mirror.
     """
     clock = run.clock
     while True:
         (described,) = describer.describe(mirror, Run(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
-        if not described.rows and describer.include != EVERYTHING:
-            raise TopicNotInMirror(f"{', '.join(describer.include)} matches no topic of mirror {mirror!r}")
+        if idle := unmatched(describer.include, [described]):
+            refuse(idle)
         if hopeless := goal.hopeless(described.rows):
             raise WaitedInVain(_few(hopeless))
         missing = goal.missing(described.rows)

@@ -1,0 +1,89 @@
+"""What the command line says before any cluster is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Tanist
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def plain(table: str) -> str:
+    """The words of a help text, without its frame and line breaks."""
+    return " ".join(re.findall(r"[^\s│]+", table))
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("mirrors", "list", "--json", "--nonsense"),
+        ("mirrors", "creat", "--json"),
+        ("mirrors", "describe", "-o", "json", "--timeout", "soon"),
+        ("status", "--output", "json", "--timeout", "0"),
+        ("status", "--output=json", "a", "b"),
+    ],
+)
+def test_a_usage_error_stands_in_the_json_too(tanist: Tanist, typed: tuple[str, ...]) -> None:
+    answer = tanist(*typed)
+    assert (answer.code, answer.errors, answer.items) == (2, ["INVALID_USAGE"], [])
+    (error,) = json.loads(answer.out)["errors"]
+    assert error["name"] == "INVALID_USAGE"
+    assert error["reason"] in answer.err
+
+
+def test_a_usage_error_prints_nothing_to_standard_output_without_json(tanist: Tanist) -> None:
+    answer = tanist("mirrors", "list", "--nonsense")
+    assert (answer.code, answer.errors, answer.out) == (2, ["INVALID_USAGE"], "")
+
+
+def test_a_configuration_with_several_problems_ends_like_any_other_error(tanist: Tanist, tmp_path: Path) -> None:
+    file = tmp_path / "tanist.toml"
+    file.write_text("[clusters.a]\nx = 1\n[clusters.b]\ny = 2\n")
+    answer = tanist("mirrors", "list", "--config", str(file))
+    assert answer.code == 2
+    assert re.search(r"\S \(correct it and run the same command again\)$", answer.err.strip())
+
+
+@pytest.mark.parametrize("command", ["failover run", "failover approve", "mirrors describe", "mirrors remove"])
+def test_defaults_in_the_help_have_one_pair_of_parentheses(tanist: Tanist, command: str) -> None:
+    told = tanist(*command.split(), "--help").out
+    assert "default: (" not in told
+    assert "(default:" in told
+
+
+def test_help_lists_no_timeout_where_nothing_ends(tanist: Tanist) -> None:
+    assert "--timeout" not in tanist("fetcher", "run", "--help").out
+    assert tanist("fetcher", "run", "--timeout", "1s").errors == ["INVALID_USAGE"]
+
+
+@pytest.mark.parametrize("command", ["create", "add", "pause", "resume", "alter", "remove"])
+def test_a_command_that_never_asks_says_so(tanist: Tanist, command: str) -> None:
+    """`--yes` is taken everywhere, for scripts; only `delete` (and `groups sync`, and `demo`) ask."""
+    assert "this command never asks" in plain(tanist("mirrors", command, "--help").out)
+    assert "Do not ask." in plain(tanist("mirrors", "delete", "--help").out)
+
+
+@pytest.mark.parametrize("moment", ["tanist.cli.app", "typer", "tanist.domain.errors", "tanist.cli.sandbox"])
+def test_ctrl_c_while_everything_is_imported_shows_no_traceback(moment: str) -> None:
+    """The first half second of every command: 130, and not a word."""
+    impatient = (
+        "import os, signal, sys\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        name == {moment!r} and os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "from tanist.cli.main import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", impatient, "fsm"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
