@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tanist.cli import sandbox_airflow
 from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard, say
 from tanist.sandbox.fleet import Fleet
 from tanist.sandbox.spec import MOST_BROKERS, ClusterSpec
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Real, throw-away Apache Kafka clusters on this machine.",
 )
+app.add_typer(sandbox_airflow.app, name="airflow")
 
 COLUMNS: Final = ("cluster", "broker", "pid", "port", "alive", "cluster_id")
 

@@ -6,6 +6,8 @@ second. It sits in a session of its own: a Ctrl-C at the terminal reaches the ow
     owner gone (end of its pipe, or its pidfd)      every child is killed, every temporary directory removed
     guardian gone                                   every bound child is killed (by the kernel, where it can)
     owner says "release"                            the guardian leaves, its unbound children live on
+
+A child is killed with its whole session: workers that it has forked must not go on without it.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PR_SET_PDEATHSIG: Final = 1
+_ROUNDS: Final = 500
+_ROUND: Final = 0.01  # seconds
 
 
 def _bound_to_parent() -> Callable[[], None] | None:
@@ -52,20 +57,52 @@ def _spawn(request: dict[str, Any]) -> subprocess.Popen[bytes]:
         )
 
 
+def _session(leader: int) -> list[int]:
+    """Every living process of the session that `leader` has begun, itself included. Empty where there is no /proc."""
+    found = []
+    for name in os.listdir("/proc") if sys.platform.startswith("linux") else ():  # noqa: PTH208 -- no pathlib here
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{int(name)}/stat", "rb") as stat:  # noqa: PTH123
+            state, _, _, session = stat.read().rpartition(b")")[2].split()[:4]
+            if state not in b"ZX" and int(session) == leader:
+                found.append(int(name))
+    return found
+
+
+def _kill_session(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    for _ in range(_ROUNDS):
+        left = _session(leader)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not left:
+            return
+        time.sleep(_ROUND)
+
+
 def _kill_all(children: list[subprocess.Popen[bytes]]) -> None:
     for child in children:
-        if child.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-    for child in children:
+        _kill_session(child.pid)
         child.wait()
+
+
+def _forget_ended(children: list[subprocess.Popen[bytes]]) -> None:
+    for child in tuple(children):
+        if child.poll() is not None:
+            children.remove(child)
+            _kill_session(child.pid)
 
 
 def _remove(directories: list[str]) -> None:
     import shutil  # noqa: PLC0415 -- not while the owner waits for us to start
 
     for directory in directories:
-        shutil.rmtree(directory, ignore_errors=True)
+        for _ in range(_ROUNDS):
+            shutil.rmtree(directory, ignore_errors=True)
+            if not os.path.lexists(directory):
+                break
+            time.sleep(_ROUND)  # somebody who is being killed has written one more file
 
 
 def _answer(children: list[subprocess.Popen[bytes]], temporary: list[str], line: bytes) -> bytes:
@@ -95,7 +132,7 @@ def _serve(owner: int, children: list[subprocess.Popen[bytes]], temporary: list[
         if not received:
             return False
         *lines, pending = (pending + received).split(b"\n")
-        children[:] = [child for child in children if child.poll() is None]
+        _forget_ended(children)
         for line in lines:
             if line == b"release":
                 return True

@@ -1,0 +1,103 @@
+"""`tanist sandbox airflow`: a whole Airflow on this machine. Imports inside functions keep `tanist --help` light."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard, say
+from tanist.sandbox.fleet import CONFIG
+
+if TYPE_CHECKING:
+    from tanist.sandbox.airflow.service import Airflow
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    help="A whole, throw-away Airflow on this machine, which knows the clusters of the sandbox.",
+)
+
+COLUMNS: Final = ("component", "pid", "alive", "healthy", "url")
+HERE: Final = Path("sandbox")
+
+DirOption = Annotated[
+    Path, typer.Option("--dir", help="The directory of the sandbox; Airflow lives in `airflow` there.")
+]
+DagsOption = Annotated[Path | None, typer.Option("--dags", help="DAG files [default: those of this project]")]
+PluginsOption = Annotated[Path | None, typer.Option("--plugins", help="Plugins [default: those of this project]")]
+
+
+@app.command()
+def up(
+    *,
+    dags: DagsOption = None,
+    plugins: PluginsOption = None,
+    directory: DirOption = HERE,
+    output: OutputOption = Format.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Start Airflow and wait until it is healthy. Again: nothing, but to bring its connections up to date.
+
+    Each cluster of the directory's tanist.toml becomes a connection of its name, of type kafka.
+
+    Example: tanist sandbox up && tanist sandbox airflow up
+    """
+    from tanist.composition.connections import connections  # noqa: PLC0415
+    from tanist.sandbox.airflow import commands  # noqa: PLC0415
+    from tanist.sandbox.airflow.home import USERS, AirflowSpec  # noqa: PLC0415
+    from tanist.settings import Settings, load  # noqa: PLC0415
+
+    as_json = json or output is Format.JSON
+    with guard(as_json):
+        spec = AirflowSpec(
+            dags=dags.resolve() if dags else commands.folder("dags"),
+            plugins=plugins.resolve() if plugins else commands.folder("plugins"),
+        )
+        config = directory / CONFIG
+        settings = load(config, os.environ) if config.exists() else Settings(f"no {config}")
+        started = commands.up(directory, spec, connections(settings), say)
+        airflow = commands.find(directory)
+        assert airflow is not None  # noqa: S101 -- it has just been started
+        say(f"{'up' if started else 'already up'}: {airflow.url}; users: {', '.join(USERS)}")
+        say(f"their passwords: {airflow.passwords}")
+        _show(airflow, as_json)
+
+
+@app.command()
+def down(
+    directory: DirOption = HERE,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove it and its database as well.")] = False,
+) -> None:
+    """Stop Airflow; its database stays for the next `up` unless --delete is given."""
+    from tanist.sandbox.airflow import commands  # noqa: PLC0415
+
+    with guard():
+        say("down" if commands.down(directory, delete=delete, say=say) else "nothing was running")
+
+
+@app.command()
+def status(
+    directory: DirOption = HERE,
+    output: OutputOption = Format.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Show every part of Airflow, as it is now and as Airflow says that it is."""
+    from tanist.sandbox.airflow import commands  # noqa: PLC0415
+
+    as_json = json or output is Format.JSON
+    with guard(as_json):
+        _show(commands.find(directory), as_json)
+
+
+def _show(airflow: Airflow | None, as_json: bool) -> None:
+    items: list[dict[str, Any]] = []
+    if airflow:
+        shared = {"url": airflow.url, "passwords_file": str(airflow.passwords)}
+        items = [
+            {"component": part.component, "pid": part.pid, "alive": part.alive, "healthy": part.healthy, **shared}
+            for part in airflow.parts()
+        ]
+    emit(items, COLUMNS, as_json)
