@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from airflow.sdk import Connection
@@ -54,18 +55,43 @@ class _Connections(Mapping[str, ClusterSettings]):
         return len(self._known)
 
 
+async def lend(name: str) -> Mapping[str, Any]:
+    """What the connection says, for a trigger to pass on: looked up without blocking its event loop.
+
+    Raises:
+        Misconfigured: as for every cluster that is asked for.
+    """
+    with _told(name):
+        found = await Connection.async_get(name)
+    _check(name, found)
+    masked: Mapping[str, Any] = await found.aextra_dejson()
+    return masked
+
+
 def _extra(name: str) -> Mapping[str, Any]:
     """What the connection says, its secrets masked in every log from here on.
 
     Raises:
         Misconfigured: there is no such connection, we may not read it, it is of another type, or no JSON object.
     """
-    try:
+    with _told(name):
         found = Connection.get(name)
+    _check(name, found)
+    masked: Mapping[str, Any] = found.extra_dejson  # reading it is what registers the secrets with the masker
+    return masked
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    try:
+        yield
     except AirflowNotFoundException:
         raise Misconfigured(f"connection {name!r} is not there: add one of type {TYPE!r} with that id") from None
     except AirflowSecretsBackendAccessDenied as denied:
         raise Misconfigured(f"connection {name!r} may not be read here: {denied}") from denied
+
+
+def _check(name: str, found: Connection) -> None:
     if found.conn_type != TYPE:
         raise Misconfigured(f"connection {name!r} is of type {found.conn_type!r}: it must be {TYPE!r}")
     try:
@@ -74,5 +100,3 @@ def _extra(name: str) -> Mapping[str, Any]:
         extra = None
     if not isinstance(extra, dict):
         raise Misconfigured(f"connection {name!r}: its extra must be a JSON object of librdkafka's settings")
-    masked: Mapping[str, Any] = found.extra_dejson  # reading it is what registers the secrets with the masker
-    return masked

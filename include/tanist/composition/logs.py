@@ -1,24 +1,42 @@
-"""How a long-running command logs: one line an event, verb first, then its fields."""
+"""How a long-running process logs: one line an event, verb first, then its fields."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from typing import Any
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
+def fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What was said besides the message."""
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN}
+
+
 class FieldsFormatter(logging.Formatter):
-    """`2026-11-21 03:12:07,118 INFO wrote offset run partition=orders-0 why=ahead`."""
+    """For people: `2026-11-21 03:12:07,118 INFO wrote offset run partition=orders-0 why=ahead`."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in _PLAIN)
+        told = "".join(f" {name}={value}" for name, value in fields(record).items())
         head, newline, trace = super().format(record).partition("\n")
-        return f"{head}{fields}{newline}{trace}"
+        return f"{head}{told}{newline}{trace}"
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
-    """Once, by the shell that owns the process."""
+class JsonFormatter(logging.Formatter):
+    """For whoever started us: `{"level": "info", "event": "wrote offset run", "fields": {"partition": "orders-0"}}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        told = {"level": record.levelname.lower(), "event": super().format(record), "fields": fields(record)}
+        return json.dumps(told, default=str)
+
+
+def log_to_stderr(formatter: logging.Formatter | None = None, level: int = logging.INFO) -> None:
+    """Once, by the shell that owns the process; for people if nothing else is said."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(FieldsFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(formatter or FieldsFormatter())
     logging.basicConfig(level=level, handlers=[handler])

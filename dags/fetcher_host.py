@@ -1,0 +1,40 @@
+"""The fetcher, hosted by Airflow: unpaused = running, paused = stopped.
+
+A trigger of this DAG runs one fetcher for each cluster of `TANIST_DESTINATIONS` (environment, or Airflow Variable) as a
+child process of one triggerer. If it ends by itself it is started again, after 2 to 60 seconds, and a run of this DAG
+says why it ended. Its log is in the triggerer's; its health is on the page *Tanist*.
+
+Clusters are Airflow connections of type `kafka`, looked up when a fetcher first needs them: pause and unpause this DAG
+to have changed ones read again.
+"""
+
+import logging
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, task
+
+from tanist.airflow.host import FetcherHost, told
+from tanist.airflow.variables import destinations
+
+fetchers = [
+    Asset(f"tanist_fetcher_{name}", watchers=[AssetWatcher(name=f"tanist_fetcher_{name}", trigger=FetcherHost(name))])
+    for name in destinations()
+]
+
+with DAG(
+    "fetcher_host",
+    description="Runs the fetcher: unpaused = running, paused = stopped",
+    doc_md=__doc__,
+    schedule=AssetAny(*fetchers) if fetchers else None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["tanist", "kafka"],
+):
+
+    @task
+    def say_why_it_ended(triggering_asset_events: Any = None) -> None:
+        """One line for each fetcher that has ended by itself, and the last lines of its log."""
+        for line in told(triggering_asset_events):
+            logging.getLogger(__name__).info(line)
+
+    say_why_it_ended()

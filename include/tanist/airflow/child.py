@@ -1,0 +1,127 @@
+"""A child process under an event loop: started, listened to, lent connections, and gone for certain.
+
+    its standard error     its log, one line an event: JSON of `composition.logs`, or whatever a library prints
+    its standard output    asks: {"connection": "east"}
+    its standard input     answers: {"connection": "east", "extra": {...}}, or "error": "why not"
+
+So no secret is in its arguments, in its environment or in a file, and it needs neither Airflow nor its database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from tanist.domain.errors import TanistError
+
+GRACE_SECONDS: Final = 10.0
+"""From SIGTERM to SIGKILL: time to land what is in flight and to leave the group."""
+_LAST_LINES: Final = 20
+_LEVELS: Final = frozenset({"debug", "info", "warning", "error", "critical"})
+
+Tell = Callable[[str, str, Mapping[str, Any]], None]
+"""Is told level, event and fields of every line of the child's log."""
+Lend = Callable[[str], Awaitable[Mapping[str, Any]]]
+"""Looks up a connection; raises TanistError if it cannot be had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a child came to its end. `code` is negative for a signal, as subprocess has it."""
+
+    code: int
+    seconds: float
+    last: tuple[str, ...]
+
+
+class Child:
+    """One process in a session of its own, listened to until it has ended. `stop` may be called again and again."""
+
+    def __init__(self, process: asyncio.subprocess.Process, tell: Tell, lend: Lend) -> None:
+        self.process = process
+        self._tell, self._lend = tell, lend
+        self._started = time.monotonic()
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, command: Sequence[str], tell: Tell, lend: Lend) -> Self:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+        return cls(process, tell, lend)
+
+    async def ended(self) -> Ended:
+        """Wait until it has ended and all it said is told."""
+        return await asyncio.shield(self._listening)
+
+    async def stop(self, grace: float = GRACE_SECONDS) -> None:
+        """SIGTERM, and after `grace` seconds SIGKILL, for its whole session."""
+        self._signal(signal.SIGTERM)
+        await asyncio.wait({self._listening}, timeout=grace)
+        self._signal(signal.SIGKILL)
+        await self.ended()
+
+    async def _listen(self) -> Ended:
+        await asyncio.gather(self._hear(), self._answer())
+        code = await self.process.wait()
+        return Ended(code=code, seconds=time.monotonic() - self._started, last=tuple(self._last))
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+    async def _hear(self) -> None:
+        async for line in _lines(self.process.stderr):
+            level, event, told = _parsed(line)
+            self._last.append(f"{level.upper()} {event}")
+            self._tell(level, event, told)
+
+    async def _answer(self) -> None:
+        async for line in _lines(self.process.stdout):
+            with contextlib.suppress(ValueError, KeyError, OSError):
+                await self._say(await self._lent(json.loads(line)["connection"]))
+
+    async def _lent(self, name: str) -> Mapping[str, Any]:
+        try:
+            return {"connection": name, "extra": dict(await self._lend(name))}
+        except TanistError as refusal:
+            return {"connection": name, "error": refusal.reason}
+
+    async def _say(self, answer: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None  # noqa: S101 -- a pipe
+        self.process.stdin.write(json.dumps(answer).encode() + b"\n")
+        await self.process.stdin.drain()
+
+
+async def _lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
+    assert stream is not None  # noqa: S101 -- a pipe
+    while True:
+        try:
+            line = await stream.readline()
+        except ValueError:  # longer than the reader's buffer, which nothing of ours is: what was read of it is dropped
+            continue
+        if not line:
+            return
+        if text := line.decode(errors="replace").strip():
+            yield text
+
+
+def _parsed(line: str) -> tuple[str, str, Mapping[str, Any]]:
+    """Level, event and fields; a line that is not of ours is an event by itself."""
+    try:
+        said = json.loads(line)
+        level, event, fields = said["level"], said["event"], said["fields"]
+    except (ValueError, KeyError, TypeError):
+        return "info", line, {}
+    return (level if level in _LEVELS else "info"), str(event), dict(fields)

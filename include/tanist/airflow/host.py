@@ -1,0 +1,101 @@
+"""The trigger that hosts the fetcher: while its DAG is unpaused one triggerer runs it, and no other does.
+
+The data plane lives in the child process; this event loop only starts it, listens, and ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from tanist.airflow.child import Child, Ended
+from tanist.airflow.connections import lend
+
+FIRST_SECONDS: Final = 2.0
+LONGEST_SECONDS: Final = 60.0
+STEADY_SECONDS: Final = 30.0
+"""A child that has lived so long was not started in vain: the next one is not kept waiting."""
+
+
+def pause_after(ended: Ended, before: float | None) -> float:
+    """Seconds until the next start; `before`: the pause that was made last."""
+    if before is None or ended.seconds >= STEADY_SECONDS:
+        return FIRST_SECONDS
+    return min(2 * before, LONGEST_SECONDS)
+
+
+_NEXT_STEPS: Final = {
+    0: "somebody told it to stop: nothing to do",
+    1: "read the error in its last lines and remove the cause",
+    2: "correct the connection or the Variable named in its last lines",
+    3: "look at the cluster that did not answer",
+    70: "a bug of ours: report it with its last lines",
+    -signal.SIGKILL: "killed from outside: look for the out-of-memory killer on the triggerer's host",
+}
+_OTHERWISE: Final = "read its last lines"
+
+
+def told(events: Any) -> list[str]:
+    """What to say of asset events (by asset) that this trigger has fired: exit code, how long it lived, what now."""
+    payloads = [event.extra["payload"] for each in (events or {}).values() for event in each]
+    return [line for payload in payloads for line in _story(payload)] or ["no fetcher has ended: nothing to tell"]
+
+
+def _story(payload: Mapping[str, Any]) -> list[str]:
+    code = payload["exit_code"]
+    end = f"The fetcher of {payload['destination']} ended with exit code {code} after {payload['lived_seconds']} s"
+    then = f"it is started again after {payload['again_in_seconds']:.0f} s"
+    step = f"Next step: {_NEXT_STEPS.get(code, _OTHERWISE)}."
+    return [f"{end}; {then}. {step}", *(f"    {line}" for line in payload["last_lines"])]
+
+
+class FetcherHost(BaseEventTrigger):
+    """Runs one fetcher of `destination` for as long as it is not cancelled; fires whenever one has ended by itself."""
+
+    def __init__(self, destination: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has no annotation there
+        self.destination = destination
+        self._child: Child | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{FetcherHost.__module__}.{FetcherHost.__qualname__}", {"destination": self.destination}
+
+    def command(self) -> list[str]:
+        """What is started; it must end with the process that is named last."""
+        return [sys.executable, "-m", "tanist.airflow.worker", self.destination, str(os.getpid())]
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        pause: float | None = None
+        try:
+            while True:
+                self._child = await Child.start(self.command(), self._tell, lend)
+                ended = await self._child.ended()
+                pause = pause_after(ended, pause)
+                yield TriggerEvent(self._payload(ended, pause))  # type: ignore[no-untyped-call]  # Airflow has no annotation there
+                await asyncio.sleep(pause)
+        finally:
+            await self.cleanup()
+
+    async def cleanup(self) -> None:
+        """Whatever ends the trigger ends its child."""
+        if self._child:
+            await self._child.stop()
+
+    def _payload(self, ended: Ended, pause: float) -> dict[str, Any]:
+        return {
+            "destination": self.destination,
+            "exit_code": ended.code,
+            "lived_seconds": round(ended.seconds, 1),
+            "again_in_seconds": pause,
+            "last_lines": list(ended.last),
+        }
+
+    def _tell(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        told = {name: value for name, value in fields.items() if name not in {"event", "level"}}
+        getattr(self.log, level)(event, destination=self.destination, **told)

@@ -1,0 +1,115 @@
+"""The fetcher as a child of Airflow's triggerer: `python -m tanist.airflow.worker DESTINATION PARENT`.
+
+How it is spoken to: `tanist.airflow.child`. It ends with its parent, whatever that one dies of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from platform import node as host_name
+from typing import Any, Final
+
+from tanist.composition.fetcher import run_fetcher
+from tanist.composition.logs import JsonFormatter, log_to_stderr
+from tanist.composition.world import World
+from tanist.domain.errors import Misconfigured, TanistError, TimedOut
+from tanist.domain.problems import each, exit_code
+from tanist.settings import ClusterSettings, Settings, from_connection
+
+log = logging.getLogger(__name__)
+
+PR_SET_PDEATHSIG: Final = 1
+ORPHANED: Final = 75
+BUG: Final = 70
+_LOOK_SECONDS: Final = 1.0
+_ANSWER_SECONDS: Final = 30.0
+
+
+def end_with(parent: int) -> None:
+    """Have this process killed when `parent` has ended: by the kernel where it can (Linux), else by looking."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was too late to be told
+        os._exit(ORPHANED)
+    threading.Thread(target=_watch, args=(parent, threading.Event()), name="parent", daemon=True).start()
+
+
+def _watch(parent: int, never: threading.Event) -> None:
+    while os.getppid() == parent:
+        never.wait(_LOOK_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Lent(Mapping[str, ClusterSettings]):
+    """Clusters by the ids of connections, each asked of the parent when it is first needed. Thread-safe."""
+
+    def __init__(self, asks: int, answers: int) -> None:
+        self._asks, self._answers = asks, answers
+        self._known: dict[str, ClusterSettings] = {}
+        self._lock = threading.Lock()
+        self._read = b""
+
+    def __getitem__(self, name: str) -> ClusterSettings:
+        with self._lock:
+            if name not in self._known:
+                self._known[name] = from_connection(name, self._ask(name))
+            return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _ask(self, name: str) -> Mapping[str, Any]:
+        os.write(self._asks, json.dumps({"connection": name}).encode() + b"\n")
+        answer = self._answer(name)
+        while answer["connection"] != name:  # one that somebody has stopped waiting for
+            answer = self._answer(name)
+        if "error" in answer:
+            raise Misconfigured(answer["error"])
+        extra: Mapping[str, Any] = answer["extra"]
+        return extra
+
+    def _answer(self, name: str) -> Any:
+        while b"\n" not in self._read:
+            if not select.select([self._answers], [], [], _ANSWER_SECONDS)[0]:
+                raise TimedOut(f"the triggerer did not say within {_ANSWER_SECONDS:.0f} s what connection {name!r} is")
+            if not (part := os.read(self._answers, 1 << 16)):
+                raise TimedOut(f"the triggerer has gone before it said what connection {name!r} is")
+            self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        return json.loads(line)
+
+
+def main() -> int:
+    """Exit codes are those of `tanist fetcher run`."""
+    destination, parent = sys.argv[1], int(sys.argv[2])
+    end_with(parent)
+    asks = os.dup(1)
+    os.dup2(2, 1)  # whatever is printed is log
+    log_to_stderr(JsonFormatter())
+    worker = f"airflow-{host_name()}-{os.getpid()}"
+    log.info("started fetcher", extra={"destination": destination, "worker": worker})
+    try:
+        with World(Settings("the connections of this Airflow", Lent(asks, 0))) as world:
+            return run_fetcher(world, destination, worker=worker, metrics_port=None)
+    except TanistError as refusal:
+        for problem in each(refusal):
+            log.error("%s", problem)  # noqa: TRY400 -- a refusal needs no traceback
+        return exit_code(refusal)
+    except Exception:
+        log.exception("ended by a bug of ours")
+        return BUG
+
+
+if __name__ == "__main__":
+    sys.exit(main())
