@@ -16,7 +16,7 @@ $(STAMP): locks/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v[:2] < (3, 14) else f"error: Python 3.11 to 3.13 is needed, {sys.executable} is {v[0]}.{v[1]} (make PYTHON=python3.11 ...)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) from locks/dev.txt (some minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r locks/dev.txt
+	@$(BIN)/python locks/install.py locks/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
