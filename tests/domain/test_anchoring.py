@@ -6,6 +6,7 @@ The model (mirror_model.py) has its own rules of brokers and workers; `anchor` i
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from tanist.domain.anchoring import Alignment, Anchor, NotCommittedYet, SourceBe
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRun
-from tests.domain.copy_broker import WRITERS
+from tests.domain.copy_broker import FOREIGN, WRITERS, Copied
 from tests.domain.mirror_model import Evidence, World
 from tests.domain.source_logs import SourceLog, Stored, write_log
 from tests.domain.storms import Weather, history, judge
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.anchoring import CopyEnds, Writers
     from tanist.domain.copying import Step
-    from tests.domain.copy_broker import Copied
 
 # ── every life ends with every record once ────────────────────────────────────────────────────────────────────────
 
@@ -230,6 +230,29 @@ class LateFirstAppend(Evidence):
     def next_sequence(self) -> int | None:
         self.world.copy.produce(WRITERS.data, 0, (5, 6))
         return Evidence.next_sequence(self)
+
+
+@pytest.mark.parametrize(
+    ("producer", "is_control", "ours"),
+    [
+        (WRITERS.data, False, True),
+        (WRITERS.data, True, True),
+        (WRITERS.filler, True, True),
+        (WRITERS.filler, False, False),
+        (WRITERS.start, False, True),
+        (WRITERS.start, True, False),
+        (FOREIGN, False, False),
+        (FOREIGN, True, False),
+    ],
+)
+def test_an_id_of_ours_may_write_nothing_but_its_own_kind(producer: int, is_control: bool, ours: bool) -> None:
+    """A record under the id of the fillers would be visible to readers, and nobody of ours writes one."""
+    world = a_world(2, [(0,)])
+    world.copy.log.append(Copied(1, 2, producer, 1, is_control=is_control, records=() if is_control else (1,)))
+    world.copy.high_watermark = 2
+    refused = nullcontext() if ours else pytest.raises(ForeignWrite, match=f"producer id {producer}")
+    with refused:
+        anchor(Evidence(world), WRITERS)
 
 
 def test_an_append_that_lands_while_we_look_is_not_counted_into_the_sequence_only() -> None:

@@ -161,6 +161,16 @@ def test_same_records_forgives_a_time_stamped_over_by_the_topic() -> None:
     assert not same_records(memoryview(base), memoryview(stamped))
 
 
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
+def test_records_that_begin_at_another_time_are_not_the_same(attributes: int) -> None:
+    """Records hold their distance from the base timestamp only: the same bytes on another base are other times."""
+    base = encode_batch([b"a", b"b"], attributes=attributes)
+    moved = bytearray(base)
+    struct.pack_into(">q", moved, 27, 999)
+    assert header_of(memoryview(moved)).max_timestamp == header_of(memoryview(base)).max_timestamp
+    assert not same_records(memoryview(base), memoryview(moved))
+
+
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 127, 128, 8_192, 8_193, 100_000])
 def test_fillers_are_null_records_that_count_their_offsets(count: int) -> None:
     batch = filler_batch(count, 5, 1, 77, 123_456)

@@ -1,0 +1,52 @@
+"""What each check of `tanist status` counts, and how old it says that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tanist.domain.checks import Verdict
+from tanist.domain.lag import KnownEnd, PartitionRow
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.offset_map import OffsetMap
+from tanist.domain.readiness import Facts, status, workers_check
+from tanist.domain.records import WorkerAlive
+from tanist.domain.states import MirrorState, Wish
+
+NOW = EpochMs(1_000_000)
+
+
+def worker(age_ms: int, name: str = "w1") -> WorkerAlive:
+    return WorkerAlive(worker=name, version="1", host="h", started_at=EpochMs(0), at=EpochMs(NOW - age_ms))
+
+
+def row(number: int, source: KnownEnd | None) -> PartitionRow:
+    return PartitionRow(
+        mirror=MirrorName("m"),
+        partition=TopicPartition("orders", number),
+        desired=Wish.MIRRORING,
+        state=MirrorState.MIRRORING,
+        source=source,
+        destination_end=DestinationOffset(0),
+        map=OffsetMap(),
+        observed=None,
+    )
+
+
+@pytest.mark.parametrize(("age_ms", "verdict"), [(30_000, Verdict.PASS), (30_001, Verdict.FAIL)])
+def test_a_worker_is_taken_for_dead_after_thirty_seconds_of_silence(age_ms: int, verdict: Verdict) -> None:
+    found = workers_check([worker(age_ms), worker(90_000, "w2")], NOW)
+    assert (found.verdict, found.age_ms, found.limit) == (verdict, age_ms, "1 heard of within 30 s")
+
+
+def test_no_worker_is_no_worker_alive() -> None:
+    assert workers_check([], NOW).verdict is Verdict.FAIL
+
+
+def test_the_lag_is_as_old_as_the_oldest_end_that_it_is_made_of() -> None:
+    """The freshest one would hide a source that has been silent in part."""
+    ends = [KnownEnd(SourceOffset(5), EpochMs(NOW - age)) for age in (10, 40_000, 500)]
+    rows = (*(row(n, end) for n, end in enumerate(ends)), row(9, None))
+    facts = Facts(mirror=MirrorName("m"), rows=rows, workers=(), source_error=None, state_topic_problem=None, now=NOW)
+    (lag,) = [check for check in status(facts).checks if check.name == "lag"]
+    assert (lag.age_ms, lag.observed, lag.verdict) == (40_000, "15 offsets", Verdict.UNKNOWN)
+    assert lag.reason == "orders-9: unknown"
