@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import typer
@@ -10,10 +9,9 @@ import typer
 from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_name
 from tanist.cli.output import emit
 from tanist.composition import host_checks
-from tanist.composition.failover import standing
+from tanist.composition.status import look
 from tanist.domain.checks import Readiness
 from tanist.usecases import doctor as doctor_checks
-from tanist.usecases import status as status_of
 from tanist.usecases.items import check_item, exit_code, status_item
 
 if TYPE_CHECKING:
@@ -50,8 +48,7 @@ def status(now: Session, name: MaybeMirrorArgument = None) -> None:
     mirror = optional_name(name)
     found: list[Status] = []
     for destination in now.destinations(mirror):
-        with closing(now.world.describer(destination)) as describer, standing(now.world, destination, now.run) as more:
-            found += [seen.status for seen in status_of.observe(describer, mirror, now.run, more)]
+        found += [seen.status for seen in look(now.world, destination, mirror, now.run)]
     rows = [row for each in found for row in _rows(each)]
     emit([status_item(each) for each in found], STATUS_COLUMNS, now.as_json, rows=rows)
     verdicts = {verdict for each in found for verdict in (each.planned, each.unplanned)}

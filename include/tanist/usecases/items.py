@@ -98,6 +98,7 @@ def check_item(check: Check) -> dict[str, Any]:
         "limit": check.limit,
         "age_ms": check.age_ms,
         "reason": check.reason,
+        "counts_for": sorted(check.counts_for),
     }
 
 

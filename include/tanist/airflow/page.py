@@ -1,0 +1,60 @@
+"""The status page as HTML: everything that comes from a cluster is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from tanist.usecases.board import STALE_MS
+
+_MARKS: Final = {"GO": "\u2713", "PASS": "\u2713", "NO-GO": "\u2715", "FAIL": "\u2715"}
+_SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
+
+
+def render(answer: Mapping[str, Any], nonce: str) -> str:
+    """The whole page; `nonce` allows its own style and script, and nothing else."""
+    return _PAGE.render(answer=answer, nonce=nonce, stale_ms=STALE_MS)
+
+
+def mark(verdict: str) -> str:
+    """A sign beside every colour; what is not known is a question."""
+    return _MARKS.get(verdict, "?")
+
+
+def duration(ms: int | None) -> str:
+    """`4 s`, `3 min`, `5 h`, `2 d`; an age that is not known is told as such."""
+    if ms is None:
+        return "unknown"
+    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if ms >= 2 * unit:
+            return f"{ms // unit} {name}"
+    return f"{ms // _SECOND} s"
+
+
+def moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def reasons(item: Mapping[str, Any], mode: str) -> list[Mapping[str, Any]]:
+    """The checks that stand in the way of a failover of this kind, what is certain first."""
+    against = [check for check in item["checks"] if check["verdict"] != "PASS" and mode in check["counts_for"]]
+    return sorted(against, key=lambda check: check["verdict"] != "FAIL")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("tanist.airflow"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"mark": mark, "duration": duration, "moment": moment}
+    environment.globals |= {"reasons": reasons}
+    return environment
+
+
+_PAGE: Final = _environment().get_template("status.html")

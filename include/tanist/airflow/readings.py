@@ -1,0 +1,139 @@
+"""What the page shows, read at most every few seconds whoever looks, however many do.
+
+Each destination is read by itself in a thread of its own: a dead one neither delays the others nor hangs a page, which
+waits `PATIENCE_SECONDS` and then shows what there is, with its age.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from tanist.airflow import connections
+from tanist.airflow.variables import DESTINATIONS, destinations
+from tanist.composition.status import look
+from tanist.composition.world import World
+from tanist.domain.errors import Misconfigured, TanistError, TimedOut
+from tanist.ports.clock import Clock
+from tanist.usecases.board import aged, board_item
+from tanist.usecases.items import envelope, error_items
+from tanist.usecases.sides import Run
+from tanist.wire.clock import SystemClock
+
+log = logging.getLogger(__name__)
+
+FRESH_SECONDS: Final = 5.0
+PATIENCE_SECONDS: Final = 4.0
+READ_SECONDS: Final = 20.0
+
+Items = Sequence[Mapping[str, Any]]
+
+
+def read(destination: str) -> Items:
+    """All mirrors of a destination as they are now.
+
+    Raises:
+        TanistError: it cannot be read.
+    """
+    clock = SystemClock()
+    with World(connections.settings()) as world:
+        run = Run(clock=clock, by=clock.deadline(READ_SECONDS))
+        found = look(world, world.connect(destination), None, run)
+        return [board_item(seen, clock.now()) for seen in found]
+
+
+@dataclass(slots=True)
+class _Destination:
+    """The last reading of one destination, and the one that is under way."""
+
+    name: str
+    items: Items = ()
+    errors: Items = ()
+    ended: float | None = None
+    """When the last reading ended, well or not (monotonic)."""
+    under_way: Future[Items] | None = None
+
+    def settle(self, now: float) -> None:
+        """Take over what has been read. A reading that failed leaves the one before, which grows old."""
+        if self.under_way is None or not self.under_way.done():
+            return
+        done, self.under_way, self.ended = self.under_way, None, now
+        try:
+            self.items, self.errors = done.result(), ()
+        except TanistError as refusal:
+            self.errors = self._told(refusal)
+        except Exception as bug:
+            log.exception("reading failed", extra={"destination": self.name})
+            self.errors = self._told(TanistError(f"reading {self.name!r} ended in {type(bug).__name__}: see the log"))
+
+    def fresh(self, now: float) -> bool:
+        return self.ended is not None and now - self.ended < FRESH_SECONDS
+
+    def problems(self) -> Items:
+        """What to say of it besides its mirrors."""
+        if self.ended is None:
+            return self._told(TimedOut(f"{self.name!r} has not answered yet: it is asked for {READ_SECONDS:.0f} s"))
+        return self.errors
+
+    def _told(self, refusal: TanistError) -> Items:
+        return [{**error, "destination": self.name} for error in error_items(refusal)]
+
+
+class Readings:
+    """Ask `answer` from any event loop."""
+
+    def __init__(
+        self,
+        read: Callable[[str], Items] = read,
+        names: Callable[[], Sequence[str]] = destinations,
+        clock: Clock | None = None,
+    ) -> None:
+        self._read, self._names, self._clock = read, names, clock or SystemClock()
+        self._seen: dict[str, _Destination] = {}
+
+    async def answer(self) -> dict[str, Any]:
+        """The one object that the page and its JSON are: what is known of every destination now."""
+        names = await asyncio.to_thread(self._names)
+        seen = [self._seen.setdefault(name, _Destination(name)) for name in names]
+        begun = [asyncio.wrap_future(future) for each in seen if (future := self._begun(each))]
+        if begun:
+            await asyncio.wait(begun, timeout=PATIENCE_SECONDS)
+        for each in seen:
+            each.settle(self._clock.monotonic())
+        now = self._clock.now()
+        items = [aged(item, now) for each in seen for item in each.items]
+        errors = [problem for each in seen for problem in each.problems()]
+        return envelope(items, now, errors if names else _NONE_NAMED)
+
+    def _begun(self, seen: _Destination) -> Future[Items] | None:
+        """The reading to wait for; None: the last one is fresh."""
+        now = self._clock.monotonic()
+        seen.settle(now)
+        if seen.under_way is None and not seen.fresh(now):
+            seen.under_way = _in_background(partial(self._read, seen.name))
+        return seen.under_way
+
+
+_NONE_NAMED: Final = error_items(
+    Misconfigured(f"no destination is named: set {DESTINATIONS} in the environment, or a Variable of that name")
+)
+
+
+def _in_background(call: Callable[[], Items]) -> Future[Items]:
+    """In a thread that nobody waits for when the process ends."""
+    future: Future[Items] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as why:  # noqa: BLE001 -- raised again by whoever asks for the result
+            future.set_exception(why)
+
+    threading.Thread(target=run, name="tanist-reading", daemon=True).start()
+    return future

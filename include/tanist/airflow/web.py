@@ -1,0 +1,52 @@
+"""The status page and its JSON: a small app of the api-server that reads and never writes.
+
+What changes something is a DAG, with Airflow's own rights; the page leads there. Every path needs a signed-in user who
+may see what the deployment does (in Airflow's words: the view "cluster activity").
+"""
+
+import secrets
+from typing import Any, Final
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import requires_access_view
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from tanist.airflow.page import render
+from tanist.airflow.readings import Readings
+
+PREFIX: Final = "/tanist"
+
+app = FastAPI(
+    title="Tanist",
+    dependencies=[Depends(requires_access_view(AccessView.CLUSTER_ACTIVITY))],
+    docs_url=None,  # these would be open to everybody
+    redoc_url=None,
+    openapi_url=None,
+)
+app.state.readings = Readings()
+
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_POLICY: Final = (
+    "default-src 'none'; connect-src 'self'; style-src 'nonce-{0}'; script-src 'nonce-{0}'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+
+
+@app.get("/status.json")
+async def status(request: Request) -> JSONResponse:
+    """What the page shows, shaped as every JSON of the command line."""
+    return JSONResponse(await _answer(request), headers=_HEADERS)
+
+
+@app.get("/")
+async def page(request: Request) -> HTMLResponse:
+    """Can I fail over now? And why."""
+    nonce = secrets.token_urlsafe(16)
+    headers = {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce)}
+    return HTMLResponse(render(await _answer(request), nonce), headers=headers)
+
+
+async def _answer(request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = await request.app.state.readings.answer()
+    return found
