@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.broker_errors import InvalidProducerEpoch
+from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of
+from tanist.domain.broker_errors import InvalidProducerEpoch, UnknownTopicOrPartition
+from tanist.domain.errors import SourceReplaced
 from tanist.domain.failover.page import from_json
 from tanist.domain.failover.plan import ROUTE
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.records import NOTHING_YET, STATE_TOPIC, Tombstone, TopicDesired, generation, observed
+from tanist.domain.states import Wish
 from tanist.wire import requests
 from tanist.wire.admin import AccessFilter, describe_acls
 from tanist.wire.clock import SystemClock
@@ -23,9 +28,13 @@ from tanist.wire.router import Router
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tanist.domain.records import StateView
     from tests.failover.conftest import Pair, Side
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+SOON = SystemClock().deadline
+SMALL = TopicLayout(allow_small=True)
+REPLACED = SourceReplaced.name
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s", "--json")
 
 
@@ -165,7 +174,7 @@ def test_one_step_at_a_time_killed_between(pair: Pair) -> None:
 
 
 def test_unplanned_then_the_source_returns(pair: Pair) -> None:
-    """It does not resume its old life: fenced as soon as it answers. Last of all: east is killed."""
+    """It does not resume its old life: fenced and told as soon as it answers, and no worker believes an old state."""
     worker = pair.worker()
     pair.mirror("fire", "fire")
     worker.send(signal.SIGSTOP)
@@ -185,6 +194,37 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     until(lambda: pair.tanist("fence", "show", "fire", "--json", expected=None).item["status"] == "standing", 40)
     assert not pair.east.writes("fire", range(1))
     assert len(pair.west.read("fire")) == 20
+    until(lambda: generation(state(pair.east), MirrorName("fire"), "fire") == 1, 40)
+    _from_an_old_state(pair)
+
+
+def state(side: Side) -> StateView:
+    """The side's own state topic; empty where there is none."""
+    try:
+        with CompactedTopic.open(side.cluster.endpoint_for("mirror"), STATE_TOPIC, SOON(20), layout=SMALL) as store:
+            return store.view()
+    except UnknownTopicOrPartition:
+        return NOTHING_YET
+
+
+def _from_an_old_state(pair: Pair) -> None:
+    """The destination's state topic is put back to what it was before the failover; only the source knows better."""
+    fire, at = MirrorName("fire"), [TopicPartition("fire", n) for n in range(2)]
+    pair.tanist("fence", "lift", "fire", "--promoted")
+    now = state(pair.west)
+    topic = now["topic/fire/fire"]
+    assert isinstance(topic, TopicDesired)
+    before = replace(topic, wish=Wish.MIRRORING)
+    forgotten = [Tombstone(f"partition/fire/fire/{n}") for n in range(2)] + [Tombstone("generation/fire/fire")]
+    endpoint = pair.west.cluster.endpoint_for("mirror")
+    with CompactedTopic.open(endpoint, STATE_TOPIC, SOON(20), layout=SMALL, writer=operator_of(fire)) as store:
+        store.append([before, *forgotten], SOON(20))
+    seen = pair.west.read("fire")
+    assert pair.east.writes("fire", range(16, 20))
+    until(lambda: {getattr(observed(state(pair.west), fire, each), "error", None) for each in at} == {REPLACED}, 60)
+    assert pair.west.read("fire") == seen
+    told = pair.tanist("mirrors", "describe", "fire", "--json")
+    assert {row["state"] for row in json.loads(told.out)["items"]} == {"FAILED"}
 
 
 def test_a_deleted_state_topic_after_a_promotion_overwrites_nothing(pair: Pair) -> None:
@@ -200,6 +240,7 @@ def test_a_deleted_state_topic_after_a_promotion_overwrites_nothing(pair: Pair) 
     pair.worker("w9")
     again = pair.tanist("mirrors", "create", "lost", "--source", "east", "--topic", "lost", expected=1)
     assert "DESTINATION_TOPIC_NOT_EMPTY" in again.err
+    assert REPLACED in again.err
     SystemClock().wait(2)
     assert pair.west.read("lost") == seen
     _old_epoch_is_refused(pair)

@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.checks import Mode
+from tanist.domain.errors import Sealed, SourceReplaced
 from tanist.domain.fences import FenceStatus
+from tanist.domain.generations import barred
 from tanist.domain.names import EpochMs
-from tanist.domain.records import PartitionObserved, fenced, fold, observed, promoted, topics
+from tanist.domain.records import (
+    STATE_TOPIC,
+    Generation,
+    PartitionObserved,
+    fenced,
+    fold,
+    generation,
+    observed,
+    promoted,
+    topics,
+)
 from tanist.domain.states import MirrorState
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.debts import EVERY_SECONDS, SEAL_AGAIN_SECONDS, Debts, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.usecases.failover import abort
 from tests.fakes.failover import MemoryFencing, MemorySealing
+from tests.fakes.state import WORKER, MemoryStateStore
 from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Killed, World
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.domain.records import StateView
+    from tanist.ports.clock import Deadline
 
 EVERYTHING = frozenset(range(50))
 
 
+class Sources:
+    """The port `SourceStates`: the state topic of east. `asked`: how often."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self.asked = world, 0
+
+    def read(self, source: str, by: Deadline) -> StateView:
+        self.asked += 1
+        self._world.east.answer()
+        return MemoryStateStore(self._world.state[source][STATE_TOPIC], None).catch_up(by)
+
+    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+        self._world.east.answer()
+        MemoryStateStore(self._world.state[source][STATE_TOPIC], WORKER).append(promotions, by)
+
+    def close(self) -> None:
+        pass
+
+
 def debts(world: World) -> Debts:
-    guards = Guards(fencing=lambda _name: MemoryFencing(world.east), sealing=MemorySealing(world.west))
+    guards = Guards(
+        fencing=lambda _name: MemoryFencing(world.east), sealing=MemorySealing(world.west), sources=Sources(world)
+    )
     return Debts(guards, world.worker, 50, world.clock)
 
 
@@ -97,6 +135,53 @@ def test_a_barrier_that_brokers_forgot_is_put_up_again() -> None:
     world.clock.jump(SEAL_AGAIN_SECONDS)
     settled(world, debts(world))
     assert not any(world.zombie(at) for at in PARTITIONS)
+
+
+def told(world: World) -> set[int]:
+    east = MemoryStateStore(world.state["east"][STATE_TOPIC], None).catch_up(world.soon())
+    return {generation(east, DR, topic) for topic in TOPICS}
+
+
+def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -> None:
+    world = burnt()
+    sources = Sources(world)
+    guards = Guards(fencing=lambda _: MemoryFencing(world.east), sealing=MemorySealing(world.west), sources=sources)
+    worker = Debts(guards, world.worker, 50, world.clock)
+    settled(world, worker)
+    assert told(world) == {0}
+    world.east.dead = False
+    for _ in range(3):
+        settled(world, worker)
+    assert told(world) == {1}
+    asked = sources.asked
+    settled(world, worker)
+    assert sources.asked == asked
+
+
+def test_what_a_source_was_told_already_never_goes_down() -> None:
+    world = World()
+    later = [Generation(mirror=DR, topic=topic, count=7) for topic in TOPICS]
+    MemoryStateStore(world.state["east"][STATE_TOPIC], WORKER).append(later, world.soon())
+    world.east.topics[STATE_TOPIC] = world.west.topics[STATE_TOPIC]
+    world.run(world.approve().plan)
+    settled(world, debts(world))
+    assert told(world) == {7}
+
+
+def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
+    """A state topic from before the failover, beside a source that was told of it."""
+    world = World()
+    before = view(world)
+    told = {each.key: each for each in (Generation(mirror=DR, topic="orders", count=1),)}
+    old = barred(before, told, DR, "orders")
+    assert isinstance(old, SourceReplaced)
+    assert "'orders'" in old.reason
+    assert "promotion 1" in old.reason
+    assert barred(before, told, DR, "payments") is None
+    world.run(world.approve().plan)
+    assert isinstance(barred(view(world), told, DR, "orders"), Sealed)
+    again = replace(topics(before, DR)[0], generation=1)
+    assert barred(fold(view(world), [again]), told, DR, "orders") is None
 
 
 # ── what workers make of a promotion ──────────────────────────────────────────────────────────────────────────────

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from tanist.domain.anchoring import Writers
-from tanist.domain.errors import Sealed, StateLogLost, Unreachable
+from tanist.domain.errors import PartitionBroken, Sealed, SourceReplaced, StateLogLost, Unreachable
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import MirrorSpec
 from tanist.fetcher import recovery
@@ -16,8 +18,6 @@ from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from tanist.ports.clock import Deadline
 
@@ -34,29 +34,32 @@ SPEC = MirrorSpec(
 )
 
 
-def recovered(promoted: Callable[[Deadline], Callable[[str], bool]], monkeypatch: pytest.MonkeyPatch) -> PartitionCopy:
+def recovered(
+    gate: Callable[[Deadline], Callable[[str], PartitionBroken | None]], monkeypatch: pytest.MonkeyPatch
+) -> PartitionCopy:
     """A copy after a recovery in which no log can be read."""
     at = TopicPartition("orders", 0)
     monkeypatch.setattr(recovery, "copy_ends", lambda *_: {at: Unreachable("not even asked")})
     copy = PartitionCopy(Assigned(SPEC, at, 0, 1), filler_epoch=1)
     assert copy.writers == Writers(ProducerId(1), ProducerId(2), ProducerId(3))
-    Recovery(cast("Any", (None, None)), cast("Any", None), JumpingClock(), promoted).recover([copy])
+    Recovery(cast("Any", (None, None)), cast("Any", None), JumpingClock(), gate).recover([copy])
     return copy
 
 
-def test_what_was_promoted_is_sealed_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = recovered(lambda _by: lambda topic: topic == "orders", monkeypatch)
+@pytest.mark.parametrize("why", [Sealed("promoted"), SourceReplaced("promoted elsewhere")], ids=lambda why: why.name)
+def test_what_was_promoted_is_barred_for_good(why: PartitionBroken, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = recovered(lambda _by: lambda _topic: why, monkeypatch)
     assert copy.phase is Phase.BROKEN
-    assert isinstance(copy.error, Sealed)
+    assert copy.error is why
 
 
 def test_what_was_not_promoted_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = recovered(lambda _by: lambda _topic: False, monkeypatch)
+    copy = recovered(lambda _by: lambda _topic: None, monkeypatch)
     assert copy.phase is Phase.RECOVER
 
 
 def test_a_state_topic_that_is_gone_stops_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(_by: Deadline) -> Callable[[str], bool]:
+    def gone(_by: Deadline) -> Callable[[str], PartitionBroken | None]:
         raise StateLogLost("somebody deleted it")
 
     copy = recovered(gone, monkeypatch)

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain import errors
+from tanist.domain.names import MirrorName
 from tanist.domain.problems import Problems, each, exit_code
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
+from tanist.domain.records import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    Engine,
+    Generation,
+    MirrorSpec,
+    OffsetMode,
+    TopicDesired,
+    generation,
+    promoted,
+)
 from tanist.domain.states import Wish
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, Request, create
 from tests.usecases.fake_cluster import FakeCluster, a_run
@@ -49,6 +60,41 @@ def test_makes_empty_copies_and_one_record_of_everything(east: FakeCluster, west
     assert west.broker_configs[EXPIRATION] == str(LONGEST_EXPIRATION_MS)
     assert west.calls[-1] == "append mirror/dr, topic/dr/orders", "in one transaction, after everything else"
     assert not east.calls
+
+
+def replaced(cluster: FakeCluster, topic: str, count: int) -> None:
+    """`cluster` was told that another one took over from it."""
+    told = Generation(mirror=MirrorName("dr"), topic=topic, count=count)
+    cluster.with_topic(STATE_TOPIC).views[STATE_TOPIC] = {told.key: told}
+
+
+def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
+    east: FakeCluster, west: FakeCluster
+) -> None:
+    """Also where the destination has forgotten all of it."""
+    replaced(east, "orders", 2)
+    with pytest.raises(errors.SourceReplaced, match="told of promotion 2"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.calls
+    (topic,) = create(replace(REQUEST, promoted=True), east.side(), west.side(), a_run()).topics
+    view = west.views[STATE_TOPIC]
+    assert (topic.generation, generation(view, MirrorName("dr"), "orders")) == (2, 2)
+    assert not promoted(view, MirrorName("dr"), "orders")
+
+
+def test_what_the_destination_counted_itself_is_no_old_life(east: FakeCluster, west: FakeCluster) -> None:
+    """A source that once was told of the same mirror becomes the destination of one in the other direction."""
+    replaced(west, "orders", 3)
+    (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
+    assert topic.generation == 3
+    assert not promoted(west.views[STATE_TOPIC], MirrorName("dr"), "orders")
+
+
+def test_the_right_to_read_what_the_source_says_is_named(east: FakeCluster, west: FakeCluster) -> None:
+    east.with_topic(STATE_TOPIC).missing.add(("DESCRIBE", STATE_TOPIC))
+    with pytest.raises(errors.AuthorizationFailed, match="READ on Topic __mirror_state"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.calls
 
 
 def test_the_same_again_changes_nothing(east: FakeCluster, west: FakeCluster) -> None:

@@ -16,6 +16,7 @@ from tanist.domain.records import (
     OFFSETS_TOPIC,
     STATE_TOPIC,
     Following,
+    Generation,
     GroupsFollowed,
     MirrorSpec,
     OffsetRunWritten,
@@ -27,6 +28,7 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
     fold,
+    promoted,
 )
 from tanist.domain.states import MirrorState, Wish
 from tanist.usecases import doctor, status
@@ -120,6 +122,17 @@ def test_all_problems_are_told_and_the_good_topic_stays_as_it_is(pair: Pair) -> 
 def test_an_unknown_mirror_is_named_with_those_there_are(pair: Pair) -> None:
     with pytest.raises(errors.UnknownMirror, match="dr"):
         desire.wish("dx", ["orders"], desire.paused, pair.west.side(), a_run())
+
+
+def test_add_takes_no_topic_from_a_source_that_was_replaced_until_somebody_says_so(pair: Pair) -> None:
+    told = Generation(mirror=DR, topic="payments", count=1)
+    pair.east.with_topic(STATE_TOPIC).views[STATE_TOPIC] = {told.key: told}
+    with pytest.raises(errors.SourceReplaced, match="payments"):
+        desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    assert not pair.west.calls
+    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(), promoted=True)
+    assert pair.wish("payments") is Wish.MIRRORING
+    assert not promoted(pair.west.views[STATE_TOPIC], DR, "payments")
 
 
 def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None:

@@ -24,6 +24,9 @@ TOPIC_COLUMNS = ("mirror", "topic", "state")
 ExcludeOption = Annotated[
     list[str] | None, typer.Option("--exclude", metavar="REGEX", help="Topics to leave out; repeatable.")
 ]
+PromotedOption = Annotated[
+    bool, typer.Option("--promoted", help="Also topics in which another cluster took over from this source.")
+]
 ReplicationOption = Annotated[
     int | None,
     typer.Option("--replication-factor", metavar="N", help="Of the copies (default: the destination's own)."),
@@ -42,6 +45,7 @@ def create(
     offsets: Annotated[OffsetMode, typer.Option(help="How offsets of source and copy relate.")] = OffsetMode.IDENTICAL,
     engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
     replication_factor: ReplicationOption = None,
+    promoted: PromotedOption = False,
 ) -> None:
     """Register a mirror and make its empty copies; `tanist fetcher run` fills them.
 
@@ -56,6 +60,7 @@ def create(
         offsets=offsets,
         engine=engine,
         replication_factor=replication_factor,
+        promoted=promoted,
     )
     destination = now.destination()
     created = create_mirror(request, now.world.connect(source), destination, announcing(now, "mirror"))
@@ -71,12 +76,13 @@ def create(
 
 @app.command()
 @asking(changes=True)
-def add(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+def add(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, promoted: PromotedOption = False) -> None:
     """Take more topics of the source into a mirror.
 
     Example: tanist mirrors add dr --destination west --topic payments
     """
-    desired = desire.add(name, topic or (), now.destination(), now.world.connect, announcing(now, "add"))
+    run = announcing(now, "add")
+    desired = desire.add(name, topic or (), now.destination(), now.world.connect, run, promoted=promoted)
     _warn(desired.warnings)
     _show_topics(now, desired)
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import closing
 from platform import node as host_name
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC
+from tanist.domain.records import GROUPS_TOPIC, NOTHING_YET, OFFSETS_TOPIC, SLICES, STATE_TOPIC
 from tanist.usecases.mirrors.create import EXPIRATION
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tanist.clusters.compacted_topic import CompactedTopic
+    from tanist.domain.records import Generation, StateView
     from tanist.fetcher.service import Parts
     from tanist.ports.clock import Deadline
+    from tanist.settings import ClusterSettings
     from tanist.usecases.sides import Side
 
 
@@ -47,7 +53,6 @@ def run_fetcher(world: World, destination: str, *, worker: str | None, metrics_p
 def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> Parts:
     """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
     from tanist import __version__  # noqa: PLC0415
-    from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
     from tanist.clusters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.clusters.membership import GroupMembership  # noqa: PLC0415
     from tanist.clusters.sealing import KafkaSealing  # noqa: PLC0415
@@ -59,8 +64,7 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
     by = clock.deadline(_START_SECONDS)
 
     def store(topic: str) -> CompactedTopic:
-        layout = TopicLayout(partitions=PARTITIONS[topic], allow_small=cluster.allow_small_state)
-        return CompactedTopic.open(cluster.endpoint, topic, by, layout=layout, writer=WORKER, create=True)
+        return _store(cluster, topic, by)
 
     return Parts(
         worker=Worker(id=worker, version=__version__, host=host_name(), started_at=clock.now()),
@@ -70,13 +74,58 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
         maps=store(OFFSETS_TOPIC),
         groups=store(GROUPS_TOPIC),
         guards=Guards(
-            fencing=lambda name: KafkaFencing(world.cluster(name).endpoint), sealing=KafkaSealing(cluster.endpoint)
+            fencing=lambda name: KafkaFencing(world.cluster(name).endpoint),
+            sealing=KafkaSealing(cluster.endpoint),
+            sources=_SourceStates(world.cluster),
         ),
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,
         slices=SLICES,
         remembered_ms=_remembered_ms(world.connect(destination), by),
     )
+
+
+def _store(cluster: ClusterSettings, topic: str, by: Deadline, *, reads: bool = False) -> CompactedTopic:
+    """A worker's own writer on a state topic, which is made if nobody has yet; `reads`: only what is there."""
+    from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
+
+    layout = TopicLayout(partitions=PARTITIONS[topic], allow_small=cluster.allow_small_state)
+    writer = None if reads else WORKER
+    return CompactedTopic.open(cluster.endpoint, topic, by, layout=layout, writer=writer, create=not reads)
+
+
+class _SourceStates:
+    """The port `SourceStates`. A source that was read once is followed, so that the next time is cheap."""
+
+    def __init__(self, cluster: Callable[[str], ClusterSettings]) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._followed: dict[str, CompactedTopic] = {}
+
+    def read(self, source: str, by: Deadline) -> StateView:
+        with self._lock:
+            try:
+                if source not in self._followed:
+                    self._followed[source] = _store(self._cluster(source), STATE_TOPIC, by, reads=True)
+                return self._followed[source].catch_up(by)
+            except UnknownTopicOrPartition:
+                return NOTHING_YET
+            except TanistError:
+                self._forget(source)
+                raise
+
+    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+        with closing(_store(self._cluster(source), STATE_TOPIC, by)) as store:
+            store.append(promotions, by)
+
+    def close(self) -> None:
+        with self._lock:
+            for source in list(self._followed):
+                self._forget(source)
+
+    def _forget(self, source: str) -> None:
+        if source in self._followed:
+            self._followed.pop(source).close()
 
 
 def _remembered_ms(side: Side, by: Deadline) -> int:

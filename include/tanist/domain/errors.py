@@ -304,6 +304,13 @@ class Sealed(PartitionBroken):
     operator_action = "the destination was promoted: this mirror may never write here again"
 
 
+class SourceReplaced(PartitionBroken):
+    name = "SOURCE_REPLACED"
+    operator_action = (
+        "another cluster took over from this source: remove the topic; to copy from it all the same, add it --promoted"
+    )
+
+
 class FillerEpochsExhausted(PartitionBroken):
     name = "FILLER_EPOCHS_EXHAUSTED"
     operator_action = "remove the topic and add it again: it gets a new filler id"

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fences import FencedTopic, FenceStatus
+from tanist.domain.generations import counted, untold
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus, failovers, fenced, fences_with, specs, topics
 from tanist.domain.slices import slice_of
 from tanist.domain.states import Wish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import Generation, MirrorSpec, StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.fencing import Fencing
     from tanist.ports.sealing import Sealing
@@ -33,12 +34,27 @@ ANSWER_SECONDS: Final = 1.5
 """The coordination thread waits so long at most; it has heartbeats to send."""
 
 
+class SourceStates(Protocol):
+    """The state topics of sources, by the source's name. May be used from any thread."""
+
+    def read(self, source: str, by: Deadline) -> StateView:
+        """As it is now; empty where the source has none."""
+        ...
+
+    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+        """Write them there; the topic is made if need be."""
+        ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
     """`fencing` opens what fences the topics of a source, by its name; `sealing` is the destination's."""
 
     fencing: Callable[[str], Fencing]
     sealing: Sealing
+    sources: SourceStates
 
 
 class Debts:
@@ -50,6 +66,8 @@ class Debts:
         self._slices = slices
         self._clock = clock
         self._fencing: dict[MirrorName, Fencing] = {}
+        self._told: frozenset[Generation] = frozenset()
+        """Promotions that their source knows of, as far as we have looked."""
         self._looked_at = self._sealed_at = float("-inf")
 
     def settle(self, view: StateView, owned: frozenset[int]) -> None:
@@ -63,10 +81,13 @@ class Debts:
                 continue
             if _owed(view, spec):
                 self._try(spec)
+            elif not _under_way(view, spec):
+                self._tell(spec, counted(view, spec.mirror) - self._told)
         self._seal_again(view, owned)
 
     def close(self) -> None:
         self._guards.sealing.close()
+        self._guards.sources.close()
         for fencing in self._fencing.values():
             fencing.close()
 
@@ -98,6 +119,23 @@ class Debts:
             failed = [why.reason]
         if failed:
             log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
+
+    def _tell(self, spec: MirrorSpec, promotions: frozenset[Generation]) -> None:
+        """A source that was down learns who took over from it; one that was told at once is only looked at."""
+        if not promotions:
+            return
+        sources = self._guards.sources
+        try:
+            told = sources.read(spec.source, self._clock.deadline(ANSWER_SECONDS))
+            if missing := sorted(untold(told, promotions), key=lambda each: each.key):
+                sources.tell(spec.source, missing, self._clock.deadline(ANSWER_SECONDS))
+                log.warning("told a source that it was replaced", extra={"mirror": spec.mirror, "topics": len(missing)})
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.info("a source is still to be told", extra={"mirror": spec.mirror, "reason": why.reason})
+        else:
+            self._told |= promotions
 
     def _try(self, spec: MirrorSpec) -> None:
         try:
@@ -143,10 +181,14 @@ class Debts:
 
 def _owed(view: StateView, spec: MirrorSpec) -> tuple[FencedTopic, ...]:
     """Nothing while a run is under way: it fences and lifts by itself, until its end."""
-    if any(run.status is RunStatus.RUNNING for run in failovers(view, spec.mirror)):
+    if _under_way(view, spec):
         return ()
     owing = {FenceStatus.OWED, FenceStatus.LIFT_OWED}
     return tuple(each for each in fenced(view, spec.mirror) if each.status in owing)
+
+
+def _under_way(view: StateView, spec: MirrorSpec) -> bool:
+    return any(run.status is RunStatus.RUNNING for run in failovers(view, spec.mirror))
 
 
 def _raise(error: TanistError | None) -> None:

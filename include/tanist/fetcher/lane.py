@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Stopped
 from tanist.fetcher.appending import Appending
 from tanist.fetcher.copy import PartitionCopy, Phase
+from tanist.fetcher.gate import Gate
 from tanist.fetcher.reading import Reading
 from tanist.fetcher.recovery import Recovery
 from tanist.fetcher.runs import OffsetRuns
@@ -50,7 +51,7 @@ class Lane(threading.Thread):
         self._source = Router(tools.source, tools.client_id)
         self._destination = Router(tools.destination, tools.client_id)
         runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
-        self._recovery = Recovery((self._source, self._destination), runs, tools.clock, tools.promoted)
+        self._recovery = Recovery((self._source, self._destination), runs, tools.clock, Gate(self._source, tools).look)
         self._reading = Reading(self._source, key.broker, tools.clock)
         self._appending = Appending(self._destination, runs, tools)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.anchoring import SourceBehind, anchor
-from tanist.domain.errors import CouldNotTell, Sealed, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.errors import CouldNotTell, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
 from tanist.fetcher.evidence import WireEvidence, copy_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.domain.anchoring import CopyEnds
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.errors import PartitionBroken
     from tanist.fetcher.copy import PartitionCopy
     from tanist.fetcher.runs import OffsetRuns
     from tanist.ports.clock import Clock, Deadline
@@ -32,13 +32,13 @@ class Recovery:
         routers: tuple[Router, Router],
         runs: OffsetRuns,
         clock: Clock,
-        promoted: Callable[[Deadline], Callable[[str], bool]],
+        gate: Callable[[Deadline], Callable[[str], PartitionBroken | None]],
     ) -> None:
-        """`promoted`: reads the state topic anew, and tells of each topic whether it has left the mirror."""
+        """`gate`: reads the state topics anew, and tells of each topic why it may not be copied."""
         self._routers = routers
         self._runs = runs
         self._clock = clock
-        self._promoted = promoted
+        self._gate = gate
 
     def recover(self, copies: Sequence[PartitionCopy]) -> None:
         """Bring each copy to COPY or ALIGN, or note why not. A dead cluster is asked once, not once a partition."""
@@ -47,12 +47,12 @@ class Recovery:
         by = self._clock.deadline(RECOVERY_SECONDS)
         waiting = list(copies)
         try:
-            promoted = self._promoted(by)
+            barred = self._gate(by)
             ends = copy_ends(self._routers[1], [copy.partition for copy in copies], by)
             while waiting:
                 at = waiting[-1].partition
                 by = self._clock.deadline(RECOVERY_SECONDS)
-                self._recover(waiting[-1], _sealed(at) if promoted(at.topic) else ends[at], by)
+                self._recover(waiting[-1], barred(at.topic) or ends[at], by)
                 waiting.pop()
         except Stopped:
             raise
@@ -90,7 +90,3 @@ class Recovery:
             if seconds > TRUNCATED_AFTER_SECONDS:
                 return SourceTruncated(f"{why.reason}, for {seconds:.0f} s")
         return why
-
-
-def _sealed(at: TopicPartition) -> Sealed:
-    return Sealed(f"{at} has left the mirror: its topic was promoted or removed")

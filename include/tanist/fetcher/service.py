@@ -8,7 +8,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.records import promoted
+from tanist.domain.records import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.debts import Debts, Guards
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, StateView
     from tanist.fetcher.assignment import Copied, LaneKey, Report
-    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
     from tanist.ports.state import StateStore
 
@@ -105,13 +104,10 @@ class Service:
                 # deterministic, so that a quota can be set on it at the source (KIP-1279, throttling)
                 client_id=f"broker-{key.broker}-fetcher-{key.number}-mirror-{key.mirror}",
                 remembered_ms=parts.remembered_ms,
-                promoted=lambda by: self._promoted(key.mirror, by),
+                state=parts.state.catch_up,
+                told=lambda by: parts.guards.sources.read(spec.source, by) if parts.guards else NOTHING_YET,
             ),
         )
-
-    def _promoted(self, mirror: MirrorName, by: Deadline) -> Callable[[str], bool]:
-        view = self._parts.state.catch_up(by)
-        return lambda topic: promoted(view, mirror, topic)
 
     @property
     def failed(self) -> BaseException | None:

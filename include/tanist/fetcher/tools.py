@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tanist.domain.records import NOTHING_YET
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import MirrorSpec, StateView
     from tanist.fetcher.claims import Claims
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.state import StateStore
 
 
-def _nothing(_by: Deadline) -> Callable[[str], bool]:
-    return lambda _topic: False
+def _nothing(_by: Deadline) -> StateView:
+    return NOTHING_YET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,5 +34,7 @@ class LaneTools:
     client_id: str
     remembered_ms: int
     """How long the destination's brokers remember a producer id after the timestamp of its last batch."""
-    promoted: Callable[[Deadline], Callable[[str], bool]] = field(default=_nothing)
-    """Reads the state topic anew: which topics have left the mirror, so that nobody may copy into them any more."""
+    state: Callable[[Deadline], StateView] = field(default=_nothing)
+    """The destination's state topic, read anew."""
+    told: Callable[[Deadline], StateView] = field(default=_nothing)
+    """The source's own state topic, read anew; only asked for where it has one."""

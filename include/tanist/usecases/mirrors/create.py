@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
@@ -12,8 +12,12 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import sides
 from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors.generations import entering, raised
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.usecases.mirrors.decide import TopicPlan
@@ -41,6 +45,8 @@ class Request:
     offsets: OffsetMode = OffsetMode.IDENTICAL
     engine: Engine = Engine.BATCHES
     replication_factor: int | None = None
+    promoted: bool = False
+    """Also topics in which another cluster took over from the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +61,20 @@ class Created:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Everything that was looked at, and nothing in the way. Without `plans` and unchanged: it exists already."""
+    """Everything that was looked at, and nothing in the way. Without `plans` and unchanged: it exists already.
+
+    `generations`: at which each topic is taken in.
+    """
 
     spec: MirrorSpec
     exists: bool
     view: StateView
     plans: tuple[TopicPlan, ...] = ()
+    generations: Mapping[str, int] = field(default_factory=dict)
+
+    def topics(self, now: EpochMs) -> tuple[TopicDesired, ...]:
+        """What is wished of each topic."""
+        return tuple(plan.desired(self.spec.mirror, self.generations[plan.name], now) for plan in self.plans)
 
 
 def wrong(request: Request) -> tuple[TanistError, ...]:
@@ -106,8 +120,10 @@ def examine(request: Request, source: Side, destination: Side, run: Run) -> Draf
     selection = Selection(request.include, request.exclude)
     names = found.attempt(lambda: take.selection_names(source, selection, by)) or ()
     plans = found.attempt(lambda: take.examine(source, destination, names, situation, by)) or ()
+    mirror, promoted = spec.mirror, request.promoted
+    entered = found.attempt(lambda: entering(source, view, mirror, names, by, acknowledged=promoted)) or {}
     found.settle()
-    return Draft(spec=spec, exists=False, view=view, plans=plans)
+    return Draft(spec=spec, exists=False, view=view, plans=plans, generations=entered)
 
 
 def _spec(request: Request, pair: tuple[Side, Side], ids: tuple[str, str], clock: Clock) -> MirrorSpec:
@@ -158,7 +174,7 @@ def create(request: Request, source: Side, destination: Side, run: Run) -> Creat
     )
     run.announce([plan.name for plan in draft.plans])
     if run.dry_run:
-        topics = tuple(plan.desired(draft.spec.mirror, run.clock.now()) for plan in draft.plans)
+        topics = draft.topics(run.clock.now())
         return Created(spec=draft.spec, topics=topics, changed=True, warnings=dropped)
     try:
         done = _apply(draft, destination, run)
@@ -179,8 +195,8 @@ def _apply(draft: Draft, destination: Side, run: Run) -> Created:
         data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
         spec = replace(draft.spec, data_id=data_id, filler_id=filler_id, start_id=start_id)
         take.make(destination, draft.plans, by)
-        topics = tuple(plan.desired(spec.mirror, run.clock.now()) for plan in draft.plans)
-        store.append([spec, *topics], by)
+        topics = draft.topics(run.clock.now())
+        store.append([spec, *topics, *raised(view, spec.mirror, draft.generations)], by)
     finally:
         store.close()
     return Created(spec=spec, topics=topics, changed=True, warnings=warnings)

@@ -52,7 +52,7 @@ class TopicPlan:
             configs=self.configs.now,
         )
 
-    def desired(self, mirror: MirrorName, now: EpochMs) -> TopicDesired:
+    def desired(self, mirror: MirrorName, generation: int, now: EpochMs) -> TopicDesired:
         return TopicDesired(
             mirror=mirror,
             topic=self.name,
@@ -60,6 +60,7 @@ class TopicPlan:
             source_topic_id=self.source.facts.topic_id,
             partitions=self.source.facts.partitions,
             held_configs=self.configs.held,
+            generation=generation,
             changed_at=now,
         )
 

@@ -16,18 +16,19 @@ from tanist.domain.errors import (
 )
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings, refuse
-from tanist.domain.records import STATE_TOPIC, TopicDesired, generation
+from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.records import topics as topics_of
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import sides
 from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors.generations import entering, raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec, StateRecord, StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
     from tanist.usecases.mirrors.decide import TopicPlan
@@ -149,8 +150,13 @@ def add(
     destination: Side,
     connect: Callable[[str], Side],
     run: Run,
+    *,
+    promoted: bool = False,
 ) -> Desired:
-    """Take more topics of the source into a mirror. `connect` opens the source by the name that the spec gives."""
+    """Take more topics of the source into a mirror. `connect` opens the source by the name that the spec gives.
+
+    `promoted`: also topics in which another cluster took over from the source.
+    """
     name = checked(mirror, include)
     (destination_id,) = sides.identify((destination,), run)
     spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), name, destination.name)
@@ -159,11 +165,11 @@ def add(
     sides.same_as_pinned(spec, source_id, destination_id)
     with changing(destination, name, run) as (store, view):
         plans = _examine(spec, tuple(include), (source, destination), view, run.by)
-        wished = (plan.desired(name, run.clock.now()) for plan in plans)
-        desired = tuple(replace(each, generation=generation(view, name, each.topic)) for each in wished)
+        entered = entering(source, view, name, [p.name for p in plans], run.by, acknowledged=promoted)
+        desired = tuple(plan.desired(name, entered[plan.name], run.clock.now()) for plan in plans)
         run.announce([topic.topic for topic in desired])
         if not run.dry_run:
-            _apply(plans, desired, destination, store, run.by)
+            _apply(plans, (*desired, *raised(view, name, entered)), destination, store, run.by)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     return Desired(spec=spec, topics=desired, warnings=tuple(dropped))
 
@@ -183,10 +189,10 @@ def _examine(
 
 
 def _apply(
-    plans: Sequence[TopicPlan], desired: Sequence[TopicDesired], destination: Side, store: StateStore, by: Deadline
+    plans: Sequence[TopicPlan], records: Sequence[StateRecord], destination: Side, store: StateStore, by: Deadline
 ) -> None:
     try:
         take.make(destination, plans, by)
-        store.append(desired, by)
+        store.append(records, by)
     except TanistError as error:
         raise take.partial(error) from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
+from tanist.domain.generations import untold
 from tanist.domain.records import STATE_TOPIC, fenced
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt, known
@@ -57,4 +58,5 @@ def _tell_source(work: Work) -> None:
     by = work.run.clock.deadline(2 * SOURCE_SECONDS)
     source.side.topics.cluster_id(work.run.clock.deadline(SOURCE_SECONDS))
     with closing(source.side.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
-        store.append(tuple(generations(work)), by)
+        if missing := tuple(untold(store.catch_up(by), generations(work))):
+            store.append(missing, by)

@@ -1,0 +1,48 @@
+"""Who took over from whom: a topic's promotions are counted on both sides, and the lower count is an old life.
+
+The destination counts when it takes over, the source is told. Whoever sees a higher count than its own stays stopped
+until a person says otherwise: neither a source that returns nor a state topic that was restored resumes its old life.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import PartitionBroken, Sealed, SourceReplaced
+from tanist.domain.records import Generation, TopicDesired, generation, promoted, topics
+from tanist.domain.states import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import StateView
+
+
+def barred(view: StateView, told: StateView, mirror: MirrorName, topic: str) -> PartitionBroken | None:
+    """Why nobody may copy into a topic, by the state topics of the destination (`view`) and of the source (`told`)."""
+    if promoted(view, mirror, topic):
+        return Sealed(f"topic {topic!r} has left the mirror: it was promoted or removed")
+    wish = view.get(f"topic/{mirror}/{topic}")
+    counted = generation(told, mirror, topic)
+    if isinstance(wish, TopicDesired) and counted > wish.generation:
+        return replaced(mirror, topic, counted, wish.generation)
+    return None
+
+
+def replaced(mirror: MirrorName, topic: str, told: int, known: int) -> SourceReplaced:
+    return SourceReplaced(
+        f"topic {topic!r} of mirror {mirror!r}: the source was told of promotion {told}, the destination of {known}"
+    )
+
+
+def counted(view: StateView, mirror: MirrorName) -> frozenset[Generation]:
+    """The promotions of a mirror's topics that have left it: what its source should know."""
+    left = (topic.topic for topic in topics(view, mirror) if topic.wish is Wish.REMOVED)
+    found = (view.get(f"generation/{mirror}/{topic}") for topic in left)
+    return frozenset(each for each in found if isinstance(each, Generation))
+
+
+def untold(told: StateView, promotions: Iterable[Generation]) -> Iterator[Generation]:
+    """Those of `promotions` that a source does not know of yet; its count never goes down."""
+    return (each for each in promotions if generation(told, each.mirror, each.topic) < each.count)

@@ -1,0 +1,44 @@
+"""May a topic still be copied? Both state topics are read anew before every recovery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.generations import barred
+from tanist.domain.records import NOTHING_YET, STATE_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.errors import PartitionBroken
+    from tanist.domain.records import StateView
+    from tanist.fetcher.tools import LaneTools
+    from tanist.ports.clock import Deadline
+    from tanist.wire.router import Router
+
+
+class Gate:
+    """Owned by the lane's thread."""
+
+    def __init__(self, source: Router, tools: LaneTools) -> None:
+        self._source, self._tools = source, tools
+
+    def look(self, by: Deadline) -> Callable[[str], PartitionBroken | None]:
+        """What stands against each topic.
+
+        Raises:
+            TanistError: a cluster does not answer, or we may not read its state topic: nothing is copied then.
+        """
+        told, view = self._told(by), self._tools.state(by)
+        return lambda topic: barred(view, told, self._tools.spec.mirror, topic)
+
+    def _told(self, by: Deadline) -> StateView:
+        """Most sources have no state topic: asking whether there is one costs a request."""
+        self._source.refresh([STATE_TOPIC], by)
+        error = self._source.topics()[STATE_TOPIC].error
+        if isinstance(error, UnknownTopicOrPartition):
+            return NOTHING_YET
+        if error is not None:
+            raise error
+        return self._tools.told(by)

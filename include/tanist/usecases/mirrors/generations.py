@@ -1,0 +1,49 @@
+"""A topic is taken in at the generation that both sides know of; where the source knows of more, a person decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.generations import replaced
+from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC, Generation, generation
+from tanist.usecases import rights, sides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.sides import Side
+
+
+def entering(
+    source: Side, view: StateView, mirror: MirrorName, names: Sequence[str], by: Deadline, *, acknowledged: bool
+) -> Mapping[str, int]:
+    """The generation at which each topic is taken in. `acknowledged`: also topics that the source was replaced in.
+
+    Raises:
+        SourceReplaced, or several: copying from it would resume its old life. AuthorizationFailed: we may not read it.
+    """
+    if not names:
+        return {}
+    try:
+        told = sides.read(source, STATE_TOPIC, by)
+    except TanistError as error:
+        raise rights.named(error, source, f"READ on Topic {STATE_TOPIC}") from error
+    both = {name: (generation(told, mirror, name), generation(view, mirror, name)) for name in names}
+    higher = [replaced(mirror, name, there, here) for name, (there, here) in both.items() if there > here]
+    if higher and not acknowledged:
+        refuse(higher)
+    return {name: max(counts) for name, counts in both.items()}
+
+
+def raised(view: StateView, mirror: MirrorName, entered: Mapping[str, int]) -> tuple[Generation, ...]:
+    """What the destination has to count, too."""
+    return tuple(
+        Generation(mirror=mirror, topic=name, count=count)
+        for name, count in entered.items()
+        if count > generation(view, mirror, name)
+    )
