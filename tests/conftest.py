@@ -6,18 +6,24 @@ import re
 import signal
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
+from tanist.sandbox.airflow.home import AirflowSpec
+from tanist.sandbox.airflow.service import Airflow
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.processes import Guardian
 from tanist.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.sandbox.airflow.rest import Connection
+
+PROJECT: Final = Path(__file__).resolve().parents[1]
 
 
 def pytest_configure() -> None:
@@ -77,6 +83,36 @@ def cluster_factory(guardian: Guardian) -> Iterator[ClusterFactory]:
             return cluster
 
         yield make
+
+
+class SharedAirflow(Protocol):
+    def __call__(self, connections: Sequence[Connection] = (), *, dags: Path = ..., plugins: Path = ...) -> Airflow:
+        """A whole Airflow, healthy, with these connections besides those that it has; by default with our DAGs."""
+
+
+@pytest.fixture(scope="session")
+def airflow(guardian: Guardian) -> Iterator[SharedAirflow]:
+    """One per pair of folders, started when a test first asks for it (20 s), shared by the session: own your runs.
+
+    Mark the test `airflow` and raise its time limit.
+    """
+    with ExitStack() as stack:
+        started: dict[AirflowSpec, Airflow] = {}
+
+        def shared(
+            connections: Sequence[Connection] = (),
+            *,
+            dags: Path = PROJECT / "dags",
+            plugins: Path = PROJECT / "plugins",
+        ) -> Airflow:
+            spec = AirflowSpec(dags=dags, plugins=plugins)
+            if spec not in started:
+                started[spec] = Airflow.new(spec, guardian=guardian)
+                stack.callback(started[spec].close)
+            started[spec].start(connections)
+            return started[spec]
+
+        yield shared
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def up(
             dags=dags.resolve() if dags else commands.folder("dags"),
             plugins=plugins.resolve() if plugins else commands.folder("plugins"),
         )
-        config = directory / CONFIG
+        config = directory.resolve() / CONFIG  # the components run elsewhere: names of files in it become absolute
         settings = load(config, os.environ) if config.exists() else Settings(f"no {config}")
         started = commands.up(directory, spec, connections(settings), say)
         airflow = commands.find(directory)

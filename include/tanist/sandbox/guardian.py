@@ -68,7 +68,8 @@ def _session(leader: int) -> list[int]:
     return found
 
 
-def _kill_session(leader: int) -> None:
+def kill_session(leader: int) -> None:
+    """SIGKILL for the process that has begun a session, if it still lives, and for all that it has left there."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
     for _ in range(_ROUNDS):
@@ -83,7 +84,7 @@ def _kill_session(leader: int) -> None:
 
 def _kill_all(children: list[subprocess.Popen[bytes]]) -> None:
     for child in children:
-        _kill_session(child.pid)
+        kill_session(child.pid)
         child.wait()
 
 
@@ -91,7 +92,7 @@ def _forget_ended(children: list[subprocess.Popen[bytes]]) -> None:
     for child in tuple(children):
         if child.poll() is not None:
             children.remove(child)
-            _kill_session(child.pid)
+            kill_session(child.pid)
 
 
 def _remove(directories: list[str]) -> None:

@@ -68,8 +68,9 @@ def down(directory: Path, *, delete: bool, say: Callable[[str], None]) -> bool:
     with locked(home / ".lock"):
         found = find(directory)
         running = found is not None and found.running
-        if found:
+        if running:
             say("airflow: stopping")
+        if found:
             found.stop()
         if delete:
             shutil.rmtree(home)

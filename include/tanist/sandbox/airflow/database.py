@@ -38,6 +38,10 @@ class Database:
         self.socket = Path(tempfile.mkdtemp(prefix="tanist-pg-", dir="/tmp"))
         self._give_away(self.socket)
 
+    def close(self) -> None:
+        """Takes the socket's directory away."""
+        shutil.rmtree(self.socket, ignore_errors=True)
+
     def url(self, driver: str) -> str:
         return f"postgresql+{driver}://airflow@/postgres?host={self.socket}"
 

@@ -20,6 +20,7 @@ from tanist.ports.clock import Deadline
 from tanist.sandbox.airflow.config import environment, write_config
 from tanist.sandbox.airflow.database import Database
 from tanist.sandbox.airflow.home import Component, Home, Started
+from tanist.sandbox.guardian import kill_session
 from tanist.sandbox.processes import Guardian, Process
 
 if TYPE_CHECKING:
@@ -62,13 +63,12 @@ class Keeper:
                     self._restart(component, one)
 
     def end(self) -> None:
-        """Components first, then the database; what does not end in time is killed."""
+        """Components first, then the database; what does not end in time is killed, and what it has left behind."""
         database = self._started.pop(Component.DATABASE, None)
         _end([one.process for one in self._started.values()], signal.SIGTERM, _GRACE)
         if database:
             _end([database.process], signal.SIGINT, _LAST)
-        self._started = {}
-        self._home.write_processes({})
+        self._database.close()
 
     def _open_database(self) -> None:
         migrated = self._home.directory / f"migrated-{_version()}"
@@ -119,8 +119,8 @@ def _end(processes: list[Process], sign: signal.Signals, seconds: float) -> None
     for process in processes:
         process.send(sign)
     for process in processes:
-        if not process.wait(by):
-            process.send(signal.SIGKILL)
+        process.wait(by)
+        kill_session(process.pid)
 
 
 def _version() -> str:
@@ -143,7 +143,7 @@ def main() -> None:
         try:
             keeper.run()
         except (ProcessFailed, TimedOut) as problem:
-            print(problem, flush=True)  # noqa: T201 -- our log
+            print(problem.reason, flush=True)  # noqa: T201 -- our log
             sys.exit(problem.exit_code)
         except Stopped:
             pass
