@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.clusters.topics import KafkaTopics
-from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists, UnknownTopicOrPartition
+from tanist.domain.broker_errors import (
+    InvalidPartitions,
+    InvalidReplicationFactor,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.wire.clock import SystemClock
 from tests.fakes.topics import MemoryCluster, MemoryTopics
@@ -68,6 +73,15 @@ def test_a_failed_topic_does_not_hide_the_others(topics: Topics, topic_name: str
 def test_a_dry_run_creates_nothing(topics: Topics, topic_name: str) -> None:
     assert topics.create([new(topic_name)], SOON(20), validate_only=True) == {topic_name: None}
     assert topic_name not in topics.names(SOON(10))
+
+
+def test_a_topic_only_grows(topics: Topics, topic_name: str) -> None:
+    topics.create([new(topic_name, 2)], SOON(20))
+    assert topics.grow(topic_name, 4, SOON(20)) is None
+    assert facts(topics, topic_name).partitions == 4
+    assert isinstance(topics.grow(topic_name, 3, SOON(20)), InvalidPartitions)
+    assert isinstance(topics.grow("no-such-topic", 3, SOON(20)), UnknownTopicOrPartition)
+    assert facts(topics, topic_name).partitions == 4
 
 
 def test_altering_one_config_leaves_the_others(topics: Topics, topic_name: str) -> None:

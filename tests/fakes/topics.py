@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists, UnknownTopicOrPartition
+from tanist.domain.broker_errors import (
+    InvalidPartitions,
+    InvalidReplicationFactor,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import EpochMs, ProducerId, TopicPartition
 from tanist.ports.access import Right, RightHeld, Verdict
@@ -60,6 +65,17 @@ class MemoryTopics:
     ) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         return {topic.name: self._create(topic, validate_only=validate_only) for topic in topics}
+
+    def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        self._cluster.answer()
+        facts = self._cluster.topics.get(topic)
+        if facts is None:
+            return UnknownTopicOrPartition(topic)
+        if partitions <= facts.partitions:
+            return InvalidPartitions(f"{topic} has {facts.partitions}")
+        self._cluster.topics[topic] = replace(facts, partitions=partitions)
+        self._cluster.ends |= {TopicPartition(topic, n): (0, 0, 0) for n in range(facts.partitions, partitions)}
+        return None
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         self._cluster.answer()

@@ -99,7 +99,7 @@ class Copier:
         return lane
 
     def _run(self) -> None:
-        topics = frozenset(at.topic for at in self.partitions)
+        topics = {at.topic: at.partition + 1 for at in sorted(self.partitions)}
         try:
             while not self._stopping.wait(TICK_SECONDS):
                 self._leaders.look(self.spec, topics, stale=self.lanes.stale(self.spec.mirror))

@@ -168,9 +168,13 @@ class FakeTopics:
     def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
         self.cluster.answer()
         return {
-            name: self.cluster.may("DESCRIBE", name) or self.cluster.topics.get(name) or UnknownTopicOrPartition(name)
+            name: self.cluster.may("DESCRIBE", name) or self._facts(name) or UnknownTopicOrPartition(name)
             for name in names
         }
+
+    def _facts(self, name: str) -> TopicFacts | None:
+        found = self.cluster.topics.get(name)
+        return found and replace(found, effective=DEFAULTS | dict(found.configs))
 
     def create(
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool = False
@@ -192,6 +196,15 @@ class FakeTopics:
             self.cluster.topics[topic.name] = replace(facts, configs=dict(topic.configs))
         return None
 
+    def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        if error := self.cluster.may("ALTER", topic):
+            return error
+        self.cluster.calls.append(f"grow {topic}")
+        facts = self.cluster.topics[topic]
+        self.cluster.topics[topic] = replace(facts, partitions=partitions)
+        self.cluster.ends |= {TopicPartition(topic, n): 0 for n in range(facts.partitions, partitions)}
+        return None
+
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         self.cluster.calls.append(f"alter {topic}")
         facts = self.cluster.topics[topic]
@@ -206,11 +219,6 @@ class FakeTopics:
 @dataclass
 class FakeConfigs:
     cluster: FakeCluster
-
-    def effective(self, topics: Sequence[str], by: Deadline) -> Mapping[str, Mapping[str, str] | TanistError]:
-        self.cluster.answer()
-        found = self.cluster.topics
-        return {t: DEFAULTS | dict(found[t].configs) if t in found else UnknownTopicOrPartition(t) for t in topics}
 
     def broker(self, by: Deadline) -> Mapping[str, str]:
         return self.cluster.broker_configs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tanist import __version__
-from tanist.cli import demo, failover, fence, fetcher, groups, health, mirrors, sandbox, state
+from tanist.cli import demo, failover, fence, fetcher, groups, health, metadata, mirrors, sandbox, state
 from tanist.cli.fsm import fsm
 from tanist.cli.output import DEBUG, REFUSED, fail, guard
 
@@ -32,6 +32,7 @@ app.add_typer(mirrors.app, name="mirrors")
 app.command("status")(health.status)
 app.command("doctor")(health.doctor)
 app.add_typer(fetcher.app, name="fetcher")
+app.add_typer(metadata.app, name="metadata")
 app.add_typer(groups.app, name="groups")
 app.add_typer(failover.app, name="failover")
 app.add_typer(fence.app, name="fence")

@@ -1,15 +1,15 @@
-"""Configurations as they apply, over our own wire: librdkafka's Python cannot name the default of all brokers."""
+"""Configurations of brokers, over our own wire: librdkafka's Python cannot name the default of all brokers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import BrokerError, TanistError
+from tanist.domain.errors import TanistError
 from tanist.wire.admin import ConfigKind, ConfigResource, ConfigValue, alter_configs, describe_configs
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tanist.domain.endpoint import Endpoint
     from tanist.ports.clock import Deadline
@@ -23,15 +23,6 @@ class KafkaConfigs:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._router = Router(endpoint, "tanist-configs")
-
-    def effective(self, topics: Sequence[str], by: Deadline) -> Mapping[str, Mapping[str, str] | TanistError]:
-        return {topic: self._effective(topic, by) for topic in topics}
-
-    def _effective(self, topic: str, by: Deadline) -> Mapping[str, str] | TanistError:
-        try:
-            return _values(describe_configs(self._router, ConfigResource(ConfigKind.TOPIC, topic), None, by))
-        except BrokerError as error:
-            return error
 
     def broker(self, by: Deadline) -> Mapping[str, str]:
         self._router.refresh([], by)

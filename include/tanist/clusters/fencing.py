@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.clusters import rules
 from tanist.clusters.rules import ANYBODY
 from tanist.domain.errors import BrokerError, TanistError
-from tanist.domain.fences import FenceBefore, FenceKind
+from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.wire.admin import ConfigKind, ConfigResource, alter_configs, describe_configs
 from tanist.wire.router import Router
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.ports.clock import Deadline
 
-SMALLEST: Final = "78"
-"""The smallest max.message.bytes that lets transaction markers through. 0 strands transactions for good."""
+SMALLEST: Final = str(SMALLEST_MESSAGE_BYTES)
 _OWN: Final = 1  # DescribeConfigs' source: set on the topic itself
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as KafkaNewTopic
 
 from tanist.clusters.admin import Admin
@@ -80,6 +81,15 @@ class KafkaTopics:
             created = {topic.name: topic.partitions for topic in topics if answers[topic.name] is None}
             answers |= self._settle(created, by)
         return answers
+
+    def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        doing = Doing(f"add partitions to topic {topic}", f"ALTER on topic {topic}")
+        (outcome,) = self._admin.calls(
+            lambda client, left: client.create_partitions([NewPartitions(topic, partitions)], request_timeout=left),
+            by,
+            doing,
+        ).values()
+        return self._refusal(outcome, doing) or self._settle({topic: partitions}, by)[topic]
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         if not changes:
@@ -164,7 +174,7 @@ class KafkaTopics:
             if isinstance(description, TanistError):
                 waiting[name] = description
             elif leaderless := created[name] - sum(p.leader is not None for p in description.partitions):
-                waiting[name] = CouldNotTell(f"topic {name} was created, {leaderless} partitions have no leader yet")
+                waiting[name] = CouldNotTell(f"{leaderless} new partition(s) of topic {name} have no leader yet")
         if created and not waiting:
             for broker in self.brokers(by):
                 waiting |= self._unknown_to(broker, created, by)
@@ -229,6 +239,7 @@ def _facts(
         partitions=len(description.partitions),
         replication_factor=len(description.partitions[0].replicas),
         configs={e.name: e.value for e in configs.values() if e.value is not None and _is_own(e)},
+        effective={e.name: e.value for e in configs.values() if e.value is not None},
     )
 
 

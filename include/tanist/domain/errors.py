@@ -93,6 +93,11 @@ class MirrorNotEmpty(Refused):
     operator_action = "remove its topics first"
 
 
+class MirrorHeld(Refused):
+    name = "MIRROR_HELD"
+    operator_action = "let the failover end, or abort it (`tanist failover status`); nothing was changed"
+
+
 class SameCluster(Refused):
     name = "SAME_CLUSTER"
     operator_action = "source and destination must be two clusters: compare the bootstrap servers"

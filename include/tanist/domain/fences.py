@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+SMALLEST_MESSAGE_BYTES: Final = 78
+"""The smallest max.message.bytes that lets transaction markers through. 0 strands transactions for good."""
 
 
 class FenceKind(StrEnum):

@@ -47,11 +47,14 @@ class TopicConfigs:
     dropped: tuple[tuple[str, str], ...] = ()
 
 
+def why_never_copied(name: str) -> str | None:
+    """Why a config is its own cluster's business; None: it is not."""
+    return next((why for pattern, why in _NEVER_COPIED if pattern.fullmatch(name)), None)
+
+
 def _why_dropped(name: str, known: frozenset[str] | None) -> str | None:
-    for pattern, why in _NEVER_COPIED:
-        if pattern.fullmatch(name):
-            return why
-    return "the destination does not know it" if known is not None and name not in known else None
+    unknown = "the destination does not know it" if known is not None and name not in known else None
+    return why_never_copied(name) or unknown
 
 
 def plan_configs(

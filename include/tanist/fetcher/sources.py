@@ -40,13 +40,17 @@ class SourceLeaders:
         self._router: Router | None = None
         self._clock = clock
         self._looked_at = float("-inf")
-        self._led: frozenset[str] = frozenset()
-        """Topics whose partitions all had a leader; the others have no lane that would say so."""
+        self._led: Mapping[str, int] = {}
+        """Topics whose partitions all had a leader, and how many; the others have no lane that would say so."""
 
-    def look(self, spec: MirrorSpec, topics: frozenset[str], *, stale: bool) -> None:
-        """Ask again if it is time to: a lane found a leader moved, topics are new or not led, or it was long ago."""
+    def look(self, spec: MirrorSpec, topics: Mapping[str, int], *, stale: bool) -> None:
+        """Ask again if it is time to: a lane found a leader moved, topics are new or not led, or it was long ago.
+
+        `topics`: each with the number of its partitions, so that those that have grown count as not led.
+        """
         now = self._clock.monotonic()
-        hurry = stale or self.error is not None or not topics <= self._led
+        unled = any(self._led.get(name, 0) < partitions for name, partitions in topics.items())
+        hurry = stale or self.error is not None or unled
         if now - self._looked_at < (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS):
             return
         try:
@@ -61,7 +65,8 @@ class SourceLeaders:
             self.error = why
         else:
             self.error = self.failing_since = None
-            self._led = frozenset(name for name, info in self._router.topics().items() if _led(info))
+            found = self._router.topics()
+            self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
         self._looked_at = self._clock.monotonic()
 
     def lane(self, spec: MirrorSpec, partition: TopicPartition) -> LaneKey | None:
@@ -114,9 +119,9 @@ def by_lane(assigned: Mapping[Copied, Assigned], leaders: Mapping[MirrorName, So
     return lanes
 
 
-def topics_by_mirror(mine: Iterable[Owned]) -> dict[MirrorName, tuple[MirrorSpec, frozenset[str]]]:
-    """The mirrors that have something here, each with its topics."""
-    found: dict[MirrorName, tuple[MirrorSpec, set[str]]] = {}
+def topics_by_mirror(mine: Iterable[Owned]) -> dict[MirrorName, tuple[MirrorSpec, Mapping[str, int]]]:
+    """The mirrors that have something here, each with its topics and the number of their partitions."""
+    found: dict[MirrorName, tuple[MirrorSpec, dict[str, int]]] = {}
     for each in mine:
-        found.setdefault(each.spec.mirror, (each.spec, set()))[1].add(each.topic.topic)
-    return {mirror: (spec, frozenset(names)) for mirror, (spec, names) in found.items()}
+        found.setdefault(each.spec.mirror, (each.spec, {}))[1][each.topic.topic] = each.topic.partitions
+    return dict(found)

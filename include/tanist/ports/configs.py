@@ -1,21 +1,17 @@
-"""Configurations as they apply, defaults included; `ports.topics` tells what was set on a topic itself."""
+"""Configurations of brokers; `ports.topics` tells those of topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tanist.domain.errors import TanistError
     from tanist.ports.clock import Deadline
 
 
 class Configs(Protocol):
-    def effective(self, topics: Sequence[str], by: Deadline) -> Mapping[str, Mapping[str, str] | TanistError]:
-        """Every config that applies to each topic, whoever set it; the names are all that this cluster knows."""
-        ...
-
     def broker(self, by: Deadline) -> Mapping[str, str]:
         """Every config that applies to one of the brokers.
 

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic as its cluster describes it. `configs` holds only what was set on the topic itself."""
+    """A topic as its cluster describes it.
+
+    `configs` holds only what was set on the topic itself; `effective` all that applies to it, whoever set it: its names
+    are all that this cluster knows.
+    """
 
     name: str
     topic_id: str
@@ -22,6 +26,7 @@ class TopicFacts:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    effective: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,10 @@ class Topics(Protocol):
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool = False
     ) -> Mapping[str, TanistError | None]:
         """Create and wait until every partition has a leader that all brokers know; None: it is there."""
+        ...
+
+    def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        """Add partitions until there are so many, and wait until all have a leader; None: they are there."""
         ...
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:

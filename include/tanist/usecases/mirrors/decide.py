@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import StateView
-    from tanist.usecases.mirrors.observe import DestinationTopic, SourceTopic
+    from tanist.ports.topics import TopicFacts
+    from tanist.usecases.mirrors.observe import DestinationTopic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Situation:
 class TopicPlan:
     """One topic that can be taken. `changes`: configs to alter, where the topic exists already, still empty."""
 
-    source: SourceTopic
+    source: TopicFacts
     configs: TopicConfigs
     replication_factor: int | None
     exists: bool = False
@@ -42,12 +43,12 @@ class TopicPlan:
 
     @property
     def name(self) -> str:
-        return self.source.facts.name
+        return self.source.name
 
     def new_topic(self) -> NewTopic:
         return NewTopic(
             name=self.name,
-            partitions=self.source.facts.partitions,
+            partitions=self.source.partitions,
             replication_factor=self.replication_factor,
             configs=self.configs.now,
         )
@@ -57,8 +58,8 @@ class TopicPlan:
             mirror=mirror,
             topic=self.name,
             wish=Wish.MIRRORING,
-            source_topic_id=self.source.facts.topic_id,
-            partitions=self.source.facts.partitions,
+            source_topic_id=self.source.topic_id,
+            partitions=self.source.partitions,
             held_configs=self.configs.held,
             generation=generation,
             changed_at=now,
@@ -70,16 +71,16 @@ def owners(view: StateView) -> dict[str, MirrorName]:
     return {topic.topic: topic.mirror for topic in topics(view) if topic.wish is not Wish.REMOVED}
 
 
-def plan_topic(source: SourceTopic, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
+def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
     """How the copy of `source` comes to be, or why it cannot."""
-    name = source.facts.name
+    name = source.name
     if owner := situation.owners.get(name):
         return TopicAlreadyInMirror(f"{name!r} belongs to mirror {owner!r} of {situation.destination!r}")
     if existing and (problem := _unfit(source, existing, situation)):
         return problem
     replication_factor = existing.facts.replication_factor if existing else situation.replication_factor
     configs = plan_configs(
-        source.facts.configs,
+        source.configs,
         source.effective,
         known=situation.known_configs,
         replication_factor=replication_factor,
@@ -93,12 +94,12 @@ def plan_topic(source: SourceTopic, existing: DestinationTopic | None, situation
     )
 
 
-def _unfit(source: SourceTopic, existing: DestinationTopic, situation: Situation) -> TanistError | None:
-    name, where = source.facts.name, situation.destination
+def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
+    name, where = source.name, situation.destination
     if existing.records:
         return DestinationNotEmpty(f"{name!r} on {where!r} has spent {existing.records} offsets already")
-    if existing.facts.partitions != source.facts.partitions:
-        found, wanted = existing.facts.partitions, source.facts.partitions
+    if existing.facts.partitions != source.partitions:
+        found, wanted = existing.facts.partitions, source.partitions
         return TopicMismatch(f"{name!r} has {found} partition(s) on {where!r}, {wanted} on the source")
     wanted_replicas = situation.replication_factor
     if wanted_replicas is not None and existing.facts.replication_factor != wanted_replicas:

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from tanist.usecases.sides import Side
 
 
+def told_by(source: Side, by: Deadline) -> StateView:
+    """What a source was told of promotions.
+
+    Raises:
+        AuthorizationFailed: we may not read it. What the source answers otherwise.
+    """
+    try:
+        return sides.read(source, STATE_TOPIC, by)
+    except TanistError as error:
+        raise rights.named(error, source, f"READ on Topic {STATE_TOPIC}") from error
+
+
 def entering(
     source: Side, view: StateView, mirror: MirrorName, names: Sequence[str], by: Deadline, *, acknowledged: bool
 ) -> Mapping[str, int]:
@@ -29,10 +41,7 @@ def entering(
     """
     if not names:
         return {}
-    try:
-        told = sides.read(source, STATE_TOPIC, by)
-    except TanistError as error:
-        raise rights.named(error, source, f"READ on Topic {STATE_TOPIC}") from error
+    told = told_by(source, by)
     both = {name: (generation(told, mirror, name), generation(view, mirror, name)) for name in names}
     higher = [replaced(mirror, name, there, here) for name, (there, here) in both.items() if there > here]
     if higher and not acknowledged:

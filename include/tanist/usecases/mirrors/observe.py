@@ -25,12 +25,6 @@ _V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceTopic:
-    facts: TopicFacts
-    effective: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationTopic:
     """`records`: offsets spent so far in all partitions, deleted ones included."""
 
@@ -58,15 +52,14 @@ def _not_found(source: Side, text: str, seen: int, selection: Selection, by: Dea
     return UnknownTopic(f"{text!r} matches none of the {seen} topics that we may see on {source.name!r}")
 
 
-def source_topics(source: Side, names: Sequence[str], by: Deadline) -> tuple[SourceTopic, ...]:
+def source_topics(source: Side, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
     """Facts of `names` at the source; every right that is missing there is named at once."""
     if not names:
         return ()
     if missing := rights.refusals(source, rights.source_needs(names), by):
         refuse(missing)
     facts = _all_or_refuse(source, source.topics.describe(names, by), "DESCRIBE or DESCRIBE_CONFIGS on Topic")
-    effective = _all_or_refuse(source, source.configs.effective(names, by), "DESCRIBE_CONFIGS on Topic")
-    return tuple(SourceTopic(facts=facts[name], effective=effective[name]) for name in names)
+    return tuple(facts[name] for name in names)
 
 
 def destination_topics(destination: Side, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:
@@ -103,7 +96,7 @@ def _all_or_refuse(side: Side, answers: Mapping[_K, _V | TanistError], right: st
 def known_configs(destination: Side, by: Deadline) -> frozenset[str] | None:
     """Names of topic configs that the destination knows, from any topic it has; None: it has none to ask about."""
     for name in (*destination.topics.names(by)[:1], STATE_TOPIC):
-        answer = destination.configs.effective([name], by)[name]
-        if not isinstance(answer, TanistError):
-            return frozenset(answer)
+        facts = destination.topics.describe([name], by)[name]
+        if not isinstance(facts, TanistError):
+            return frozenset(facts.effective)
     return None

@@ -49,7 +49,7 @@ def examine(
         return ()
     needs = rights.destination_needs(existing, state=situation.state_exists)
     found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
-    answers = [plan_topic(topic, existing.get(topic.facts.name), situation) for topic in at_source]
+    answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
     found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
     plans = tuple(answer for answer in answers if not isinstance(answer, TanistError))
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in existing]

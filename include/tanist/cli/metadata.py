@@ -1,0 +1,80 @@
+"""`tanist metadata`: topics, partitions and configs of a mirror follow the source."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
+from tanist.cli.output import emit, say
+from tanist.domain.metadata import Outcome
+from tanist.domain.names import mirror_name
+from tanist.usecases.metadata.compare import EVERYTHING, Request
+from tanist.usecases.metadata.compare import diff as compare
+from tanist.usecases.metadata.items import COLUMNS, metadata_item, summary
+from tanist.usecases.metadata.sync import sync as bring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tanist.domain.metadata import MetadataRow
+    from tanist.domain.names import MirrorName
+
+app = typer.Typer(no_args_is_help=True, help="Topics, partitions and configs of a mirror follow the source.")
+
+
+@app.command()
+@asking()
+def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+    """Show where a mirror's topics differ from the source's, and what `sync` would do about it.
+
+    Ends with 1 if something is to be done, 3 if a topic could not be looked at.
+
+    Example: tanist metadata diff dr --topic 'orders.*'
+    """
+    (destination,) = now.destinations(mirror_name(name))
+    compared = compare(_request(name, topic), destination, now.world.connect, now.run)
+    _show(now, compared.spec.mirror, compared.rows)
+    _end(compared.rows, {Outcome.DIFFERS: 1, Outcome.CONFLICT: 1, Outcome.UNKNOWN: 3})
+
+
+@app.command()
+@asking(changes=True)
+def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
+    """Create missing copies, add partitions, set configs as at the source. Nothing is ever deleted.
+
+    Topics that the filters of the mirror match are taken in. During a failover it stands back.
+    Ends with 1 if somebody must decide, 4 if something failed: run it again.
+
+    Example: tanist metadata sync dr --destination west --dry-run
+    """
+    destination = now.destination()
+    request = _request(name, topic)
+    if sys.stdin.isatty() and not now.yes and not now.run.dry_run:
+        planned = compare(request, destination, now.world.connect, now.run)
+        say(summary(planned.rows))
+        if any(decision.due for decision in planned.decisions):
+            typer.confirm(f"change this on {destination.name}?", abort=True, err=True)
+    synced = bring(request, destination, now.world.connect, announcing(now, "change"))
+    _show(now, synced.spec.mirror, synced.rows)
+    if not now.run.dry_run:
+        _end(synced.rows, {Outcome.CONFLICT: 1, Outcome.FAILED: 4, Outcome.UNKNOWN: 4})
+
+
+def _request(name: str, topic: Sequence[str] | None) -> Request:
+    return Request(mirror=name, include=tuple(topic or EVERYTHING))
+
+
+def _show(now: Session, mirror: MirrorName, rows: Sequence[MetadataRow]) -> None:
+    emit([metadata_item(mirror, row) for row in rows], COLUMNS, now.as_json)
+    say(summary(rows))
+
+
+def _end(rows: Iterable[MetadataRow], codes: dict[Outcome, int]) -> None:
+    """The first of `codes` that holds for any row, else 0."""
+    found = {row.verdict for row in rows}
+    for verdict, code in codes.items():
+        if verdict in found:
+            raise typer.Exit(code)

@@ -1,0 +1,353 @@
+"""What a mirror's topics lack beside the source's. Create and change, never delete.
+
+Partitions are only ever added. Configs that are set on the source's topic are set on the copy, and taken away where the
+source has none, except those that KIP-1279 leaves alone and those that a mirror topic holds (`topic_configs`): what
+the source has there is remembered for the day the copy takes over. A fence is state of the source, not a setting.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import TanistError
+from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan_configs, why_never_copied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tanist.domain.records import TopicDesired
+    from tanist.domain.topic_configs import TopicConfigs
+
+EXCLUDED: Final = (
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "message.timestamp.difference.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.type",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+    "mirror.name",
+)
+"""KIP-1279's default of `mirror.topic.properties.exclude`."""
+PAUSED: Final = "it is paused; `tanist mirrors resume` takes the sync up again, too"
+_EXCLUDED: Final = re.compile("|".join(map(re.escape, EXCLUDED)))
+_HELD: Final = frozenset({*WHILE_MIRRORING, MAX_MESSAGE_BYTES})
+
+
+class Kind(StrEnum):
+    TOPIC, PARTITIONS, CONFIG = "topic", "partitions", "config"
+
+
+class Change(StrEnum):
+    """`remember`: nothing changes on the copy, what it gets when it takes over does."""
+
+    ADD, CREATE, GROW, SET, RESET = "add", "create", "grow", "set", "reset"
+    REMEMBER, NOTHING = "remember", "none"
+
+
+class Outcome(StrEnum):
+    """Of one row. SKIPPED is as it should be; a CONFLICT waits for a person; UNKNOWN could not be looked at."""
+
+    DIFFERS, CHANGED, SKIPPED = "DIFFERS", "CHANGED", "SKIPPED"
+    CONFLICT, FAILED, UNKNOWN = "CONFLICT", "FAILED", "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRow:
+    """One difference. `source` and `destination`: what is there, None: nothing."""
+
+    topic: str
+    kind: Kind
+    name: str
+    change: Change
+    source: str | None = None
+    destination: str | None = None
+    verdict: Outcome = Outcome.DIFFERS
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSeen:
+    """A topic on one side. `own`: configs that are set on it; `effective`: what applies, defaults included."""
+
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    own: Mapping[str, str]
+    effective: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A topic that is to be made at the destination."""
+
+    partitions: int
+    replication_factor: int | None
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of one topic: `create` it, `grow` it to so many partitions, alter `configs`, then record `wanted`.
+
+    `rows` say the same to people. `before`: what is on record of it now, None: it is not in the mirror.
+    """
+
+    topic: str
+    rows: tuple[MetadataRow, ...] = ()
+    create: Copy | None = None
+    grow: int | None = None
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    before: TopicDesired | None = None
+    wanted: TopicDesired | None = None
+
+    @property
+    def due(self) -> bool:
+        return any(row.verdict is Outcome.DIFFERS for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What holds for all topics of a mirror. `known`: configs that the destination knows; None: not found out."""
+
+    known: frozenset[str] | None
+    replication_factor: int | None
+    fences: Mapping[str, FencedTopic]
+    mapped: frozenset[str] = frozenset()
+    """Topics with runs in the offset map: it speaks of the log that is there, not of one that is made anew."""
+
+
+def left(topic: str, verdict: Outcome, reason: str) -> Decision:
+    """Nothing is done about `topic`, and why."""
+    row = MetadataRow(topic=topic, kind=Kind.TOPIC, name=topic, change=Change.NOTHING, verdict=verdict, reason=reason)
+    return Decision(topic=topic, rows=(row,))
+
+
+def decide(
+    topic: TopicDesired,
+    source: TopicSeen | TanistError | None,
+    copy: TopicSeen | TanistError | None,
+    rules: Rules,
+) -> Decision:
+    """What `topic` of a mirror lacks. None: there is certainly no such topic on that side."""
+    for side in (source, copy):
+        if isinstance(side, TanistError):
+            return left(topic.topic, Outcome.UNKNOWN, str(side))
+    assert not isinstance(source, TanistError)  # noqa: S101  # said above
+    assert not isinstance(copy, TanistError)  # noqa: S101
+    if source is None:
+        return left(topic.topic, Outcome.CONFLICT, "the source has no such topic any more; the copy stays as it is")
+    if topic.source_topic_id and source.topic_id != topic.source_topic_id:
+        return left(topic.topic, Outcome.CONFLICT, "the source's topic was made anew: it is not the log that is copied")
+    fenced = is_fenced(rules.fences.get(topic.topic), source.effective)
+    meant = _unfenced(source, topic) if fenced else source
+    if copy is None:
+        return _create(topic, meant, rules)
+    return _compare(topic, meant, copy, rules, fenced=fenced)
+
+
+def is_fenced(fence: FencedTopic | None, effective: Mapping[str, str]) -> bool:
+    """Whether the source's max.message.bytes is (or may be) a fence, ours on record or somebody's."""
+    recorded = fence is not None and fence.status is not FenceStatus.LIFTED
+    if recorded and fence is not None and (fence.before is None or fence.before.kind is FenceKind.TINY_MESSAGES):
+        return True
+    return int(effective.get(MAX_MESSAGE_BYTES, SMALLEST_MESSAGE_BYTES + 1)) <= SMALLEST_MESSAGE_BYTES
+
+
+def _unfenced(source: TopicSeen, topic: TopicDesired) -> TopicSeen:
+    """`source` as it was when its limit was last remembered."""
+    before = dict(topic.held_configs).get(MAX_MESSAGE_BYTES)
+    others = {name: value for name, value in source.effective.items() if name != MAX_MESSAGE_BYTES}
+    own = {name: value for name, value in source.own.items() if name != MAX_MESSAGE_BYTES}
+    return replace(source, own=own, effective=others if before is None else others | {MAX_MESSAGE_BYTES: before})
+
+
+# ── the copy is missing ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _create(topic: TopicDesired, source: TopicSeen, rules: Rules) -> Decision:
+    if topic.topic in rules.mapped:
+        return left(
+            topic.topic,
+            Outcome.CONFLICT,
+            "the copy is gone, and its offset map with it: take the topic out of the mirror and add it again",
+        )
+    factor = rules.replication_factor
+    planned = plan_configs(source.own, source.effective, known=rules.known, replication_factor=factor)
+    row = MetadataRow(
+        topic=topic.topic,
+        kind=Kind.TOPIC,
+        name=topic.topic,
+        change=Change.CREATE,
+        source=_partitions(source.partitions),
+        reason="the copy is not there (any more); it is made anew and filled from the source",
+    )
+    return Decision(
+        topic=topic.topic,
+        rows=(row,),
+        create=Copy(partitions=source.partitions, replication_factor=factor, configs=planned.now),
+        before=topic,
+        wanted=replace(topic, partitions=source.partitions, held_configs=planned.held),
+    )
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition(s)"
+
+
+# ── both are there ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compare(topic: TopicDesired, source: TopicSeen, copy: TopicSeen, rules: Rules, *, fenced: bool) -> Decision:
+    planned = plan_configs(source.own, source.effective, known=rules.known, replication_factor=copy.replication_factor)
+    changes = _changes(planned, source, copy)
+    held = _remembered(topic, planned)
+    partitions = source.partitions if copy.partitions <= source.partitions else topic.partitions
+    rows = [
+        *_partition_rows(topic, source, copy),
+        *_config_rows(topic, source, copy, changes),
+        *_held_rows(topic, held),
+        *_skipped_rows(topic, source, copy, planned),
+    ]
+    if fenced:
+        rows.append(_config_row(topic, MAX_MESSAGE_BYTES, Change.NOTHING, verdict=Outcome.SKIPPED, reason=_FENCE))
+    return Decision(
+        topic=topic.topic,
+        rows=tuple(rows),
+        grow=source.partitions if copy.partitions < source.partitions else None,
+        configs=changes,
+        before=topic,
+        wanted=replace(topic, partitions=partitions, held_configs=held),
+    )
+
+
+_FENCE: Final = "the source is fenced: its limit is the fence, not a setting"
+
+
+def _partition_rows(topic: TopicDesired, source: TopicSeen, copy: TopicSeen) -> Iterator[MetadataRow]:
+    def row(change: Change, verdict: Outcome, reason: str) -> MetadataRow:
+        return MetadataRow(
+            topic=topic.topic,
+            kind=Kind.PARTITIONS,
+            name=topic.topic,
+            change=change,
+            source=str(source.partitions),
+            destination=str(copy.partitions),
+            verdict=verdict,
+            reason=reason,
+        )
+
+    if copy.partitions > source.partitions:
+        yield row(Change.NOTHING, Outcome.CONFLICT, "the copy has more; partitions cannot be taken away")
+    elif copy.partitions < source.partitions:
+        yield row(Change.GROW, Outcome.DIFFERS, "the source has grown")
+    elif topic.partitions < source.partitions:
+        yield row(Change.GROW, Outcome.DIFFERS, f"only {topic.partitions} of them are mirrored so far")
+
+
+def _changes(planned: TopicConfigs, source: TopicSeen, copy: TopicSeen) -> dict[str, str | None]:
+    """Configs of the copy that are to be set, or with None taken away."""
+    wanted: dict[str, str | None] = {
+        name: value
+        for name, value in planned.now.items()
+        if name in _HELD or not _EXCLUDED.fullmatch(name)
+        if copy.own.get(name) != value
+    }
+    if _takes_as_much(copy, planned.now.get(MAX_MESSAGE_BYTES)):
+        wanted.pop(MAX_MESSAGE_BYTES, None)
+    surplus = copy.own.keys() - planned.now.keys() - source.own.keys() - _HELD
+    return wanted | {
+        name: None for name in sorted(surplus) if not _EXCLUDED.fullmatch(name) and why_never_copied(name) is None
+    }
+
+
+def _takes_as_much(copy: TopicSeen, limit: str | None) -> bool:
+    """The copy's limit only rises while it mirrors: records that the source takes no more may still be on the way."""
+    return limit is not None and int(copy.effective.get(MAX_MESSAGE_BYTES, "0")) >= int(limit)
+
+
+def _config_rows(
+    topic: TopicDesired, source: TopicSeen, copy: TopicSeen, changes: Mapping[str, str | None]
+) -> Iterator[MetadataRow]:
+    for name, value in sorted(changes.items()):
+        yield _config_row(
+            topic,
+            name,
+            Change.RESET if value is None else Change.SET,
+            source=source.own.get(name) or (source.effective.get(name) if name in _HELD else None),
+            destination=copy.own.get(name),
+            reason=_why_set(name, value),
+        )
+
+
+def _why_set(name: str, value: str | None) -> str:
+    if value is None:
+        return "not set at the source"
+    if name == MAX_MESSAGE_BYTES:
+        return "the copy must take every batch that the source takes"
+    return f"held at {value} while it is mirrored" if name in _HELD else ""
+
+
+def _remembered(topic: TopicDesired, planned: TopicConfigs) -> tuple[tuple[str, str], ...]:
+    """What the copy gets when it takes over. What nobody could look up stays as it was remembered."""
+    new = {name: value for name, value in planned.held if name in _HELD or not _EXCLUDED.fullmatch(name)}
+    return tuple(sorted((dict(topic.held_configs) | new).items()))
+
+
+def _held_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> Iterator[MetadataRow]:
+    before = dict(topic.held_configs)
+    for name, value in held:
+        if before.get(name) != value:
+            yield _config_row(
+                topic,
+                name,
+                Change.REMEMBER,
+                source=value,
+                destination=before.get(name),
+                reason="held while it is mirrored; the copy gets it when it takes over",
+            )
+
+
+def _skipped_rows(
+    topic: TopicDesired, source: TopicSeen, copy: TopicSeen, planned: TopicConfigs
+) -> Iterator[MetadataRow]:
+    dropped = dict(planned.dropped)
+    for name in sorted((source.own.keys() | copy.own.keys()) - _HELD):
+        why = "KIP-1279 leaves it to each cluster" if _EXCLUDED.fullmatch(name) else dropped.get(name)
+        if why and source.own.get(name) != copy.own.get(name):
+            yield _config_row(
+                topic,
+                name,
+                Change.NOTHING,
+                source=source.own.get(name),
+                destination=copy.own.get(name),
+                verdict=Outcome.SKIPPED,
+                reason=why,
+            )
+
+
+def _config_row(  # noqa: PLR0913  # the columns of a row, named
+    topic: TopicDesired,
+    name: str,
+    change: Change,
+    *,
+    source: str | None = None,
+    destination: str | None = None,
+    verdict: Outcome = Outcome.DIFFERS,
+    reason: str,
+) -> MetadataRow:
+    return MetadataRow(
+        topic=topic.topic,
+        kind=Kind.CONFIG,
+        name=f"{topic.topic}:{name}",
+        change=change,
+        source=source,
+        destination=destination,
+        verdict=verdict,
+        reason=reason,
+    )

@@ -1,0 +1,220 @@
+"""What a mirror lacks beside its source: both sides are read, then the record; each topic is decided alone."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain import metadata
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import Sealed, TanistError, TopicNotInMirror
+from tanist.domain.generations import barred
+from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, Outcome, Rules, TopicSeen
+from tanist.domain.names import mirror_name
+from tanist.domain.problems import Findings, exit_code
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, fenced, topics
+from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.states import Wish
+from tanist.usecases import rights, sides
+from tanist.usecases.holding import must_not_be_held
+from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors.describe import maps
+from tanist.usecases.mirrors.generations import entering, told_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.ports.state import StateStore
+    from tanist.ports.topics import TopicFacts
+    from tanist.usecases.mirrors.decide import Situation, TopicPlan
+    from tanist.usecases.sides import Run, Side
+
+EVERYTHING: Final = (".*",)
+_Seen = TopicSeen | TanistError | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which topics of which mirror: regular expressions for whole names."""
+
+    mirror: str
+    include: tuple[str, ...] = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One decision for each topic that was looked at, by name."""
+
+    spec: MirrorSpec
+    decisions: tuple[Decision, ...]
+
+    @property
+    def rows(self) -> tuple[MetadataRow, ...]:
+        return tuple(row for decision in self.decisions for row in decision.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    spec: MirrorSpec
+    source: Side
+    destination: Side
+
+
+def diff(request: Request, destination: Side, connect: Callable[[str], Side], run: Run) -> Compared:
+    """What `sync` would do. Changes nothing.
+
+    Raises:
+        MirrorHeld: a failover is under way. AnotherCluster, UnknownMirror, TopicNotInMirror.
+        What a cluster answers if it cannot be asked at all; a single topic's trouble is a row.
+    """
+    with comparing(request, destination, connect, run) as (compared, _):
+        return compared
+
+
+@contextmanager
+def comparing(
+    request: Request, destination: Side, connect: Callable[[str], Side], run: Run
+) -> Iterator[tuple[Compared, StateStore]]:
+    """As `diff`, and the state topic, open for reading."""
+    name = _checked(request)
+    (destination_id,) = sides.identify((destination,), run)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), name, destination.name)
+    sides.same_as_pinned(spec, None, destination_id)
+    with closing(destination.open_store(STATE_TOPIC, None, run.by)) as store:
+        yield _compare(request, _Pair(spec, connect(spec.source), destination), store, run), store
+
+
+def _checked(request: Request) -> MirrorName:
+    found = Findings(pattern_problems(request.include))
+    found.attempt(lambda: mirror_name(request.mirror))
+    found.settle()
+    return mirror_name(request.mirror)
+
+
+def _compare(request: Request, both: _Pair, store: StateStore, run: Run) -> Compared:
+    spec = both.spec
+    must_not_be_held(store.catch_up(run.by), spec.mirror)
+    (source_id,) = sides.identify((both.source,), run)
+    sides.same_as_pinned(spec, source_id, spec.destination_cluster_id)
+    names = both.source.topics.names(run.by)
+    inside, outside = _names(request, spec, store.view(), names)
+    told = told_by(both.source, run.by)
+    source, copies = _seen(both.source, inside, run), _seen(both.destination, inside, run)
+    # The record is read after the source: a fence that shows in what was read has its run on record by now.
+    view = store.catch_up(run.by)
+    must_not_be_held(view, spec.mirror)
+    situation = take.situation(both.destination, view, spec.replication_factor, run.by)
+    rules = _rules(both, view, situation, lost=any(copies[name] is None for name in inside), run=run)
+    decisions = [*_of_mirror((view, told), spec, source, copies, rules), *_outside(both, outside, view, situation, run)]
+    return Compared(spec=spec, decisions=tuple(sorted(decisions, key=lambda each: each.topic)))
+
+
+def _names(
+    request: Request, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Topics of the mirror, and those of the source that its filters match and that are not in it."""
+    known = frozenset(each.topic for each in topics(view, spec.mirror))
+    matching = Selection(spec.include, spec.exclude).of(at_source)
+    chosen = Selection(request.include)
+    inside, outside = chosen.of(known), chosen.of(frozenset(matching) - known)
+    if request.include != EVERYTHING and not inside and not outside:
+        raise TopicNotInMirror(f"{', '.join(request.include)} matches no topic that mirror {spec.mirror!r} is about")
+    return inside, outside
+
+
+def _seen(side: Side, names: Sequence[str], run: Run) -> dict[str, _Seen]:
+    described = side.topics.describe(names, run.by) if names else {}
+    return {name: _one(side, name, answer) for name, answer in described.items()}
+
+
+def _one(side: Side, name: str, answer: TopicFacts | TanistError) -> _Seen:
+    if isinstance(answer, UnknownTopicOrPartition):
+        return None
+    if isinstance(answer, TanistError):
+        return rights.named(answer, side, f"DESCRIBE or DESCRIBE_CONFIGS on Topic {name}")
+    return TopicSeen(
+        topic_id=answer.topic_id,
+        partitions=answer.partitions,
+        replication_factor=answer.replication_factor,
+        own=answer.configs,
+        effective=answer.effective,
+    )
+
+
+def _rules(both: _Pair, view: StateView, situation: Situation, *, lost: bool, run: Run) -> Rules:
+    runs = sides.read(both.destination, OFFSETS_TOPIC, run.by) if lost else {}
+    return Rules(
+        known=situation.known_configs,
+        replication_factor=both.spec.replication_factor,
+        fences={each.topic: each for each in fenced(view, both.spec.mirror)},
+        mapped=frozenset(at.topic for at in maps(runs, both.spec.mirror)),
+    )
+
+
+def _of_mirror(
+    views: tuple[StateView, StateView],
+    spec: MirrorSpec,
+    source: Mapping[str, _Seen],
+    copies: Mapping[str, _Seen],
+    rules: Rules,
+) -> Iterator[Decision]:
+    """`views`: of the destination, and what the source was told."""
+    view, told = views
+    for topic in topics(view, spec.mirror):
+        name = topic.topic
+        if name not in source:
+            continue  # not asked for, or taken in while we looked
+        bar = barred(view, told, spec.mirror, name)
+        if isinstance(bar, Sealed):
+            yield metadata.left(name, Outcome.SKIPPED, bar.reason)
+        elif bar is not None:
+            yield metadata.left(name, Outcome.CONFLICT, str(bar))
+        elif topic.wish is Wish.PAUSED:
+            yield metadata.left(name, Outcome.SKIPPED, metadata.PAUSED)
+        else:
+            yield metadata.decide(topic, source[name], copies[name], rules)
+
+
+# ── topics of the source that the mirror's filters match, and that are not in it ──────────────────────────────────
+
+
+def _outside(both: _Pair, names: Sequence[str], view: StateView, situation: Situation, run: Run) -> Iterator[Decision]:
+    for name in names:
+        if owner := situation.owners.get(name):
+            yield metadata.left(name, Outcome.SKIPPED, f"it is in mirror {owner!r}")
+            continue
+        try:
+            (plan,) = take.examine(both.source, both.destination, [name], situation, run.by)
+            entered = entering(both.source, view, both.spec.mirror, [name], run.by, acknowledged=False)
+        except TanistError as error:
+            certain = exit_code(error) in {1, 2}
+            yield metadata.left(name, Outcome.CONFLICT if certain else Outcome.UNKNOWN, str(error))
+        else:
+            yield _addition(plan, both.spec, entered[name], run.clock.now())
+
+
+def _addition(plan: TopicPlan, spec: MirrorSpec, generation: int, now: EpochMs) -> Decision:
+    if metadata.is_fenced(None, plan.source.effective):
+        return metadata.left(plan.name, Outcome.CONFLICT, "not in the mirror, and fenced at the source: lift it first")
+    new = plan.new_topic()
+    row = MetadataRow(
+        topic=plan.name,
+        kind=Kind.TOPIC,
+        name=plan.name,
+        change=Change.ADD,
+        source=f"{new.partitions} partition(s)",
+        destination="empty" if plan.exists else None,
+        reason="not in the mirror, and its filters match",
+    )
+    return Decision(
+        topic=plan.name,
+        rows=(row,),
+        create=None
+        if plan.exists
+        else Copy(partitions=new.partitions, replication_factor=new.replication_factor, configs=new.configs),
+        configs=plan.changes,
+        wanted=plan.desired(spec.mirror, generation, now),
+    )

@@ -1,0 +1,29 @@
+"""What the JSON of `tanist metadata` says, and its summary in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.metadata import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.metadata import MetadataRow
+    from tanist.domain.names import MirrorName
+
+_DOING = frozenset({Outcome.DIFFERS, Outcome.CHANGED, Outcome.FAILED})
+COLUMNS = ("kind", "name", "change", "source", "destination", "verdict", "reason")
+
+
+def metadata_item(mirror: MirrorName, row: MetadataRow) -> dict[str, Any]:
+    """One difference; `source` and `destination` are None where there is nothing."""
+    return {"mirror": mirror, "topic": row.topic} | {name: getattr(row, name) for name in COLUMNS}
+
+
+def summary(rows: Iterable[MetadataRow]) -> str:
+    """How many rows have each verdict; that nothing is to do is said, too."""
+    counted = Counter(row.verdict for row in rows)
+    said = [f"{counted[verdict]} {verdict.lower()}" for verdict in Outcome if counted[verdict]]
+    return ", ".join(said if counted.keys() & _DOING else ["nothing to do", *said])

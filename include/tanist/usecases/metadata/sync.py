@@ -1,0 +1,151 @@
+"""`tanist metadata sync`: the destination first, then the record. Killed anywhere, the next run finds what is left."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import TanistError
+from tanist.domain.metadata import Change, Outcome
+from tanist.domain.records import STATE_TOPIC, TopicDesired, promoted
+from tanist.ports.topics import NewTopic
+from tanist.usecases import rights
+from tanist.usecases.holding import must_not_be_held
+from tanist.usecases.metadata.compare import comparing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tanist.domain.metadata import Decision, MetadataRow
+    from tanist.domain.names import EpochMs
+    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.state import StateStore
+    from tanist.usecases.metadata.compare import Request
+    from tanist.usecases.sides import Run, Side
+
+_ON_RECORD: Final = frozenset({Change.ADD, Change.CREATE, Change.GROW, Change.REMEMBER})
+"""Changes that count only once they are in the state topic, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """One row for each difference there was, with what became of it."""
+
+    spec: MirrorSpec
+    rows: tuple[MetadataRow, ...]
+
+    def having(self, *verdicts: Outcome) -> tuple[MetadataRow, ...]:
+        """The rows with one of `verdicts`."""
+        return tuple(row for row in self.rows if row.verdict in verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A decision that was carried out, as far as `errors` of its changes (change, name) allow."""
+
+    decision: Decision
+    errors: dict[tuple[Change, str], TanistError]
+
+    def rows(self) -> Iterator[MetadataRow]:
+        for row in self.decision.rows:
+            if row.verdict is not Outcome.DIFFERS:
+                yield row
+            elif error := self.errors.get((row.change, row.name)):
+                yield replace(row, verdict=Outcome.FAILED, reason=str(error))
+            else:
+                yield replace(row, verdict=Outcome.CHANGED)
+
+    def failed(self, change: Change) -> bool:
+        return (change, self.decision.topic) in self.errors
+
+
+def sync(request: Request, destination: Side, connect: Callable[[str], Side], run: Run) -> Synced:
+    """Bring a mirror's topics, partitions and configs to the source's. Idempotent; a broken topic is a row of its own.
+
+    With `run.dry_run` nothing is changed, and rows that would be stay DIFFERS. Raises as `compare.diff`.
+    """
+    with comparing(request, destination, connect, run) as (compared, store):
+        spec = compared.spec
+        due = [decision for decision in compared.decisions if decision.due]
+        run.announce([decision.topic for decision in due])
+        if run.dry_run or not due:
+            return Synced(spec=spec, rows=compared.rows)
+        done = {each.topic: _act(each, destination, spec, store, run.by) for each in due}
+        _record(list(done.values()), destination, spec, store, run)
+    rows = [done[each.topic].rows() if each.topic in done else iter(each.rows) for each in compared.decisions]
+    return Synced(spec=spec, rows=tuple(row for some in rows for row in some))
+
+
+def _act(decision: Decision, destination: Side, spec: MirrorSpec, store: StateStore, by: Deadline) -> _Done:
+    """Change the destination. A failover that began, or a cluster that died meanwhile, is an error of this topic."""
+    done = _Done(decision, {})
+    try:
+        must_not_be_held(store.catch_up(by), spec.mirror)
+        _change(done, destination, by)
+    except TanistError as error:
+        for row in decision.rows:
+            done.errors.setdefault((row.change, row.name), error)
+    return done
+
+
+def _change(done: _Done, destination: Side, by: Deadline) -> None:
+    decision, topics, name = done.decision, destination.topics, done.decision.topic
+    if decision.create is not None:
+        new = NewTopic(
+            name=name,
+            partitions=decision.create.partitions,
+            replication_factor=decision.create.replication_factor,
+            configs=decision.create.configs,
+        )
+        if error := topics.create([new], by)[name]:
+            raise rights.named(error, destination, f"CREATE on Topic {name}")
+    if decision.grow is not None and (error := topics.grow(name, decision.grow, by)):
+        done.errors[Change.GROW, name] = rights.named(error, destination, f"ALTER on Topic {name}")
+    for config, value in decision.configs.items():  # one by one: a config that is refused holds up no other
+        if error := topics.alter_configs(name, {config: value}, by):
+            told = rights.named(error, destination, f"ALTER_CONFIGS on Topic {name}")
+            change = Change.SET if value is not None else Change.RESET
+            done.errors[change, f"{name}:{config}"] = told
+            done.errors[Change.ADD, name] = told  # a new topic is taken in whole
+
+
+# ── the record ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _record(done: Sequence[_Done], destination: Side, spec: MirrorSpec, reader: StateStore, run: Run) -> None:
+    """Workers copy what is on record: new partitions are there before they hear of them."""
+    if not any(_news(each) for each in done):
+        return
+    try:
+        must_not_be_held(reader.catch_up(run.by), spec.mirror)  # to open it for changes would fence a failover
+        with closing(destination.open_store(STATE_TOPIC, spec.mirror, run.by)) as store:
+            view = store.catch_up(run.by)
+            must_not_be_held(view, spec.mirror)
+            now = run.clock.now()
+            store.append([record for each in done if (record := _recorded(each, view, now))], run.by)
+    except TanistError as error:
+        for each in done:
+            for row in each.decision.rows:
+                if row.change in _ON_RECORD:
+                    each.errors.setdefault((row.change, row.name), error)
+
+
+def _news(done: _Done) -> bool:
+    return any(row.change in _ON_RECORD and row.verdict is Outcome.CHANGED for row in done.rows())
+
+
+def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None:
+    """What is wanted of the topic from now on; what else people have asked for meanwhile stays."""
+    wanted = done.decision.wanted
+    if wanted is None or not _news(done):
+        return None
+    if done.decision.before is None:
+        return replace(wanted, changed_at=now)
+    found = view.get(wanted.key)
+    if not isinstance(found, TopicDesired) or promoted(view, wanted.mirror, wanted.topic):
+        return None
+    partitions = found.partitions if done.failed(Change.GROW) else wanted.partitions
+    changed = replace(found, partitions=partitions, held_configs=wanted.held_configs)
+    return replace(changed, changed_at=now) if changed != found else None

@@ -1,0 +1,298 @@
+"""What becomes of each difference between a topic of a mirror and the source's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.errors import TimedOut
+from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.metadata import EXCLUDED, Change, Decision, Outcome, Rules, TopicSeen, decide
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.records import TopicDesired
+from tanist.domain.states import Wish
+from tanist.domain.topic_configs import plan_configs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULTS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "message.timestamp.after.max.ms": "3600000",
+    "max.message.bytes": "1048588",
+    "min.insync.replicas": "1",
+    "segment.bytes": "1073741824",
+    "unclean.leader.election.enable": "false",
+    "leader.replication.throttled.replicas": "",
+}
+RULES = Rules(known=frozenset(DEFAULTS), replication_factor=None, fences={})
+Said = tuple[str, Change, str | None, str | None, Outcome]
+D, S, C, U = Outcome.DIFFERS, Outcome.SKIPPED, Outcome.CONFLICT, Outcome.UNKNOWN
+
+
+def seen(partitions: int = 2, own: Mapping[str, str] | None = None) -> TopicSeen:
+    """A topic as its cluster describes it."""
+    return TopicSeen(
+        topic_id="id", partitions=partitions, replication_factor=3, own=own or {}, effective=DEFAULTS | dict(own or {})
+    )
+
+
+def taken(source: TopicSeen) -> tuple[TopicDesired, TopicSeen]:
+    """A topic of the mirror and its copy, as `mirrors add` leaves them."""
+    planned = plan_configs(source.own, source.effective, known=RULES.known, replication_factor=3)
+    topic = TopicDesired(
+        mirror=MirrorName("dr"),
+        topic="t",
+        wish=Wish.MIRRORING,
+        source_topic_id="id",
+        partitions=source.partitions,
+        held_configs=planned.held,
+        changed_at=EpochMs(0),
+    )
+    return topic, seen(source.partitions, dict(planned.now))
+
+
+def differ(
+    before: Mapping[str, str],
+    now: Mapping[str, str],
+    rules: Rules = RULES,
+    tampered: Mapping[str, str | None] | None = None,
+) -> Decision:
+    """The source had `before` set when the topic was taken, and has `now`; `tampered` was altered on the copy."""
+    topic, copy = taken(seen(own=before))
+    own = {**copy.own, **(tampered or {})}
+    return decide(topic, seen(own=now), seen(own={k: v for k, v in own.items() if v is not None}), rules)
+
+
+def said(decision: Decision) -> list[Said]:
+    return [
+        (row.name.removeprefix("t:"), row.change, row.source, row.destination, row.verdict) for row in decision.rows
+    ]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{}, {"retention.ms": "1", "cleanup.policy": "compact"}, {"segment.bytes": "7", "min.insync.replicas": "3"}],
+)
+def test_what_was_just_taken_in_does_not_differ(own: dict[str, str]) -> None:
+    """Neither what is held nor what was dropped looks like a difference."""
+    decision = differ(own, own)
+    assert decision.rows == ()
+    assert decision.wanted == decision.before
+    assert not decision.configs
+
+
+Case = tuple[dict[str, str], dict[str, str], dict[str, str | None], list[Said], dict[str, str | None]]
+CONFIGS: dict[str, Case] = {
+    "set": ({}, {"segment.bytes": "7"}, {}, [("segment.bytes", Change.SET, "7", None, D)], {"segment.bytes": "7"}),
+    "changed": (
+        {"segment.bytes": "7"},
+        {"segment.bytes": "8"},
+        {},
+        [("segment.bytes", Change.SET, "8", "7", D)],
+        {"segment.bytes": "8"},
+    ),
+    "taken away": (
+        {"segment.bytes": "7"},
+        {},
+        {},
+        [("segment.bytes", Change.RESET, None, "7", D)],
+        {"segment.bytes": None},
+    ),
+    "set by somebody on the copy": (
+        {},
+        {},
+        {"segment.bytes": "9"},
+        [("segment.bytes", Change.RESET, None, "9", D)],
+        {"segment.bytes": None},
+    ),
+    "held, and changed at the source": (
+        {"retention.ms": "5"},
+        {"retention.ms": "6"},
+        {},
+        [("retention.ms", Change.REMEMBER, "6", "5", D)],
+        {},
+    ),
+    "held, and tampered with on the copy": (
+        {},
+        {},
+        {"retention.ms": "1000"},
+        [("retention.ms", Change.SET, "604800000", "1000", D)],
+        {"retention.ms": "-1"},
+    ),
+    "held, and reset on the copy": (
+        {"cleanup.policy": "compact"},
+        {"cleanup.policy": "compact"},
+        {"cleanup.policy": None},
+        [("cleanup.policy", Change.SET, "compact", None, D)],
+        {"cleanup.policy": "delete"},
+    ),
+    "larger records": (
+        {},
+        {"max.message.bytes": "2000000"},
+        {},
+        [
+            ("max.message.bytes", Change.SET, "2000000", "1048588", D),
+            ("max.message.bytes", Change.REMEMBER, "2000000", "1048588", D),
+        ],
+        {"max.message.bytes": "2000000"},
+    ),
+    "smaller records: those under way must still fit": (
+        {"max.message.bytes": "2000000"},
+        {"max.message.bytes": "5000"},
+        {},
+        [("max.message.bytes", Change.REMEMBER, "5000", "2000000", D)],
+        {},
+    ),
+    "excluded": (
+        {},
+        {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"},
+        {},
+        [
+            ("min.insync.replicas", Change.NOTHING, "2", None, S),
+            ("unclean.leader.election.enable", Change.NOTHING, "true", None, S),
+        ],
+        {},
+    ),
+    "excluded, set on the copy": (
+        {},
+        {},
+        {"min.insync.replicas": "2"},
+        [("min.insync.replicas", Change.NOTHING, None, "2", S)],
+        {},
+    ),
+    "of its own cluster": (
+        {},
+        {"leader.replication.throttled.replicas": "0:1"},
+        {},
+        [("leader.replication.throttled.replicas", Change.NOTHING, "0:1", None, S)],
+        {},
+    ),
+    "unknown to the destination": (
+        {},
+        {"new.in.kafka.9": "x"},
+        {},
+        [("new.in.kafka.9", Change.NOTHING, "x", None, S)],
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONFIGS)
+def test_configs(case: str) -> None:
+    """What is said is what is done; doing it leaves nothing to do."""
+    before, now, tampered, rows, changes = CONFIGS[case]
+    decision = differ(before, now, tampered=tampered)
+    assert said(decision) == rows
+    assert decision.configs == changes
+    assert decision.due == any(row[4] is D for row in rows)
+    assert settled(decision, seen(own=now), dict(before), tampered)
+
+
+def settled(decision: Decision, source: TopicSeen, before: dict[str, str], tampered: dict[str, str | None]) -> bool:
+    """Whether the same sync again has nothing to do."""
+    _, copy = taken(seen(own=before))
+    own: dict[str, str | None] = {**copy.own, **tampered, **decision.configs}
+    after = seen(own={k: v for k, v in own.items() if v is not None})
+    assert decision.wanted is not None
+    return not decide(decision.wanted, source, after, RULES).due
+
+
+def test_every_config_that_kip_1279_excludes_is_left_alone() -> None:
+    """Those that a mirror topic holds are held, whatever that list says."""
+    known = RULES.known or frozenset()
+    decision = differ({}, dict.fromkeys(EXCLUDED, "1"), replace(RULES, known=known | frozenset(EXCLUDED)))
+    assert decision.configs == {}
+    assert {row.verdict for row in decision.rows if row.change is not Change.REMEMBER} == {S}
+    remembered = [row.name for row in decision.rows if row.change is Change.REMEMBER]
+    assert remembered == ["t:message.timestamp.type"]
+
+
+PARTITIONS = {
+    "grown at the source": (2, 4, 2, D, 4, 4),
+    "added, but not on record yet": (2, 4, 4, D, None, 4),
+    "half way": (2, 4, 3, D, 4, 4),
+    "more on the copy": (2, 2, 3, C, None, 2),
+    "more on both, most on the copy": (2, 4, 5, C, None, 2),
+}
+
+
+@pytest.mark.parametrize("case", PARTITIONS)
+def test_partitions_are_added_and_never_taken_away(case: str) -> None:
+    """The record follows the copy; it never promises partitions that a worker would not find."""
+    recorded, source, copy, verdict, grow, after = PARTITIONS[case]
+    topic, there = taken(seen(recorded))
+    decision = decide(topic, seen(source), replace(there, partitions=copy), RULES)
+    (row,) = decision.rows
+    assert (row.verdict, row.source, row.destination) == (verdict, str(source), str(copy))
+    assert decision.grow == grow
+    assert decision.wanted is not None
+    assert decision.wanted.partitions == after
+
+
+FENCES = {
+    "ours": FencedTopic(
+        topic="t",
+        status=FenceStatus.LIFT_OWED,
+        owed_by="p",
+        before=FenceBefore(topic="t", kind=FenceKind.TINY_MESSAGES),
+    ),
+    "owed": FencedTopic(topic="t", status=FenceStatus.OWED, owed_by="p"),
+    "of another mirror": None,
+    "lifted, and put there again": FencedTopic(topic="t", status=FenceStatus.LIFTED, owed_by="p"),
+    "by rules": FencedTopic(
+        topic="t", status=FenceStatus.PROVED, owed_by="p", before=FenceBefore(topic="t", kind=FenceKind.DENY_WRITE)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FENCES)
+def test_a_fence_is_never_copied(case: str) -> None:
+    """Neither onto the copy nor into what it gets when it takes over; the rest of the topic goes on being followed."""
+    fence = FENCES[case]
+    rules = replace(RULES, fences={"t": fence} if fence else {})
+    decision = differ({"max.message.bytes": "5000"}, {"max.message.bytes": "78", "segment.bytes": "7"}, rules)
+    assert decision.configs == {"segment.bytes": "7"}
+    assert ("max.message.bytes", Change.NOTHING, None, None, S) in said(decision)
+    assert decision.wanted is not None
+    assert dict(decision.wanted.held_configs)["max.message.bytes"] == "5000"
+
+
+def test_a_lost_copy_of_a_fenced_topic_gets_the_limit_that_was_remembered() -> None:
+    topic, _ = taken(seen(own={"max.message.bytes": "5000"}))
+    decision = decide(topic, seen(own={"max.message.bytes": "78"}), None, RULES)
+    assert decision.create is not None
+    assert decision.create.configs["max.message.bytes"] == "5000"
+    assert decision.wanted == topic
+
+
+def test_a_lost_copy_is_made_anew_unless_its_map_is_of_another_log() -> None:
+    """Runs of the map speak of offsets that the new log does not have."""
+    topic, copy = taken(seen(own={"cleanup.policy": "compact"}))
+    source = seen(3, {"cleanup.policy": "compact"})
+    decision = decide(topic, source, None, RULES)
+    assert [(row.change, row.verdict) for row in decision.rows] == [(Change.CREATE, D)]
+    assert decision.create is not None
+    assert (decision.create.partitions, dict(decision.create.configs)) == (3, dict(copy.own))
+    assert decision.wanted is not None
+    assert decision.wanted.partitions == 3
+    stale = decide(topic, source, None, replace(RULES, mapped=frozenset({"t"})))
+    assert [row.verdict for row in stale.rows] == [C]
+    assert stale.create is None
+
+
+def test_what_could_not_be_looked_at_is_unknown_and_what_is_another_topic_is_left() -> None:
+    """Nothing is done about any of them."""
+    topic, copy = taken(seen())
+    trouble = TimedOut("east: describe topics")
+    gone, anew = decide(topic, None, copy, RULES), decide(topic, replace(seen(4), topic_id="other"), copy, RULES)
+    unknown = decide(topic, trouble, copy, RULES), decide(topic, seen(4), trouble, RULES)
+    assert [row.verdict for each in (gone, anew, *unknown) for row in each.rows] == [C, C, U, U]
+    assert not any(each.due or each.create or each.grow or each.configs for each in (gone, anew, *unknown))

@@ -1,0 +1,300 @@
+"""Metadata sync over clusters in memory: what is done in which order, and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain import errors
+from tanist.domain.broker_errors import InvalidConfig
+from tanist.domain.metadata import Change, Outcome
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.records import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    FailoverRun,
+    Generation,
+    OffsetRunWritten,
+    RunStatus,
+    StateRecord,
+    TopicDesired,
+    fold,
+)
+from tanist.usecases.metadata.compare import Request, diff
+from tanist.usecases.metadata.sync import Synced, sync
+from tanist.usecases.mirrors import desire
+from tanist.usecases.mirrors.create import Request as NewMirror
+from tanist.usecases.mirrors.create import create
+from tests.usecases.fake_cluster import FakeCluster, FakeTopics, a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.errors import TanistError
+    from tanist.ports.clock import Deadline
+
+DR = MirrorName("dr")
+RUN = FailoverRun(
+    mirror=DR,
+    plan="p1",
+    shown="",
+    approval="a",
+    approver="User:x",
+    runner="",
+    status=RunStatus.RUNNING,
+    started_at=EpochMs(0),
+    at=EpochMs(0),
+)
+
+
+class Pair:
+    """East mirrored to west: all of `orders.*` that is there (2 partitions each) is in."""
+
+    def __init__(self) -> None:
+        self.east = FakeCluster("east").with_topic("orders", 2, 10).with_topic("orders-eu", 2, 10)
+        self.east.with_topic("payments")
+        self.west = FakeCluster("west")
+        create(NewMirror(mirror="dr", include=("orders.*",)), self.east.side(), self.west.side(), a_run())
+        self.west.calls.clear()
+
+    def write(self, *records: StateRecord, topic: str = STATE_TOPIC) -> None:
+        self.west.views[topic] = fold(self.west.views.get(topic, {}), records)
+
+    def topic(self, name: str) -> TopicDesired:
+        found = self.west.views[STATE_TOPIC][f"topic/dr/{name}"]
+        assert isinstance(found, TopicDesired)
+        return found
+
+    def sync(self, *include: str, dry_run: bool = False) -> Synced:
+        request = Request(mirror="dr", include=include or (".*",))
+        return sync(request, self.west.side(), lambda _name: self.east.side(), a_run(dry_run=dry_run))
+
+    def verdicts(self, *include: str) -> dict[str, str]:
+        return {row.name: row.verdict for row in self.sync(*include).rows}
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self.east.topics[topic] = replace(self.east.topics[topic], partitions=partitions)
+
+    def set(self, topic: str, **configs: str) -> None:
+        given = {key.replace("_", "."): value for key, value in configs.items()}
+        self.east.topics[topic] = replace(self.east.topics[topic], configs=given)
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return Pair()
+
+
+def test_new_partitions_are_there_before_workers_hear_of_them(pair: Pair) -> None:
+    """And once is enough."""
+    pair.grow("orders", 4)
+    assert pair.verdicts() == {"orders": Outcome.CHANGED}
+    assert pair.west.calls == ["grow orders", "append topic/dr/orders"]
+    assert pair.topic("orders").partitions == pair.west.topics["orders"].partitions == 4
+    pair.west.calls.clear()
+    assert pair.sync().rows == ()
+    assert pair.west.calls == []
+
+
+def test_killed_between_growing_and_recording(pair: Pair) -> None:
+    """The next sync finishes the job."""
+    pair.grow("orders", 4)
+    pair.west.side().topics.grow("orders", 4, a_run().by)
+    pair.west.calls.clear()
+    assert pair.verdicts() == {"orders": Outcome.CHANGED}
+    assert pair.topic("orders").partitions == 4
+    assert "grow orders" not in pair.west.calls
+
+
+def test_a_broken_topic_holds_up_no_other(pair: Pair) -> None:
+    """Nor does one half of it hold up the other: what is recorded is what was done."""
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 3)
+        pair.set(name, retention_ms="5")
+    pair.west.missing.add(("ALTER", "orders"))
+    synced = pair.sync()
+    assert {(row.name, row.verdict) for row in synced.rows} == {
+        ("orders", Outcome.FAILED),
+        ("orders:retention.ms", Outcome.CHANGED),
+        ("orders-eu", Outcome.CHANGED),
+        ("orders-eu:retention.ms", Outcome.CHANGED),
+    }
+    (failed,) = synced.having(Outcome.FAILED)
+    assert "ALTER on Topic orders" in failed.reason
+    assert (pair.topic("orders").partitions, pair.topic("orders-eu").partitions) == (2, 3)
+    assert dict(pair.topic("orders").held_configs)["retention.ms"] == "5"
+
+
+def test_a_config_that_is_refused_holds_up_no_other(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept = FakeTopics.alter_configs
+
+    def refuse(self: FakeTopics, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
+        return InvalidConfig("policy") if "segment.bytes" in changes else accept(self, topic, changes, by)
+
+    monkeypatch.setattr(FakeTopics, "alter_configs", refuse)
+    pair.set("orders", segment_bytes="7", max_message_bytes="2000000")
+    rows = [(row.name, row.change, row.verdict) for row in pair.sync().rows]
+    assert rows == [
+        ("orders:max.message.bytes", Change.SET, Outcome.CHANGED),
+        ("orders:segment.bytes", Change.SET, Outcome.FAILED),
+        ("orders:max.message.bytes", Change.REMEMBER, Outcome.CHANGED),
+    ]
+
+
+def test_a_topic_that_the_filters_match_is_taken_in_and_another_is_not(pair: Pair) -> None:
+    """As `mirrors add` would; one that stands in the way is named."""
+    pair.east.with_topic("orders-us", 3).with_topic("orders-cn")
+    pair.west.with_topic("orders-cn", 1, 99)
+    rows = {row.name: row for row in pair.sync().rows}
+    assert {name: (row.change, row.verdict) for name, row in rows.items()} == {
+        "orders-us": (Change.ADD, Outcome.CHANGED),
+        "orders-cn": (Change.NOTHING, Outcome.CONFLICT),
+    }
+    assert "99 offsets" in rows["orders-cn"].reason
+    assert pair.west.calls == ["create orders-us", "append topic/dr/orders-us"]
+    assert pair.topic("orders-us").partitions == 3
+    assert "payments" not in pair.west.topics
+
+
+def test_a_topic_of_another_mirror_is_its_own(pair: Pair) -> None:
+    pair.east.with_topic("orders-us")
+    create(NewMirror(mirror="other", include=("orders-us",)), pair.east.side(), pair.west.side(), a_run())
+    (row,) = pair.sync().rows
+    assert (row.name, row.verdict, row.reason) == ("orders-us", Outcome.SKIPPED, "it is in mirror 'other'")
+
+
+def test_a_failover_is_never_disturbed(pair: Pair) -> None:
+    """While it is on record nothing is read into a plan, nothing is changed, and its writer is not fenced."""
+    pair.grow("orders", 4)
+    pair.write(RUN)
+    before = dict(pair.west.operators)
+    with pytest.raises(errors.MirrorHeld, match="failover p1 of mirror 'dr' is under way"):
+        pair.sync()
+    with pytest.raises(errors.MirrorHeld):
+        diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    assert (pair.west.calls, pair.west.operators) == ([], before)
+    pair.write(replace(RUN, status=RunStatus.ABORTED))
+    assert pair.verdicts() == {"orders": Outcome.CHANGED}
+
+
+def test_a_failover_that_begins_while_both_sides_are_read_is_seen(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read may show its fence: the record is read after the source."""
+    pair.set("orders", segment_bytes="7")
+    look = FakeTopics.describe
+
+    def begin(self: FakeTopics, names: list[str], by: Deadline) -> object:
+        if self.cluster.name == "east":
+            pair.write(RUN)
+        return look(self, names, by)
+
+    monkeypatch.setattr(FakeTopics, "describe", begin)
+    with pytest.raises(errors.MirrorHeld):
+        pair.sync()
+    assert pair.west.calls == []
+
+
+def test_a_failover_that_begins_between_two_topics_stops_the_sync(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done is not put on record over its head; the rows say so, and the next sync finds it."""
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 3)
+    grow = FakeTopics.grow
+
+    def begin(self: FakeTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        pair.write(RUN)
+        return grow(self, topic, partitions, by)
+
+    monkeypatch.setattr(FakeTopics, "grow", begin)
+    before = dict(pair.west.operators)
+    synced = pair.sync()
+    assert [row.verdict for row in synced.rows] == [Outcome.FAILED, Outcome.FAILED]
+    assert all("MIRROR_HELD" in row.reason for row in synced.rows)
+    assert (pair.west.calls, pair.west.operators) == (["grow orders"], before)
+    monkeypatch.undo()
+    pair.write(replace(RUN, status=RunStatus.ABORTED))
+    assert pair.verdicts() == {"orders": Outcome.CHANGED, "orders-eu": Outcome.CHANGED}
+
+
+def test_paused_and_promoted_topics_are_left_alone(pair: Pair) -> None:
+    """A topic that took over is nobody's copy any more, even where the filters match it."""
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 4)
+    desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    pair.write(Generation(mirror=DR, topic="orders-eu", count=1))
+    pair.west.calls.clear()
+    assert pair.verdicts() == {"orders": Outcome.SKIPPED, "orders-eu": Outcome.SKIPPED}
+    assert pair.west.calls == []
+
+
+def test_a_source_that_was_replaced_is_followed_no_more(pair: Pair) -> None:
+    """It knows of a promotion that the destination does not: what it has now is its old life."""
+    pair.grow("orders", 4)
+    pair.east.with_topic("orders-us").with_topic(STATE_TOPIC)
+    told = [Generation(mirror=DR, topic=name, count=1) for name in ("orders", "orders-us")]
+    pair.east.views[STATE_TOPIC] = fold({}, told)
+    pair.grow("orders-eu", 3)
+    assert pair.verdicts() == {
+        "orders": Outcome.CONFLICT,
+        "orders-us": Outcome.CONFLICT,
+        "orders-eu": Outcome.CHANGED,
+    }
+
+
+def test_what_people_asked_for_meanwhile_is_kept(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause between the look and the record is not undone by it."""
+    pair.grow("orders", 4)
+    grow = FakeTopics.grow
+
+    def pause(self: FakeTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+        return grow(self, topic, partitions, by)
+
+    monkeypatch.setattr(FakeTopics, "grow", pause)
+    pair.sync()
+    assert (pair.topic("orders").partitions, pair.topic("orders").wish) == (4, "PAUSED")
+
+
+def test_a_lost_copy_is_made_anew_unless_it_has_a_map(pair: Pair) -> None:
+    del pair.west.topics["orders"], pair.west.topics["orders-eu"]
+    run = OffsetRunWritten(
+        mirror=DR,
+        partition=TopicPartition("orders-eu", 0),
+        source=SourceOffset(1),
+        destination=DestinationOffset(2),
+    )
+    pair.write(run, topic=OFFSETS_TOPIC)
+    assert pair.verdicts() == {"orders": Outcome.CHANGED, "orders-eu": Outcome.CONFLICT}
+    assert pair.west.topics["orders"].configs["retention.ms"] == "-1"
+    assert "orders-eu" not in pair.west.topics
+
+
+def test_a_dry_run_changes_nothing_and_diff_says_the_same(pair: Pair) -> None:
+    pair.grow("orders", 4)
+    pair.east.with_topic("orders-us")
+    planned = pair.sync(dry_run=True)
+    compared = diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    assert planned.rows == compared.rows
+    assert [row.verdict for row in planned.rows] == [Outcome.DIFFERS, Outcome.DIFFERS]
+    assert pair.west.calls == []
+
+
+def test_only_the_topics_that_were_asked_for(pair: Pair) -> None:
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 4)
+    assert pair.verdicts("orders-.*") == {"orders-eu": Outcome.CHANGED}
+    with pytest.raises(errors.TopicNotInMirror):
+        pair.sync("payments")
+    with pytest.raises(errors.Misconfigured):
+        pair.sync("(")
+
+
+def test_another_source_cluster_halts_the_sync(pair: Pair) -> None:
+    """KIP-1279: the id of the source is looked at before anything else of it."""
+    pair.east.cluster = "another"
+    with pytest.raises(errors.AnotherCluster):
+        pair.sync()
+    pair.east.dead = True
+    with pytest.raises(errors.Unreachable):
+        pair.sync()
+    assert pair.west.calls == []
