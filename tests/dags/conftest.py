@@ -8,13 +8,31 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shutil
 import tempfile
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.failover.conftest import pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow.sdk import DAG
+    from fastapi.testclient import TestClient
+
+__all__ = ["pair"]  # the clusters of the failover tests, started once more for this folder
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="tanist-airflow-"))
-USERS = {"admin": "admin", "op": "op", "op2": "op", "user": "user", "viewer": "viewer"}
+ASKING = "dag_test"
+"""Whom `dag.test()` names as the user who triggered."""
+USERS = {"admin": "admin", ASKING: "op", "op": "op", "op2": "op", "user": "user", "viewer": "viewer"}
 """Name (also the password) and role."""
 
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
@@ -32,3 +50,122 @@ os.environ |= {
     "AIRFLOW__API_AUTH__JWT_SECRET": "x" * 64,
     "AIRFLOW__API__SECRET_KEY": "y" * 32,
 }
+
+
+def login(client: TestClient, user: str) -> dict[str, str]:
+    """The headers of a logged in user."""
+    token = client.post("/auth/token", json={"username": user, "password": user}).json()["access_token"]
+    return {"Authorization": f"Bearer {token}"}
+
+
+@dataclass
+class Answering:
+    """A person at the gate: waits until it asks, does `first`, and answers; then `then`, with the answer's code."""
+
+    client: TestClient
+    user: str
+    option: str = "Approve"
+    first: Callable[[dict[str, Any]], object] = lambda _asked: None
+    times: int = 1
+    codes: list[int] = field(default_factory=list)
+    asked: dict[str, Any] = field(default_factory=dict)
+    error: BaseException | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, headers: dict[str, str]) -> None:
+        self.codes += [respond(self.client, headers, self.asked, self.option) for _ in range(self.times)]
+
+    def work(self) -> None:
+        try:
+            headers = login(self.client, self.user)
+            while not self.ended.wait(0.5):
+                if found := open_questions(self.client, headers):
+                    self.asked = found[0]
+                    self.first(self.asked)
+                    return self.answer(headers)
+        except BaseException as error:  # noqa: BLE001  # told by the test, which would wait for ever otherwise
+            self.error = error
+            for asked in open_questions(self.client, login(self.client, "admin")):
+                respond(self.client, login(self.client, "op"), asked, "Reject")
+
+
+class Sweeping(Answering):
+    """Nobody at the gate, and the scheduler's look for answers that are overdue, which `dag.test()` does not have."""
+
+    def answer(self, headers: dict[str, str]) -> None:
+        from airflow.jobs.job import Job  # noqa: PLC0415 -- its settings are made above
+        from airflow.jobs.scheduler_job_runner import SchedulerJobRunner  # noqa: PLC0415
+
+        while not self.ended.wait(1.5) and open_questions(self.client, headers):
+            SchedulerJobRunner(job=Job()).check_awaiting_input_timeouts()  # type: ignore[no-untyped-call]  # Airflow's own
+
+
+def open_questions(client: TestClient, headers: dict[str, str]) -> list[dict[str, Any]]:
+    found = client.get("/api/v2/dags/~/dagRuns/~/hitlDetails?response_received=false", headers=headers).json()
+    return [each for each in found["hitl_details"] if each["task_instance"]["state"] == "awaiting_input"]
+
+
+def respond(client: TestClient, headers: dict[str, str], asked: dict[str, Any], option: str) -> int:
+    at = asked["task_instance"]
+    url = f"/api/v2/dags/{at['dag_id']}/dagRuns/{at['dag_run_id']}/taskInstances/{at['task_id']}/-1/hitlDetails"
+    code: int = client.patch(url, json={"chosen_options": [option], "params_input": {}}, headers=headers).status_code
+    return code
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A DAG run that has ended: the state of each task, and what they have left."""
+
+    state: str
+    tasks: dict[str, str]
+    left: Callable[[str, str], Any]
+
+    def why(self, task: str) -> str:
+        return str(self.left(task, "why"))
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return dict(self.left("report", "return_value"))
+
+
+@dataclass(frozen=True)
+class House:
+    """Airflow in this process."""
+
+    client: TestClient
+
+    def dag(self, name: str) -> DAG:
+        from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 -- its settings are made above
+
+        bag = DagBag(str(ROOT / "dags"))
+        assert not bag.import_errors
+        return bag.dags[name]
+
+    def run(self, dag: DAG, conf: dict[str, Any], person: Answering | None = None, by_hand: str = "") -> Ran:
+        """Run it to its end, `person` answering; the tasks that `by_hand` matches are marked successful, not run."""
+        thread = threading.Thread(target=person.work, daemon=True) if person else None
+        if thread:
+            thread.start()
+        try:
+            ended = dag.test(run_conf=conf, mark_success_pattern=re.compile(by_hand) if by_hand else None)
+        finally:
+            if person and thread:
+                person.ended.set()
+                thread.join(10)
+        assert person is None or person.error is None, person.error
+        tasks = {ti.task_id: str(getattr(ti.state, "value", ti.state)) for ti in ended.get_task_instances()}
+        return Ran(str(ended.state), tasks, lambda task, key: self._xcom(dag.dag_id, ended.run_id, task, key))
+
+    def _xcom(self, dag: str, run: str, task: str, key: str) -> Any:
+        url = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{key}?stringify=false"
+        return self.client.get(url, headers=login(self.client, "admin")).json().get("value")
+
+
+@pytest.fixture(scope="package")
+def house() -> House:
+    from airflow.api_fastapi.app import create_app  # noqa: PLC0415 -- its settings are made above
+    from airflow.utils.db import initdb  # noqa: PLC0415
+    from fastapi.testclient import TestClient  # noqa: PLC0415
+
+    initdb()
+    return House(TestClient(create_app()))

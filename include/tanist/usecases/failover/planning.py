@@ -104,6 +104,12 @@ def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple
     return tuple(inside[name] for name in selection.of(inside))
 
 
+def must_not_be_blocked(found: Planned) -> None:
+    """Raises PlanBlocked, with everything that nobody can accept."""
+    if found.blocked:
+        raise PlanBlocked("; ".join(f"{r.name}: {r.detail}" for r in found.plan.limitations if r.blocks))
+
+
 def approve(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
     asked: Asked,
@@ -133,8 +139,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     now = plan(asked, clusters, command)
     if now.plan.hash != plan_hash:
         raise AnotherPlan(f"{plan_hash} was asked for, {asked.mode} it is {now.plan.hash} now")
-    if now.blocked:
-        raise PlanBlocked("; ".join(f"{r.name}: {r.detail}" for r in now.plan.limitations if r.blocks))
+    must_not_be_blocked(now)
     approvals = clusters.destination.approvals
     if not approvals.exists(command.by):
         if now.facts.destination_authorizer is not False:

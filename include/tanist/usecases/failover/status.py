@@ -46,3 +46,10 @@ def _seen(record: FailoverRun, observer: Observer, command: Run) -> RunSeen:
     facts = observer.look(wanted_topics(observer.view(), wish.intent), record.plan)
     left = frozenset(step.id for step in remaining(wish.intent, facts))
     return RunSeen(record=record, steps=steps, left=left, facts=facts, age_ms=age)
+
+
+def record(clusters: Clusters, plan: str, command: Run) -> FailoverRun | None:
+    """What is on record of the run of `plan`; None: it never began."""
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        found = observer.view().get(f"failover/{clusters.spec.mirror}/{plan}")
+        return found if isinstance(found, FailoverRun) else None

@@ -1,0 +1,39 @@
+"""Failover of a mirror: shows the plan, waits for an approver, does one step after the other, and reports.
+
+It is the failover of `tanist failover plan|approve|run`. Trigger it with the mirror, its destination and the mode.
+
+- **Who approves** is said in `TANIST_APPROVERS`; nobody approves what they have asked for (`TANIST_FOUR_EYES`).
+- The approval is written to Kafka, by the connection `<destination>_approver`, in the name of who answered. The steps
+  obey that approval alone: a gate that was marked successful by hand permits nothing.
+- **If anything fails, trigger it again with the same parameters.** It goes on where it ended, on the same approval.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, chain, setup, task, teardown
+
+from tanist.airflow import failover
+from tanist.airflow.gate import PlanGate
+from tanist.airflow.wish import PARAMS
+
+with DAG(
+    "mirror_failover",
+    description="Plan, have approved, and run the failover of a mirror",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=8,
+    params=PARAMS,
+    tags=["tanist", "kafka"],
+    # What would be refused again is not tried again: see tanist.airflow.tasks.
+    default_args={"owner": "tanist", "retries": 5, "retry_delay": timedelta(seconds=5)},
+) as dag:
+    begun = setup(failover.open_run)()
+    chain(
+        begun,
+        task(failover.observe)(),
+        task(failover.plan)(),
+        PlanGate(task_id=failover.GATE),
+        *(task(task_id=name, doc_md=title)(failover.step)(name) for name, title in failover.STEPS),
+        teardown(failover.report)().as_teardown(setups=begun),
+    )

@@ -1,0 +1,139 @@
+"""The approval gate: a person's answer in Airflow becomes an approval in Kafka. The approval is the authority.
+
+What Airflow says of the gate permits nothing. Marked successful by hand, or with a forged XCom, it leaves no approval
+behind, and the steps find none.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.standard.exceptions import HITLTimeoutError, HITLTriggerEventError
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import TaskAwaitingInput
+
+from tanist.airflow import variables
+from tanist.airflow.markdown import adopted_page, plan_page
+from tanist.airflow.tasks import TASK_SECONDS, at_work, told
+from tanist.airflow.wish import Wish
+from tanist.domain.errors import Misconfigured, Refused
+from tanist.usecases.failover import planning
+from tanist.usecases.failover.run import RunUnderWay
+from tanist.usecases.failover.unfinished import unfinished
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+VALID_SECONDS: Final = 3600.0
+"""How long an approval holds: as long as the gate waits for one."""
+
+
+class NotAnswered(Refused):
+    name = "NOT_APPROVED"
+    operator_action = "nothing was changed; trigger the failover again if it is still wanted"
+
+
+class PlanGate(ApprovalOperator):
+    """Shows the plan as it is now, and writes the approval of exactly that plan once an approver answers Approve.
+
+    Where a run of the mirror is unfinished nobody is asked: the approval that it is on still holds.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            fail_on_reject=True,
+            subject="Fail over {{ params.mirror }} to {{ params.destination }} ({{ params.mode }})?",
+            response_timeout=timedelta(seconds=VALID_SECONDS),
+            # An answer within the first split second can be lost by the scheduler, which fails the task: it asks again.
+            # Whatever else goes wrong is final, and raised so that it is never tried again.
+            retries=3,
+            retry_delay=timedelta(seconds=1),
+            **options,
+        )
+
+    def execute(self, context: Context) -> Any:
+        """Ask, with the plan in the question; what was shown travels with the question, out of anybody's reach."""
+        wish = Wish.of(context)
+        with at_work() as task, wish.clusters(task) as clusters:
+            if (held := unfinished(clusters, task.run)) is not None:
+                self.log.info(adopted_page(held))
+                return {"plan": held.plan, "approver": held.approver, "approval": held.approval, "asked": False}
+            self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
+            found = planning.plan(wish.asked, clusters, task.run)
+            planning.must_not_be_blocked(found)
+        self.body = plan_page(found)
+        shown = {"plan": found.plan.hash, "loss_tolerance": found.plan.intent.loss_tolerance}
+        try:
+            return super().execute(context)
+        except TaskAwaitingInput as asking:
+            raise TaskAwaitingInput(
+                method_name=asking.method_name, kwargs={"shown": shown}, timeout=asking.timeout
+            ) from None
+
+    def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
+        """Write the approval, in the name of who answered.
+
+        Raises:
+            AirflowFailException: nobody answered, or no, or whoever may not, or to something else than it is now.
+        """
+        with told():
+            who = self._answered(context, event)
+        wish = Wish.of(context)
+        logins = {wish.destination: wish.approver}
+        with at_work(TASK_SECONDS, logins) as task, wish.clusters(task) as clusters:
+            if (held := unfinished(clusters, task.run)) is not None:
+                raise RunUnderWay(f"plan {held.plan} of {held.runner or 'nobody'} has begun since this was asked")
+            approval = planning.approve(
+                _text(shown, "plan"),
+                wish.asked_as(shown),
+                clusters,
+                task.run,
+                reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
+                valid_seconds=VALID_SECONDS,
+                on_behalf_of=f"{who} via Airflow",
+            )
+        self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
+        return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
+
+    def _answered(self, context: Context, event: dict[str, Any]) -> str:
+        """Who said yes, as Airflow has recorded it, if that is somebody who may."""
+        try:
+            answer = super().execute_complete(context, event) if not _rejected(event) else None
+        except HITLTimeoutError:
+            raise NotAnswered(f"nobody answered within {self.response_timeout}") from None
+        except (HITLTriggerEventError, ValueError) as why:
+            raise NotAnswered(f"the answer cannot be used: {why}") from why
+        user = event.get("responded_by_user") or {}
+        who, name = str(user.get("id") or ""), str(user.get("name") or "")
+        if answer is None:
+            raise NotAnswered(f"{name or who} answered {self.REJECT}")
+        if event.get("timedout") or not who:
+            raise NotAnswered("no person has answered")
+        if who not in variables.approvers():
+            raise NotAnswered(f"{name or who} answered, who is none of {', '.join(variables.approvers())}")
+        if variables.four_eyes() and requester(context) in {who, name}:
+            raise NotAnswered(f"{name or who} asked for this failover, somebody else must approve it")
+        return name or who
+
+
+def requester(context: Context) -> str:
+    """The Airflow user who asked for this run.
+
+    Raises:
+        Misconfigured: four eyes are asked for, and it was nobody.
+    """
+    who = str(getattr(context["dag_run"], "triggering_user_name", None) or "")
+    if not who and variables.four_eyes():
+        raise Misconfigured("no user has triggered this run, so nobody can say that it is not the approver's own")
+    return who or "nobody"
+
+
+def _rejected(event: Mapping[str, Any]) -> bool:
+    return "error" not in event and event.get("chosen_options") != [ApprovalOperator.APPROVE]
+
+
+def _text(found: Mapping[str, Any] | None, key: str) -> str:
+    return str((found or {}).get(key, ""))

@@ -1,0 +1,83 @@
+"""What people read in Airflow: in the gate, in the logs of tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanist.usecases.failover.items import plan_item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.domain.readiness import Status
+    from tanist.domain.records import FailoverRun
+    from tanist.usecases.failover.planning import Planned
+
+_MOST_NAMED = 50
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table; what is in a cell stays in it."""
+    lines = [columns, ["---"] * len(columns), *([_cell(value) for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def plan_page(planned: Planned) -> str:
+    """What an approver decides on: hash, steps, what speaks against it, and what it would cost."""
+    item = plan_item(planned)
+    parts = [
+        _what(item),
+        _forecast(item["forecast"]),
+        _limitations(item["limitations"]),
+        table(
+            ("step", "what it makes true", ""),
+            ((step["id"], step["title"], "done" if step["done"] else "") for step in item["steps"]),
+        ),
+    ]
+    if item["failed"]:
+        parts.append("**Failed partitions**\n\n" + table(("partition", "error"), item["failed"].items()))
+    if by_partition := item["forecast"]["by_partition"]:
+        worst = sorted(by_partition.items(), key=lambda each: -each[1])[:_MOST_NAMED]
+        parts.append("**Offsets at risk**\n\n" + table(("partition", "offsets"), worst))
+    return "\n\n".join(parts)
+
+
+def adopted_page(record: FailoverRun) -> str:
+    """Why nobody is asked: somebody has answered already."""
+    way = "It is past the point of no return: forward is the only way." if record.no_return else ""
+    return (
+        f"Plan `{record.plan}` of mirror `{record.mirror}` is unfinished, approved by {record.approver} "
+        f"(approval `{record.approval}`). Nobody is asked again: this run goes on with it. {way}"
+    ).strip()
+
+
+def status_page(status: Status) -> str:
+    """Whether a failover could start now, and why not."""
+    rows = ((c.name, c.verdict, c.observed, c.limit, c.reason) for c in status.checks)
+    head = f"Mirror `{status.mirror}`: planned failover {status.planned}, unplanned failover {status.unplanned}."
+    return head + "\n\n" + table(("check", "verdict", "observed", "limit", "reason"), rows)
+
+
+def _what(item: Mapping[str, Any]) -> str:
+    topics = item["topics"]
+    named = ", ".join(f"`{topic}`" for topic in topics[:_MOST_NAMED])
+    more = f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
+    count = f"{len(topics)} topic(s), {item['partitions']} partition(s)"
+    return f"Plan `{item['plan_hash']}`: {item['mode']} failover of mirror `{item['mirror']}`, {count}: {named}{more}."
+
+
+def _forecast(cost: Mapping[str, Any]) -> str:
+    at_risk = "unknown" if cost["offsets_at_risk"] is None else cost["offsets_at_risk"]
+    seen = f"as seen {cost['age_ms']} ms ago"
+    return f"**Forecast:** {at_risk} offsets at risk, {seen}; {cost['loss_tolerance']} tolerated."
+
+
+def _limitations(found: Sequence[Mapping[str, Any]]) -> str:
+    if not found:
+        return "Nothing speaks against it."
+    rows = (("BLOCKED" if r["blocks"] else "accept", r["name"], r["detail"]) for r in found)
+    return "**Who approves accepts:**\n\n" + table(("", "limitation", "detail"), rows)
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,0 +1,48 @@
+"""The run that holds a mirror, if there is one: whoever comes next goes on with it, unless somebody is at work."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.records import RunStatus, failovers
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.run import RunUnderWay
+from tanist.usecases.failover.work import LIVE_SECONDS
+
+if TYPE_CHECKING:
+    from tanist.domain.records import FailoverRun
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.sides import Run
+
+WATCH_SECONDS: Final = 2 * LIVE_SECONDS
+"""A run that goes step by step, each in another process, is silent for some seconds between two of them."""
+_LOOK_SECONDS: Final = 0.5
+
+
+def unfinished(clusters: Clusters, command: Run) -> FailoverRun | None:
+    """The unfinished run of this mirror; None: there is none."""
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        return _running(observer, clusters)
+
+
+def left_alone(clusters: Clusters, command: Run) -> FailoverRun | None:
+    """The unfinished run of this mirror that nobody is at work on; None: there is none.
+
+    Raises:
+        RunUnderWay: somebody is, or has been within the seconds that we watched.
+    """
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        first = _running(observer, clusters)
+        until = command.clock.deadline(WATCH_SECONDS)
+        while first is not None and until.left(command.clock.monotonic()):
+            command.clock.wait(_LOOK_SECONDS)
+            now = _running(observer, clusters)
+            if now is not None and (now.plan, now.at) != (first.plan, first.at):
+                raise RunUnderWay(f"{now.runner or 'somebody'} is at work on plan {now.plan}")
+        return _running(observer, clusters)
+
+
+def _running(observer: Observer, clusters: Clusters) -> FailoverRun | None:
+    found = [run for run in failovers(observer.view(), clusters.spec.mirror) if run.status is RunStatus.RUNNING]
+    return found[0] if found else None

@@ -1,0 +1,183 @@
+"""The failover as a DAG: in this process, on real clusters with access rules, answered through Airflow's own API."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.dags.conftest import ASKING, Answering, Sweeping, login, respond
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.sdk import DAG
+
+    from tests.dags.conftest import House, Ran
+    from tests.failover.conftest import Pair
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
+
+ROUTE = ("hold", "fence", "drain", "groups", "seal", "generation", "configs", "canary", "open", "movers")
+
+
+@pytest.fixture(scope="module")
+def connections(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """East and west as the mirror's user, and the one connection that may approve."""
+    logins = {"east": (pair.east, "mirror"), "west": (pair.west, "mirror"), "west_approver": (pair.west, "approver")}
+    told = {"TANIST_APPROVERS": f"op,{ASKING}", "TANIST_EVIDENCE": str(tmp_path_factory.mktemp("evidence"))}
+    for name, (side, user) in logins.items():
+        extra = side.client(user) | {"tanist.allow_small_state": True}
+        told[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "kafka", "extra": extra})
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in told.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture
+def dag(house: House, connections: None) -> DAG:
+    return house.dag("mirror_failover")
+
+
+@pytest.fixture
+def mirror(pair: Pair, topic_name: str) -> str:
+    """A mirror of one topic of the same name, all of it copied."""
+    pair.worker()
+    pair.mirror(topic_name, topic_name)
+    return topic_name
+
+
+@pytest.fixture(scope="module")
+def untouched(pair: Pair) -> str:
+    """The mirror of those tests after which nothing may have happened."""
+    pair.worker()
+    pair.mirror("untouched", "untouched")
+    return "untouched"
+
+
+def conf(mirror: str, **more: Any) -> dict[str, Any]:
+    return {"mirror": mirror, "destination": "west", "fence_proof": 0.3} | more
+
+
+def runs(pair: Pair, mirror: str) -> list[dict[str, Any]]:
+    """What is on record of failovers of this mirror."""
+    found = pair.tanist("state", "dump", "--key", f"failover/{mirror}/", "--json").out
+    return list(json.loads(found)["items"])
+
+
+def nothing_was_done(pair: Pair, mirror: str, ran: Ran) -> None:
+    """No step did anything, which the report says: no run on record, and producers are free at the source."""
+    assert ran.state == "failed"
+    assert not {name for name in ROUTE if ran.tasks[name] == "success"}
+    assert ran.report["verdict"].startswith("NOT STARTED")
+    assert runs(pair, mirror) == []
+    assert pair.east.writes(mirror, range(2))
+
+
+def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair, mirror: str) -> None:
+    """Every step by the use cases, the approval in the name of who answered; all of it is in the evidence."""
+    person = Answering(house.client, "op")
+    ran = house.run(dag, conf(mirror), person)
+    assert person.codes == [200]
+    assert set(ran.tasks.values()) == {"success"}, (ran.tasks, ran.report)
+    assert ran.state == "success"
+    assert pair.west.writes(mirror, range(2)), "the destination takes over"
+    assert not pair.east.writes(mirror, range(2)), "the source is fenced"
+    report = ran.report
+    assert report["verdict"] == "DONE"
+    assert report["approver"] == "op via Airflow (User:approver)"
+    evidence = json.loads((Path(report["evidence"]) / "evidence.json").read_text())
+    assert evidence["head"]["approval"]["by"] == report["approver"]
+    assert ASKING in evidence["head"]["approval"]["reason"]
+    assert {"hold", "fence", "seal", "open", "end"} <= {e["step"] for e in evidence["events"] if e["what"] == "done"}
+    body = person.asked["body"]
+    assert f"`{report['plan_hash']}`" in body
+    assert "offsets at risk" in body
+    assert all(f"| {step} |" in body for step in ROUTE)
+
+
+def test_only_approvers_may_answer_and_their_first_no_stands(
+    house: House, dag: DAG, pair: Pair, untouched: str
+) -> None:
+    """Airflow refuses a viewer, an administrator, and an operator who is no approver; the report says who said no."""
+    refused: list[int] = []
+
+    def others(asked: dict[str, Any]) -> None:
+        users = ("viewer", "admin", "op2")
+        refused.extend(respond(house.client, login(house.client, user), asked, "Approve") for user in users)
+
+    person = Answering(house.client, "op", option="Reject", first=others, times=2)
+    ran = house.run(dag, conf(untouched), person)
+    assert refused == [403, 403, 403]
+    assert person.codes == [200, 409]
+    assert "op answered Reject" in ran.report["failed"]["approve"]
+    nothing_was_done(pair, untouched, ran)
+
+
+def test_who_asks_does_not_approve(house: House, dag: DAG, pair: Pair, untouched: str) -> None:
+    """Four eyes: Airflow takes the answer of an approver, the gate does not take it of the one who triggered."""
+    person = Answering(house.client, ASKING)
+    ran = house.run(dag, conf(untouched), person)
+    assert person.codes == [200]
+    assert "somebody else must approve it" in ran.why("approve")
+    nothing_was_done(pair, untouched, ran)
+
+
+def test_a_gate_marked_successful_by_hand_permits_nothing(house: House, dag: DAG, pair: Pair, untouched: str) -> None:
+    """The steps look for an approval in Kafka, and there is none."""
+    ran = house.run(dag, conf(untouched), by_hand="^approve$")
+    assert "NOT_APPROVED: nobody has approved plan" in ran.why("hold")
+    assert ran.tasks["fence"] == "upstream_failed"
+    nothing_was_done(pair, untouched, ran)
+
+
+def test_nobody_answers(house: House, dag: DAG, pair: Pair, untouched: str) -> None:
+    """A gate that nobody answers in time fails, and is not asked again."""
+    vars(dag.get_task("approve"))["response_timeout"] = timedelta(seconds=1)
+    ran = house.run(dag, conf(untouched), Sweeping(house.client, "admin"))
+    assert "nobody answered within 0:00:01" in ran.why("approve")
+    nothing_was_done(pair, untouched, ran)
+
+
+def test_a_plan_that_has_changed_since_it_was_shown_is_not_approved(
+    house: House, dag: DAG, pair: Pair, mirror: str
+) -> None:
+    """What the approver saw is not what would be done: the answer is void."""
+
+    def worse(_asked: dict[str, Any]) -> None:
+        pair.tanist("mirrors", "pause", mirror, "--topic", mirror, "--yes")
+        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
+
+    ran = house.run(dag, conf(mirror), Answering(house.client, "op", first=worse))
+    assert "ANOTHER_PLAN" in ran.why("approve")
+    nothing_was_done(pair, mirror, ran)
+
+
+def test_facts_that_got_worse_after_the_approval_void_it(house: House, dag: DAG, pair: Pair, mirror: str) -> None:
+    """The first step refuses, whatever Airflow says of the gate."""
+    plan = pair.approved(mirror)
+    pair.tanist("mirrors", "pause", mirror, "--topic", mirror, "--yes")
+    pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
+    vars(dag.get_task("plan"))["python_callable"] = lambda: {"plan": plan, "page": ""}
+    ran = house.run(dag, conf(mirror), by_hand="^approve$")
+    assert "NOT_PERMITTED: PARTITION_STOPPED_COPYING" in ran.why("hold")
+    nothing_was_done(pair, mirror, ran)
+
+
+def test_an_unfinished_run_past_the_point_of_no_return_is_finished_without_asking(
+    house: House, dag: DAG, pair: Pair, mirror: str
+) -> None:
+    """Killed after the barrier; the same parameters again finish the job on the same approval."""
+    plan = pair.approved(mirror)
+    assert pair.killed("after:seal", mirror, plan) == -9
+    ran = house.run(dag, conf(mirror))
+    assert ran.state == "success", ran.report
+    assert ran.left("approve", "return_value")["asked"] is False
+    assert ran.report["verdict"] == "DONE"
+    assert ran.report["plan_hash"] == plan
+    assert pair.west.writes(mirror, range(2))
+    assert [run["value"]["status"] for run in runs(pair, mirror)] == ["DONE"]
