@@ -11,11 +11,14 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from tanist.airflow import host
 from tanist.airflow.child import Child, Ended
@@ -198,6 +201,25 @@ def test_a_killed_child_is_told_and_started_again() -> None:
             await next_event
         assert trigger.heard[-1][1] == "leaving"
         assert started_at(trigger.pid) is None
+
+    in_a_loop(run)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_log_of_a_child_is_the_triggers_log_whatever_its_fields_are_called() -> None:
+    """A line that cannot be logged would end the trigger, and with it the child, again and again."""
+    fields = {"destination": "west", "event": "e", "level": "l", "logger": "x", "exc_info": "y", "self": 1, "pid": 7}
+    line = json.dumps({"level": "warning", "event": "said", "fields": fields})
+
+    async def run() -> None:
+        trigger = Hosted(f"import sys; print({line!r}, file=sys.stderr)")
+        trigger._tell = partial(FetcherHost._tell, trigger)  # type: ignore[method-assign]
+        events: Any = trigger.run()
+        async with aclosing(events):
+            with structlog.testing.capture_logs() as logs:
+                event = await anext(events)
+        assert event.payload["exit_code"] == 0
+        assert [(log["log_level"], log["destination"], log["pid"]) for log in logs] == [("warning", "west", 7)]
 
     in_a_loop(run)
 

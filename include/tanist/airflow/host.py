@@ -38,6 +38,8 @@ _NEXT_STEPS: Final = {
     70: "a bug of ours: report it with its last lines",
     -signal.SIGKILL: "killed from outside: look for the out-of-memory killer on the triggerer's host",
 }
+_TAKEN: Final = frozenset({"self", "event", "exc_info", "stack_info"})
+"""Names of fields that a logger keeps for itself."""
 _OTHERWISE: Final = "read its last lines"
 
 
@@ -97,5 +99,5 @@ class FetcherHost(BaseEventTrigger):
         }
 
     def _tell(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
-        told = {name: value for name, value in fields.items() if name not in {"event", "level"}}
-        getattr(self.log, level)(event, destination=self.destination, **told)
+        told = {"destination": self.destination, **fields}
+        getattr(self.log, level)(event, **{name: value for name, value in told.items() if name not in _TAKEN})
