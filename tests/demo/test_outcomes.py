@@ -24,8 +24,8 @@ def trace(rows: list[tuple[int, int]]) -> Trace:
 
 
 def moved(**changed: Any) -> Moved:
-    plan = {"forecast": {"offsets_at_risk": 2, "age_ms": 1500}}
-    whole = Moved(plan=plan, run={}, acknowledged=10, absent=0, refused=3, afterwards=5, rate=100)
+    plan = {"forecast": {"offsets_at_risk": 2, "at_most": 152, "age_ms": 1500}}
+    whole = Moved(plan=plan, run={}, acknowledged=10, absent=0, refused=3, afterwards=5)
     return replace(whole, **changed)
 
 
@@ -72,9 +72,9 @@ def test_a_lost_tail_is_no_hole_and_a_hole_is_told() -> None:
     assert not told(4, Served(4, 44), lost=[(5, 55)])["What is lost is"]
 
 
-def test_the_forecast_is_what_was_seen_and_what_could_be_written_since() -> None:
-    assert moved().at_most == 2 + 150
-    assert moved(plan={"forecast": {"offsets_at_risk": None, "age_ms": None}}).at_most is None
+def test_the_loss_is_held_against_what_the_plan_said_it_would_be_at_most() -> None:
+    assert moved().at_most == 152
+    assert moved(plan={"forecast": {"offsets_at_risk": None, "at_most": None, "age_ms": None}}).at_most is None
     lost = [(100 + n, n) for n in range(153)]
     assert not told(4, Served(4, 44), lost=lost)["The source is killed:"]
     assert told(4, Served(4, 44), lost=lost[1:])["The source is killed:"]

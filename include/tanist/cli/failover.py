@@ -134,7 +134,8 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
     for limitation in found.plan.limitations:
         say(f"{'blocked' if limitation.blocks else 'accept'}: {limitation.name}: {limitation.detail}")
     at_risk = "unknown" if cost.offsets_at_risk is None else cost.offsets_at_risk
-    say(f"forecast: {at_risk} offsets at risk, as seen {cost.age_ms} ms ago; plan {found.plan.hash}")
+    since = f", at most {cost.at_most} by now" if cost.at_most != cost.offsets_at_risk else ""
+    say(f"forecast: {at_risk} offsets at risk, as seen {cost.age_ms} ms ago{since}; plan {found.plan.hash}")
 
 
 @app.command()

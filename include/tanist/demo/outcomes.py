@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A failover that was run. `absent`: of the `acknowledged` records those that are not in the copy.
-
-    `rate`: records per second that its producers wrote at most.
-    """
+    """A failover that was run. `absent`: of the `acknowledged` records those that are not in the copy."""
 
     plan: Mapping[str, Any]
     run: Mapping[str, Any]
@@ -30,7 +27,6 @@ class Moved:
     absent: int
     refused: int
     afterwards: int
-    rate: int
 
     @property
     def at_risk(self) -> int | None:
@@ -40,13 +36,14 @@ class Moved:
 
     @property
     def age_seconds(self) -> float:
-        """How old what the plan saw of the source was. What was written since is in no number of anybody."""
+        """How old what the plan saw of the source was. What was written since nobody has counted."""
         return int(self.plan["forecast"]["age_ms"] or 0) / 1000
 
     @property
     def at_most(self) -> int | None:
-        """Records that may be lost, by the plan: those seen at risk, and all that could be written since."""
-        return None if self.at_risk is None else self.at_risk + round(self.age_seconds * self.rate)
+        """Offsets that are lost at most, by the plan: those seen at risk, and those since, at the rate of before."""
+        most: int | None = self.plan["forecast"]["at_most"]
+        return most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

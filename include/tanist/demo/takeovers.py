@@ -56,7 +56,6 @@ class Takeovers(Scene):
                 absent=absent,
                 refused=load.refused,
                 afterwards=self._written_at_copy([MOVING], 2),
-                rate=MOVING.rate,
             )
             step.detail = f"{absent} of {moved.acknowledged:,} acknowledged records absent, {load.refused:,} refused"
             return moved
@@ -126,7 +125,6 @@ class Takeovers(Scene):
                 absent=absent_from(copy, acknowledged),
                 refused=load.refused,
                 afterwards=afterwards,
-                rate=sum(flow.rate for flow in FLOWS),
             )
             step.detail = f"{moved.absent:,} of {moved.acknowledged:,} acknowledged records are absent"
             return self._told(rescued(moved, positions, member.reached, first, acknowledged, copy))
@@ -178,7 +176,8 @@ class Takeovers(Scene):
         self.screen.note(f"plan {plan['plan_hash']}: {', '.join(step['id'] for step in plan['steps'])}")
         for each in plan["limitations"]:
             self.screen.note(f"accept {each['name']}: {each['detail']}")
-        self.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, as seen {cost['age_ms']} ms ago")
+        seen, most = f"as seen {cost['age_ms']} ms ago", f"at most {cost['at_most']} by now"
+        self.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, {seen}, {most}")
         arguments = (*WEST, "--mode", mode, *more, "--reason", reason)
         (approval,) = self.tanist.items("failover", "approve", mirror, plan["plan_hash"], *arguments)
         self.screen.note(f"approved by {approval['approver']}: {reason}")

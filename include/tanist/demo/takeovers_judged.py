@@ -63,10 +63,10 @@ def _undone(seen: Undone) -> Iterator[Promise]:
 
 def _loss(seen: Rescued) -> Iterator[Promise]:
     moved = seen.moved
-    written = f"what {moved.age_seconds:.1f} s at {moved.rate:,}/s can write"
+    since = f"what came in the {moved.age_seconds:.1f} s since, at the rate of before"
     yield Promise(
         promise="The source is killed: acknowledged records that are lost lie inside the forecast",
-        expected=f"at most {moved.at_most}: {moved.at_risk} seen at risk, and {written}, for so old was the sight",
+        expected=f"at most {moved.at_most}: {moved.at_risk} seen at risk, and {since}",
         observed=f"{moved.absent:,} of {moved.acknowledged:,} absent",
         ok=moved.at_most is not None and moved.absent <= moved.at_most,
         by_hand=_LOSS,

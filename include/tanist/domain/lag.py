@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """The source's high watermark, and when it was seen there."""
+    """The source's high watermark, and when it was seen there; `rate`: offsets a second that it grew by till then."""
 
     high_watermark: SourceOffset
     at: EpochMs
+    rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,11 +120,15 @@ class PartitionObserved:
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """Last known ends of one source partition: the loss forecast once the source is dead."""
+    """Last known ends of one source partition: the loss forecast once the source is dead.
+
+    `rate`: offsets a second by which it grew of late, at the most; an older peak counts for less.
+    """
 
     partition: TopicPartition
     high_watermark: SourceOffset
     last_stable: SourceOffset
+    rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

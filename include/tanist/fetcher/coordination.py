@@ -9,10 +9,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.records import WorkerAlive, observed
+from tanist.domain.records import SourceEnds, WorkerAlive, observed
 from tanist.fetcher.assignment import Copied
 from tanist.fetcher.claims import held_epoch
-from tanist.fetcher.planning import NO_NEWS, Moment, Owned, assigned, ends_news, next_observed, owned, source_ends
+from tanist.fetcher.planning import (
+    NO_NEWS,
+    Moment,
+    Owned,
+    assigned,
+    ends_news,
+    next_observed,
+    owned,
+    rated,
+    source_ends,
+)
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 
 if TYPE_CHECKING:
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import PartitionObserved, SourceEnds, StateRecord, StateView
+    from tanist.domain.records import PartitionObserved, StateRecord, StateView
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.debts import Debts
@@ -83,6 +93,8 @@ class Coordination(threading.Thread):
         self._assigned: dict[Copied, Assigned] = {}
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
+        """As they were last written down; `_seen`: as they were last known."""
+        self._seen: dict[str, SourceEnds] = {}
         self._ends_at = self._alive_at = 0.0
 
     def stop(self) -> None:
@@ -178,13 +190,22 @@ class Coordination(threading.Thread):
         now = self._clock.monotonic()
         if now - self._ends_at < ENDS_EVERY_SECONDS:
             return
-        self._ends_at = now
+        since, self._ends_at = now - self._ends_at, now
         slices = {mine.copied: mine.slice for mine in self._owned}
-        known = source_ends(self.reports, slices)
+        found = source_ends(self.reports, slices)
+        known = {key: self._rated(key, new, since) for key, new in found.items()}
+        self._seen = known
         changed = {key: new for key, new in known.items() if ends_news(new, self._ends.get(key))}
         if changed:
             self._state.append(list(changed.values()), self._clock.deadline(WRITE_SECONDS))
             self._ends |= changed
+
+    def _rated(self, key: str, new: SourceEnds, since: float) -> SourceEnds:
+        """By what we saw the last time; where that was nothing, by what the owner before us has left."""
+        if (seen := self._seen.get(key)) is not None:
+            return rated(new, seen, since)
+        left = self._state.view().get(key)
+        return rated(new, left, (self._clock.now() - left.at) / 1000) if isinstance(left, SourceEnds) else new
 
 
 def _tell(new: PartitionObserved, *, changed: bool) -> None:

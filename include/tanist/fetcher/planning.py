@@ -23,6 +23,7 @@ TELL_AFTER_SECONDS: Final = 3.0
 """A trouble that heals by itself is written down only if it lasts."""
 ENDS_AGE_MS: Final = 10_000
 """Ends that do not move are confirmed this often, so that their age says how long the source has been silent."""
+RATE_HALVED_SECONDS: Final = 30.0
 COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
 NO_NEWS: Final = Report()
 
@@ -135,9 +136,30 @@ def _packed(mirror: MirrorName, chunk: int, ends: list[tuple[SourceEnd, EpochMs]
     return SourceEnds(mirror=mirror, chunk=chunk, ends=ordered, at=min(seen for _, seen in ends))
 
 
+def rated(new: SourceEnds, before: SourceEnds | None, seconds: float) -> SourceEnds:
+    """`new` with the rates that follow from what was known so many `seconds` before.
+
+    The highest growth counts, and half of it after each `RATE_HALVED_SECONDS`: a forecast is not to be too good.
+    """
+    held = {end.partition: end for end in before.ends} if before is not None and seconds > 0 else {}
+    fading = 0.5 ** (seconds / RATE_HALVED_SECONDS)
+    return replace(new, ends=tuple(_rated(end, held.get(end.partition), seconds, fading) for end in new.ends))
+
+
+def _rated(end: SourceEnd, held: SourceEnd | None, seconds: float, fading: float) -> SourceEnd:
+    if held is None:
+        return end
+    grown = max(0, end.high_watermark - held.high_watermark) / seconds
+    return replace(end, rate=round(max(grown, held.rate * fading), 3))
+
+
 def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
     """Whether ends are worth writing: they moved, or what is written looks older than what is known."""
-    return written is None or new.ends != written.ends or new.at - written.at >= ENDS_AGE_MS
+    return written is None or _places(new) != _places(written) or new.at - written.at >= ENDS_AGE_MS
+
+
+def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int]]:
+    return [(end.partition, end.high_watermark, end.last_stable) for end in ends.ends]
 
 
 def topic_id_text(topic_id: UUID) -> str:

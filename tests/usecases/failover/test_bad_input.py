@@ -78,9 +78,13 @@ def test_an_approval_whose_words_were_changed_approves_nothing(unchanged: World)
 
 
 def test_a_dead_source_never_looks_like_no_loss(unchanged: World) -> None:
-    """What it acknowledged after it was last seen is in no number: the approver accepts that by name."""
+    """What it took after it was last seen nobody has counted: it is estimated, and the approver accepts it by name."""
     unchanged.east.dead = True
-    assert "RECORDS_UNSEEN" in {each.name for each in unchanged.plan(Mode.UNPLANNED).plan.limitations}
+    unchanged.clock.jump(10)
+    planned = unchanged.plan(Mode.UNPLANNED)
+    unseen = {each.name: each for each in planned.plan.limitations}["RECORDS_UNSEEN"]
+    assert (planned.forecast.offsets_at_risk, planned.forecast.at_most) == (0, 10 * 4 * len(PARTITIONS))
+    assert "120 offsets are lost at most" in unseen.detail
 
 
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", None])

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from tanist.ports.configs import Configs
 
 DR = MirrorName("dr")
+RATE = 4.0
+"""Offsets a second that each partition of east grew by, as workers have written it down."""
 DATA, FILLER, START = ProducerId(7), ProducerId(8), ProducerId(9)
 TOPICS = {"orders": 2, "payments": 1}
 PARTITIONS = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for n in range(count))
@@ -157,7 +159,7 @@ class World:
         now = self.clock.now()
         alive = WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=now)
         found = {at: self.east.ends[at] for at in PARTITIONS}
-        ends = tuple(SourceEnd(at, SourceOffset(e[2]), SourceOffset(e[1])) for at, e in found.items())
+        ends = tuple(SourceEnd(at, SourceOffset(e[2]), SourceOffset(e[1]), RATE) for at, e in found.items())
         told = [] if self.east.dead else [SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)]
         self.worker.append([alive, *told], self.soon())
 

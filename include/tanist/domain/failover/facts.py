@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING
 
 from tanist.domain.fences import FenceStatus
@@ -63,6 +64,12 @@ class PartitionFacts:
         """Offsets that the source is known to have, or to have had, and the copy has not."""
         end = self.live.high_watermark if self.live else self.known.high_watermark if self.known else None
         return None if end is None or self.copied is None else max(0, end - self.copied)
+
+    def at_most(self, now: EpochMs) -> int | None:
+        """Offsets at risk, and what the source has probably taken since it was last seen, at the rate of before."""
+        if self.at_risk is None or self.live is not None or self.known is None:
+            return self.at_risk
+        return self.at_risk + ceil(self.known.rate * max(0, now - self.known.at) / 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

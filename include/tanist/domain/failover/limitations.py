@@ -42,8 +42,17 @@ def failed(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
 
 def at_risk(partitions: Iterable[PartitionFacts]) -> int | None:
     """Offsets that would be lost now, all partitions; None where one of them cannot tell."""
-    each = [partition.at_risk for partition in partitions]
-    known = [offsets for offsets in each if offsets is not None]
+    return _sum(partition.at_risk for partition in partitions)
+
+
+def at_most(facts: Facts) -> int | None:
+    """And with what the source has probably taken since it was last seen; None where a partition cannot tell."""
+    return _sum(partition.at_most(facts.now) for partition in facts.partitions)
+
+
+def _sum(offsets: Iterable[int | None]) -> int | None:
+    each = list(offsets)
+    known = [one for one in each if one is not None]
     return sum(known) if len(known) == len(each) else None
 
 
@@ -133,7 +142,7 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if any(each.live is None for each in facts.partitions):
         yield Limitation(
             "RECORDS_UNSEEN",
-            "what the source acknowledged after it was last seen is in no number: see the age of the forecast",
+            f"what the source took after it was last seen nobody has counted: at the rate of before, {_at_most(facts)}",
         )
     if lost is not None and lost > intent.loss_tolerance:
         yield Limitation(
@@ -142,6 +151,11 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if facts.transactions:
         names = {f"producer {each.producer_id} on {each.partition}" for each in facts.transactions}
         yield Limitation("OPEN_TRANSACTIONS", f"they hold back the records of others: {_named(sorted(names))}")
+
+
+def _at_most(facts: Facts) -> str:
+    most = at_most(facts)
+    return "it cannot be told" if most is None else f"{most} offsets are lost at most"
 
 
 def _of_rights(facts: Facts) -> Iterator[Limitation]:

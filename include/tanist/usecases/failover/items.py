@@ -37,6 +37,7 @@ def plan_item(planned: Planned) -> dict[str, Any]:
         "limitations": [{"name": r.name, "detail": r.detail, "blocks": r.blocks} for r in plan.limitations],
         "forecast": {
             "offsets_at_risk": cost.offsets_at_risk,
+            "at_most": cost.at_most,
             "loss_tolerance": plan.intent.loss_tolerance,
             "age_ms": cost.age_ms,
             "by_partition": {str(at): offsets for at, offsets in cost.by_partition},

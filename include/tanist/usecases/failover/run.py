@@ -226,7 +226,7 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
         "topics": list(wish.intent.names),
         "limitations_accepted": sorted(wish.limitations),
         "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
-        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "age_ms": cost.age_ms},
+        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "at_most": cost.at_most, "age_ms": cost.age_ms},
         "partitions": {
             str(each.partition): {
                 "state": each.state,

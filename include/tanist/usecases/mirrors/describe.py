@@ -88,7 +88,7 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, Know
         if isinstance(record, records.SourceEnds) and record.mirror == mirror:
             for end in record.ends:
                 if end.partition not in latest or latest[end.partition].at < record.at:
-                    latest[end.partition] = KnownEnd(end.high_watermark, record.at)
+                    latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate)
     return latest
 
 

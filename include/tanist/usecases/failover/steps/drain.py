@@ -75,4 +75,4 @@ def _behind(work: Work) -> str:
 def _told(facts: Facts) -> dict[str, Any]:
     cost = forecast(facts)
     ends = {str(each.partition): each.end for each in facts.partitions}
-    return {"offsets_lost": cost.offsets_at_risk, "age_ms": cost.age_ms, "ends": ends}
+    return {"offsets_lost": cost.offsets_at_risk, "at_most": cost.at_most, "age_ms": cost.age_ms, "ends": ends}
