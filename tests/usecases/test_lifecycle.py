@@ -144,6 +144,24 @@ def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None
     assert not pair.west.calls
 
 
+def test_a_map_of_an_earlier_copy_shifts_a_later_one(pair: Pair) -> None:
+    """A topic that is taken in again begins without runs; others keep theirs, and what is refused forgets nothing."""
+    runs = [
+        OffsetRunWritten(mirror=DR, partition=TopicPartition(topic, 0), source=SourceOffset(1), destination=at)
+        for topic, at in (("payments", DestinationOffset(4)), ("orders", DestinationOffset(2)))
+    ]
+    pair.write(*runs, topic=OFFSETS_TOPIC)
+    orders = pair.west.views[STATE_TOPIC]["topic/dr/orders"]
+    assert isinstance(orders, TopicDesired)
+    pair.write(replace(orders, topic="payments", wish=Wish.REMOVED))
+    with pytest.raises(errors.TopicAlreadyInMirror):
+        desire.add("dr", ["orders", "payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(dry_run=True))
+    assert set(pair.west.views[OFFSETS_TOPIC]) == {run.key for run in runs}
+    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    assert set(pair.west.views[OFFSETS_TOPIC]) == {runs[1].key}
+
+
 def test_a_dry_run_of_anything_writes_nothing(pair: Pair) -> None:
     run = a_run(dry_run=True)
     desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), run)

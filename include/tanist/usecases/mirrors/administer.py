@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, Mirr
 from tanist.domain.selection import pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import sides
+from tanist.usecases.mirrors import forget
 from tanist.usecases.mirrors.create import option_problems
 from tanist.usecases.mirrors.desire import changing
 
@@ -88,19 +88,9 @@ def delete(mirror: str, destination: Side, run: Run) -> MirrorSpec:
     tombstones(view, spec)
     if run.dry_run:
         return spec
+    # Done first: an empty mirror needs neither a map nor positions, and a later one of this name must not inherit them.
     for topic, kind in ((OFFSETS_TOPIC, "run"), (GROUPS_TOPIC, "group")):
-        _forget(destination, spec, topic, f"{kind}/{spec.mirror}/", run)
+        forget.keys(destination, spec.mirror, topic, (f"{kind}/{spec.mirror}/",), run)
     with changing(destination, name, run) as (store, now):
         store.append(tombstones(now, sides.spec_of(now, name, destination.name)), run.by)
     return spec
-
-
-def _forget(destination: Side, spec: MirrorSpec, topic: str, prefix: str, run: Run) -> None:
-    """A later mirror of this name must inherit neither a map nor positions. Done first: an empty mirror needs neither.
-
-    It needs the mirror's transactional id for itself: one operator writes to one topic at a time.
-    """
-    kept = sides.read(destination, topic, run.by)
-    if ours := [key for key in kept if key.startswith(prefix)]:
-        with closing(destination.open_store(topic, spec.mirror, run.by)) as store:
-            store.append([Tombstone(key) for key in ours], run.by)

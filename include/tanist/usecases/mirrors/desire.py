@@ -21,7 +21,7 @@ from tanist.domain.records import topics as topics_of
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import sides
-from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors import forget, take
 from tanist.usecases.mirrors.generations import entering, raised
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ def add(
     source = connect(spec.source)
     (source_id,) = sides.identify((source,), run)
     sides.same_as_pinned(spec, source_id, destination_id)
+    if not run.dry_run:
+        _forget_earlier_maps(spec, tuple(include), (source, destination), run)
     with changing(destination, name, run) as (store, view):
         plans = _examine(spec, tuple(include), (source, destination), view, run.by)
         entered = entering(source, view, name, [p.name for p in plans], run.by, acknowledged=promoted)
@@ -172,6 +174,15 @@ def add(
             _apply(plans, (*desired, *raised(view, name, entered)), destination, store, run.by)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     return Desired(spec=spec, topics=desired, warnings=tuple(dropped))
+
+
+def _forget_earlier_maps(spec: MirrorSpec, include: tuple[str, ...], pair: tuple[Side, Side], run: Run) -> None:
+    """Of topics that were in the mirror before, once it is clear that they can be taken in again."""
+    view = sides.read(pair[1], STATE_TOPIC, run.by)
+    gone = [topic.topic for topic in topics_of(view, spec.mirror) if topic.wish is Wish.REMOVED]
+    if back := Selection(include, spec.exclude).of(gone):
+        _examine(spec, include, pair, view, run.by)
+        forget.runs(pair[1], spec.mirror, back, run)
 
 
 def _examine(
