@@ -100,7 +100,7 @@ def test_a_child_is_heard_line_by_line() -> None:
         assert heard[:2] == [("error", "no", {"why": "because"}), ("info", "%3|rdkafka|FAIL", {})]
         assert heard[-1] == ("info", '{"neither": "ours"}', {})
         assert ended.code == 3
-        assert ended.last[0] == "ERROR no"
+        assert ended.last[0] == "ERROR no why=because"
 
     in_a_loop(run)
 
@@ -192,7 +192,7 @@ def test_a_killed_child_is_told_and_started_again() -> None:
             event = await next_event
             assert event.payload["exit_code"] == -signal.SIGKILL
             assert event.payload["destination"] == "west"
-            assert event.payload["last_lines"] == ["WARNING ready"]
+            assert event.payload["last_lines"] == ["WARNING ready slices=[1, 2]"]
         next_event = asyncio.ensure_future(anext(events))
         await trigger.heard.until("ready")
         assert len(pids | {trigger.pid}) == 3

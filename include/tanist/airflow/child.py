@@ -84,7 +84,7 @@ class Child:
     async def _hear(self) -> None:
         async for line in _lines(self.process.stderr):
             level, event, told = _parsed(line)
-            self._last.append(f"{level.upper()} {event}")
+            self._last.append(" ".join([level.upper(), event, *(f"{name}={value}" for name, value in told.items())]))
             self._tell(level, event, told)
 
     async def _answer(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -14,9 +16,23 @@ _MARKS: Final = {"GO": "\u2713", "PASS": "\u2713", "NO-GO": "\u2715", "FAIL": "\
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
-def render(answer: Mapping[str, Any], nonce: str) -> str:
-    """The whole page; `nonce` allows its own style and script, and nothing else."""
-    return _PAGE.render(answer=answer, nonce=nonce, stale_ms=STALE_MS)
+def render(answer: Mapping[str, Any]) -> str:
+    """The whole page."""
+    return _PAGE.render(answer=answer, stale_ms=STALE_MS)
+
+
+def policy() -> str:
+    """What a browser may do with it: run its own script, use its own style, ask us again; and nothing else."""
+    return (
+        f"default-src 'none'; connect-src 'self'; style-src '{_digest('status.css')}'; "
+        f"script-src '{_digest('status.js')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    )
+
+
+def _digest(name: str) -> str:
+    """How a policy names a text that stands in the page."""
+    text = _ENVIRONMENT.get_template(name).render()
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def mark(verdict: str) -> str:
@@ -57,4 +73,5 @@ def _environment() -> Environment:
     return environment
 
 
-_PAGE: Final = _environment().get_template("status.html")
+_ENVIRONMENT: Final = _environment()
+_PAGE: Final = _ENVIRONMENT.get_template("status.html")

@@ -4,7 +4,6 @@ What changes something is a DAG, with Airflow's own rights; the page leads there
 may see what the deployment does (in Airflow's words: the view "cluster activity").
 """
 
-import secrets
 from typing import Any, Final
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
@@ -12,7 +11,7 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from tanist.airflow.page import render
+from tanist.airflow.page import policy, render
 from tanist.airflow.readings import Readings
 
 PREFIX: Final = "/tanist"
@@ -27,10 +26,6 @@ app = FastAPI(
 app.state.readings = Readings()
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-_POLICY: Final = (
-    "default-src 'none'; connect-src 'self'; style-src 'nonce-{0}'; script-src 'nonce-{0}'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-)
 
 
 @app.get("/status.json")
@@ -42,9 +37,7 @@ async def status(request: Request) -> JSONResponse:
 @app.get("/")
 async def page(request: Request) -> HTMLResponse:
     """Can I fail over now? And why."""
-    nonce = secrets.token_urlsafe(16)
-    headers = {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce)}
-    return HTMLResponse(render(await _answer(request), nonce), headers=headers)
+    return HTMLResponse(render(await _answer(request)), headers={**_HEADERS, "Content-Security-Policy": policy()})
 
 
 async def _answer(request: Request) -> dict[str, Any]:

@@ -30,7 +30,8 @@ PR_SET_PDEATHSIG: Final = 1
 ORPHANED: Final = 75
 BUG: Final = 70
 _LOOK_SECONDS: Final = 1.0
-_ANSWER_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 120.0
+"""A triggerer builds an API of its own for the first connection that is stored in the database: seconds of work."""
 
 
 def end_with(parent: int) -> None:
