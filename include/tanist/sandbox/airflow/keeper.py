@@ -36,7 +36,8 @@ _COMMANDS: Final = {
 _LOOK: Final = 0.3  # seconds
 _DATABASE: Final = 30.0
 _MIGRATION: Final = 120.0
-_GRACE: Final = 8.0
+_GRACE: Final = 6.0
+"""Components are done within a second or two; the rest is Python taking itself apart, slowly on a busy machine."""
 _LAST: Final = 3.0
 _SLOWEST: Final = 10.0
 _STEADY_MS: Final = 30_000
@@ -85,7 +86,10 @@ class Keeper:
         """`done` is made when it has worked, and tells so for ever."""
         script = ("/bin/sh", "-c", '"$@" && : > "$0"', str(done))
         process = self._guardian.spawn([*script, *_AIRFLOW, "db", "migrate"], self._home.log("migration"))
-        self._wait_until(done.exists, process, _MIGRATION, "migration")
+        try:
+            self._wait_until(done.exists, process, _MIGRATION, "migration")
+        finally:
+            kill_session(process.pid)
 
     def _wait_until(self, ready: Callable[[], bool], process: Process, seconds: float, name: str) -> None:
         by = Deadline(time.monotonic() + seconds)

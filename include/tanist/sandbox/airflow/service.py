@@ -37,7 +37,7 @@ READY_SECONDS: Final = 120.0
 """A first start takes 20 s on two idle cores, and twice that on busy ones."""
 _STOP: Final = 13.0
 _GONE: Final = 5.0
-_POLL: Final = 0.2
+_POLL: Final = 0.4
 _TOLD: Final = {
     Component.DATABASE: "metadatabase",
     Component.SCHEDULER: "scheduler",
