@@ -128,6 +128,11 @@ class Ran:
         return dict(self.left("report", "return_value"))
 
 
+def _named(ti: Any) -> str:
+    """A mapped task is told by its number."""
+    return str(ti.task_id) if ti.map_index < 0 else f"{ti.task_id}[{ti.map_index}]"
+
+
 @dataclass(frozen=True)
 class House:
     """Airflow in this process."""
@@ -153,7 +158,7 @@ class House:
                 person.ended.set()
                 thread.join(10)
         assert person is None or person.error is None, person.error
-        tasks = {ti.task_id: str(getattr(ti.state, "value", ti.state)) for ti in ended.get_task_instances()}
+        tasks = {_named(ti): str(getattr(ti.state, "value", ti.state)) for ti in ended.get_task_instances()}
         return Ran(str(ended.state), tasks, lambda task, key: self._xcom(dag.dag_id, ended.run_id, task, key))
 
     def _xcom(self, dag: str, run: str, task: str, key: str) -> Any:

@@ -296,3 +296,11 @@ def test_what_could_not_be_looked_at_is_unknown_and_what_is_another_topic_is_lef
     unknown = decide(topic, trouble, copy, RULES), decide(topic, seen(4), trouble, RULES)
     assert [row.verdict for each in (gone, anew, *unknown) for row in each.rows] == [C, C, U, U]
     assert not any(each.due or each.create or each.grow or each.configs for each in (gone, anew, *unknown))
+
+
+def test_what_is_left_to_each_cluster_stays_as_it_was_remembered() -> None:
+    """More replicas in sync than the copy has were held off when it was taken; the source has no more say in it."""
+    decision = differ({"min.insync.replicas": "4"}, {})
+    assert decision.wanted == decision.before
+    assert decision.wanted is not None
+    assert dict(decision.wanted.held_configs)["min.insync.replicas"] == "4"

@@ -18,7 +18,7 @@ from tanist.domain.translation import Rules, Unknown
 from tanist.usecases import sides
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import ALL_GROUPS, Chosen
-from tanist.usecases.groups.items import position_item
+from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, translate_groups
 
@@ -197,11 +197,7 @@ def _show(now: Session, found: Synced, columns: Sequence[str]) -> None:
 
 
 def _summary(synced: Synced, *, dry_run: bool) -> None:
-    done = sum(1 for row in synced.rows if (row.will_commit if dry_run else row.committed))
-    groups = {row.group for row in synced.rows}
-    say(
-        f"{'would commit' if dry_run else 'committed'} {done} of {len(synced.rows)} position(s), {len(groups)} group(s)"
-    )
+    say(summary(synced, dry_run=dry_run))
     _say_some("clamped to the end of the copy", synced.clamped)
     _say_some("not committed", [*synced.withheld, *synced.failed])
 

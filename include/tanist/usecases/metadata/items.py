@@ -22,8 +22,14 @@ def metadata_item(mirror: MirrorName, row: MetadataRow) -> dict[str, Any]:
     return {"mirror": mirror, "topic": row.topic} | {name: getattr(row, name) for name in COLUMNS}
 
 
-def summary(rows: Iterable[MetadataRow]) -> str:
-    """How many rows have each verdict; that nothing is to do is said, too."""
+def counts(rows: Iterable[MetadataRow]) -> dict[str, int]:
+    """How many rows have each verdict, in their order."""
     counted = Counter(row.verdict for row in rows)
-    said = [f"{counted[verdict]} {verdict.lower()}" for verdict in Outcome if counted[verdict]]
+    return {str(verdict): counted[verdict] for verdict in Outcome if counted[verdict]}
+
+
+def summary(rows: Iterable[MetadataRow]) -> str:
+    """The same in words; that nothing is to do is said, too."""
+    counted = counts(rows)
+    said = [f"{count} {verdict.lower()}" for verdict, count in counted.items()]
     return ", ".join(said if counted.keys() & _DOING else ["nothing to do", *said])

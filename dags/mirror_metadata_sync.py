@@ -1,0 +1,29 @@
+"""Metadata of every mirror, every five minutes: what `tanist metadata sync` does.
+
+The mirrors are those of the clusters that `TANIST_DESTINATIONS` names. Partitions, configs and new topics follow the
+source; nothing is ever deleted.
+
+- Each mirror is a task of its own; one that fails leaves the others alone, and the next run tries again.
+- A mirror that a failover holds is skipped.
+- The last task, `report`, has a table of all of them in its log.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, task, teardown
+
+from tanist.airflow import upkeep
+
+with DAG(
+    "mirror_metadata_sync",
+    description="Partitions, configs and new topics of every mirror follow the source",
+    doc_md=__doc__,
+    schedule="*/5 * * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["tanist", "kafka"],
+    default_args={"owner": "tanist", "retries": 1, "retry_delay": timedelta(seconds=10)},
+):
+    sync = task(task_id="sync", map_index_template="{{ of }}")(upkeep.sync_metadata)
+    sync.expand(target=task(upkeep.mirrors)()) >> teardown(upkeep.report)("sync").as_teardown()

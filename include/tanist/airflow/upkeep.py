@@ -1,0 +1,168 @@
+"""What is done for every mirror again and again: metadata follows the source, positions of groups are committed.
+
+Each mirror is a mapped task of its own, and each task leaves what it did under `DONE`, whether it fails or not. While a
+failover holds a mirror its task is skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from tanist.airflow.markdown import table
+from tanist.airflow.tasks import WHY, at_work
+from tanist.airflow.variables import DESTINATIONS, destinations
+from tanist.domain.errors import MirrorHeld, Misconfigured, TanistError
+from tanist.domain.metadata import Outcome
+from tanist.domain.names import mirror_name
+from tanist.domain.records import STATE_TOPIC, specs
+from tanist.usecases import sides
+from tanist.usecases.groups import items as group_items
+from tanist.usecases.groups.gather import views
+from tanist.usecases.groups.sync import SyncRequest, sync_groups
+from tanist.usecases.holding import must_not_be_held
+from tanist.usecases.metadata import items as metadata_items
+from tanist.usecases.metadata.compare import Request
+from tanist.usecases.metadata.sync import sync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tanist.airflow.tasks import Task
+    from tanist.usecases.groups.rows import PositionRow
+
+DONE: Final = "done"
+"""The XCom in which each mapped task leaves what it did."""
+MIRRORS: Final = "mirrors"
+_MOST_SHOWN: Final = 100
+_GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "committed", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class _Upkept:
+    """What was done for one mirror. `decide`: what a person must look at; `again`: what the next try may mend."""
+
+    summary: str
+    page: str
+    decide: Sequence[str] = ()
+    again: Sequence[str] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def mirrors() -> list[dict[str, str]]:
+    """Every mirror of every destination. A destination that cannot be read has an entry too, whose task fails."""
+    with at_work() as task:
+        if not (names := destinations()):
+            raise Misconfigured(f"which clusters hold mirrors? name them in {DESTINATIONS}")
+        return [found for name in names for found in _mirrors_of(name, task)]
+
+
+def _mirrors_of(destination: str, task: Task) -> list[dict[str, str]]:
+    try:
+        side = task.world.connect(destination)
+        sides.identify((side,), task.run)
+        found = specs(sides.read(side, STATE_TOPIC, task.run.by))
+    except TanistError as error:
+        return [{"destination": destination, "trouble": str(error)}]
+    return [{"destination": destination, "mirror": spec.mirror} for spec in found]
+
+
+def sync_metadata(target: Mapping[str, str]) -> None:
+    """`tanist metadata sync` of one mirror."""
+    _upkeep(target, _metadata)
+
+
+def sync_positions(target: Mapping[str, str]) -> None:
+    """`tanist groups sync` of one mirror."""
+    _upkeep(target, _positions)
+
+
+def _upkeep(target: Mapping[str, str], do: Callable[[Task, str, str], _Upkept]) -> None:
+    """Do it, leave what was done, and end as it went."""
+    context = get_current_context()
+    context["of"] = _name(target)  # type: ignore[typeddict-unknown-key]  # for the mapped task's label
+    if trouble := target.get("trouble"):
+        raise AirflowFailException(trouble)
+    with at_work() as task:
+        try:
+            done = do(task, target["destination"], target["mirror"])
+        except MirrorHeld as held:
+            context["ti"].xcom_push(key=DONE, value={"summary": f"stood back: {held.reason}"})
+            raise AirflowSkipException(str(held)) from held
+    wrong = [*done.decide, *done.again]
+    context["ti"].xcom_push(key=DONE, value={"summary": done.summary, "counts": dict(done.counts), "wrong": wrong})
+    print(f"Mirror `{_name(target)}`: {done.summary}\n\n{done.page}")  # noqa: T201  # the task's log
+    if done.decide:
+        raise AirflowFailException("; ".join(done.decide))
+    if done.again:
+        raise AirflowException("; ".join(done.again))
+
+
+def report(task_id: str) -> list[dict[str, Any]]:
+    """What came of every mirror in this run: in the log as a table, and as items."""
+    ti = get_current_context()["ti"]
+    targets = ti.xcom_pull(task_ids=MIRRORS) or []
+    found = [_reported(ti, task_id, number, target) for number, target in enumerate(targets)]
+    print(table(("mirror", "what was done", "what is wrong"), (tuple(each.values()) for each in found)))  # noqa: T201
+    return found
+
+
+def _reported(ti: Any, task_id: str, number: int, target: Mapping[str, str]) -> dict[str, Any]:
+    done = ti.xcom_pull(task_ids=task_id, key=DONE, map_indexes=number) or {}
+    why = ti.xcom_pull(task_ids=task_id, key=WHY, map_indexes=number)
+    wrong = target.get("trouble") or "; ".join(done.get("wrong", ())) or why or ""
+    return {"mirror": _name(target), "done": done.get("summary", "nothing"), "wrong": wrong}
+
+
+def _name(target: Mapping[str, str]) -> str:
+    return f"{target['destination']}/{target.get('mirror', '?')}"
+
+
+# ── what is done ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _metadata(task: Task, destination: str, mirror: str) -> _Upkept:
+    synced = sync(Request(mirror=mirror), task.world.connect(destination), task.world.connect, task.run)
+    shown = sorted(synced.rows, key=lambda row: row.verdict is Outcome.SKIPPED)
+    items = [metadata_items.metadata_item(synced.spec.mirror, row) for row in shown]
+    return _Upkept(
+        summary=metadata_items.summary(synced.rows),
+        page=_page(metadata_items.COLUMNS, items),
+        decide=[f"{row.name}: {row.reason}" for row in synced.having(Outcome.CONFLICT)],
+        again=[f"{row.name}: {row.reason}" for row in synced.having(Outcome.FAILED, Outcome.UNKNOWN)],
+        counts=metadata_items.counts(synced.rows),
+    )
+
+
+def _positions(task: Task, destination: str, mirror: str) -> _Upkept:
+    name, side = mirror_name(mirror), task.world.connect(destination)
+    (cluster_id,) = sides.identify((side,), task.run)
+    seen = views(side, task.run)
+    must_not_be_held(seen.state, name)
+    spec = sides.spec_of(seen.state, name, destination)
+    sides.same_as_pinned(spec, None, cluster_id)
+    synced = sync_groups(spec, task.world.group_contacts(spec, side), SyncRequest(), task.run, seen)
+    shown = sorted(synced.rows, key=lambda row: row.committed)
+    return _Upkept(
+        summary=group_items.summary(synced),
+        page=_page(_GROUPS, [group_items.position_item(row) for row in shown]),
+        decide=_told(synced.mismatches),
+        again=_told(synced.failed),
+        counts={"positions": len(synced.rows), "committed": sum(row.committed for row in synced.rows)},
+    )
+
+
+def _told(rows: Iterable[PositionRow]) -> list[str]:
+    return [f"{row.group} {row.partition}: {row.reason}" for row in rows]
+
+
+def _page(columns: Sequence[str], items: Sequence[Mapping[str, Any]]) -> str:
+    if not items:
+        return ""
+    rows = ([item[column] for column in columns] for item in islice(items, _MOST_SHOWN))
+    more = f"\n\nand {len(items) - _MOST_SHOWN} more" if len(items) > _MOST_SHOWN else ""
+    return table(columns, rows) + more
