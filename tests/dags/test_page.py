@@ -97,7 +97,7 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> Seen:
 
 
 def item(at: int, **more: Any) -> dict[str, Any]:
-    return board_item(seen(at, **more), EpochMs(at))
+    return board_item(seen(at, **more), EpochMs(at), lambda plan: f"/evidence/{plan}")
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,7 +111,7 @@ def test_a_mirror_is_shown_most_urgent_first() -> None:
     """Verdicts before reasons before tables; what has failed before what lags."""
     found = item(100_000)
     assert found["partitions"] == {"FAILED": 1, "MIRRORING": 2}
-    assert found["lag"] == {"offsets": 6, "unknown": 1}
+    assert found["lag"] == {"offsets": 6, "unknown": 1, "age_ms": 100_000}
     assert [each["partition"] for each in found["troubled"]] == [1, 2]
     assert found["last_failover"]["approver"] == "carol"
     assert found["workers"][0] | {"version": ""} == {
@@ -123,9 +123,8 @@ def test_a_mirror_is_shown_most_urgent_first() -> None:
         "alive": True,
     }
     text = page(found)
-    order = [
-        text.index(word) for word in ("? UNKNOWN", "✓ GO", "Partitions</dt>", "ABORTED", "airflow-host-7", "All 2")
-    ]
+    words = ("? UNKNOWN", "✓ GO", "Partitions</dt>", "6 offsets, as the source was 101 s ago")
+    order = [text.index(word) for word in (*words, "ABORTED", "/evidence/cafe", "airflow-host-7", "All 2")]
     assert order == sorted(order)
 
 

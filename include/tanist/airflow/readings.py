@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from tanist.airflow import connections
-from tanist.airflow.variables import DESTINATIONS, destinations
+from tanist.airflow.variables import DESTINATIONS, destinations, evidence
 from tanist.composition.status import look
 from tanist.composition.world import World
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
@@ -45,7 +45,13 @@ def read(destination: str) -> Items:
     with World(connections.settings()) as world:
         run = Run(clock=clock, by=clock.deadline(READ_SECONDS))
         found = look(world, world.connect(destination), None, run)
-        return [board_item(seen, clock.now()) for seen in found]
+        return [board_item(seen, clock.now(), _evidence) for seen in found]
+
+
+def _evidence(plan: str) -> str | None:
+    """Where the DAG has put it; None: that failover was run by somebody else."""
+    folder = evidence() / plan
+    return str(folder) if folder.is_dir() else None
 
 
 @dataclass(slots=True)

@@ -12,11 +12,11 @@ from tanist.usecases.failover.items import run_item
 from tanist.usecases.items import check_item, row_item, status_item
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import EpochMs
-    from tanist.domain.records import WorkerAlive
+    from tanist.domain.records import FailoverRun, WorkerAlive
     from tanist.usecases.status import Seen
 
 STALE_MS: Final = 30_000
@@ -32,8 +32,12 @@ _URGENCY: Final = (
 )
 
 
-def board_item(seen: Seen, at: EpochMs) -> dict[str, Any]:
-    """One mirror as it was found at `at`."""
+def _nowhere(_plan: str) -> None:
+    """For callers that keep no evidence."""
+
+
+def board_item(seen: Seen, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
+    """One mirror as it was found at `at`. `evidence`: where that of a plan lies, if it is here."""
     troubled = sorted((row for row in seen.rows if _troubled(row)), key=_urgency)
     return status_item(seen.status) | {
         "source": seen.spec.source,
@@ -43,10 +47,11 @@ def board_item(seen: Seen, at: EpochMs) -> dict[str, Any]:
         "lag": {
             "offsets": sum(row.lag or 0 for row in seen.rows),
             "unknown": sum(row.lag is None for row in seen.rows),
+            "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
         },
         "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
         "troubled_count": len(troubled),
-        "last_failover": run_item(seen.runs[-1]) if seen.runs else None,
+        "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
         "workers": [_worker_item(worker, at) for worker in seen.workers],
     }
 
@@ -76,6 +81,10 @@ def _urgency(row: PartitionRow) -> tuple[int, float]:
     """What has failed first, then what is furthest behind; an unknown lag is behind everything."""
     rank = _URGENCY.index(row.state) if row.state in _URGENCY else len(_URGENCY)
     return rank, -(float("inf") if row.lag is None else row.lag)
+
+
+def _run_item(run: FailoverRun, evidence: Callable[[str], str | None]) -> dict[str, Any]:
+    return run_item(run, folder=evidence(run.plan))
 
 
 def _worker_item(worker: WorkerAlive, now: EpochMs) -> dict[str, Any]:
