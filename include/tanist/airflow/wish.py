@@ -11,8 +11,9 @@ from airflow.sdk import Param
 from tanist.composition.failover import failover_clusters
 from tanist.domain.checks import Mode
 from tanist.domain.names import mirror_name
+from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover.clusters import Patience
-from tanist.usecases.failover.planning import EVERYTHING, Asked
+from tanist.usecases.failover.planning import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

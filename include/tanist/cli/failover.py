@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking, duration, lasting
+from tanist.cli.options import GroupsOption, MirrorArgument, Session, TopicsOption, asking, duration, lasting
 from tanist.cli.output import emit, say
 from tanist.cli.progress import watching
 from tanist.composition.failover import Folder, failover_clusters, gone, runner
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import ROUTE, Approved
 from tanist.domain.names import mirror_name
+from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
@@ -27,7 +28,7 @@ from tanist.usecases.failover.items import (
     run_item,
     seen_item,
 )
-from tanist.usecases.failover.planning import EVERYTHING, AnotherPlan, Asked
+from tanist.usecases.failover.planning import AnotherPlan, Asked
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.work import Tools
 
@@ -110,6 +111,7 @@ def plan(
     name: MirrorArgument,
     mode: ModeOption = Mode.PLANNED,
     topic: TopicsOption = None,
+    group: GroupsOption = None,
     max_loss: LossOption = None,
 ) -> None:
     """Show what a failover would do, what speaks against it, and what it would cost. Changes nothing.
@@ -118,12 +120,21 @@ def plan(
 
     Example: tanist failover plan dr --destination west --mode unplanned
     """
-    asked = Asked(mode=mode, include=tuple(topic or EVERYTHING), loss_tolerance=max_loss)
+    asked = _asked(mode, topic, group, max_loss)
     with opened(now, name) as clusters:
         found = planning.plan(asked, clusters, now.run)
     show_plan(found, now.as_json)
     if found.blocked:
         raise typer.Exit(1)
+
+
+def _asked(mode: Mode, topic: list[str] | None, group: list[str] | None, max_loss: int | None) -> Asked:
+    return Asked(
+        mode=mode,
+        include=tuple(topic or EVERYTHING),
+        loss_tolerance=max_loss,
+        groups=tuple(group or EVERYTHING),
+    )
 
 
 def show_plan(found: planning.Planned, as_json: bool) -> None:
@@ -149,18 +160,19 @@ def approve(
     valid: Annotated[float, lasting("--valid", "How long it holds", "1h")] = 3600.0,
     mode: Annotated[Mode | None, typer.Option("--mode", help="As it was planned (default: either).")] = None,
     topic: TopicsOption = None,
+    group: GroupsOption = None,
     max_loss: LossOption = None,
 ) -> None:
     """Put your name under a plan: the name that you are logged in with. It permits one run.
 
-    Give --topic and --max-loss as they were given to `failover plan`.
+    Give --topic, --group and --max-loss as they were given to `failover plan`.
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
     modes = [mode] if mode else list(Mode)
     with opened(now, name) as clusters:
         for tried in modes:
-            asked = Asked(mode=tried, include=tuple(topic or EVERYTHING), loss_tolerance=max_loss)
+            asked = _asked(tried, topic, group, max_loss)
             try:
                 approval = planning.approve(plan, asked, clusters, now.run, reason=reason, valid_seconds=valid)
             except AnotherPlan as other:
@@ -218,8 +230,13 @@ def execute(
 def _show(outcome: Outcome, folder: Folder, as_json: bool) -> None:
     if outcome.left:
         say(f"left: {', '.join(outcome.left)}; the same command goes on")
+    item = outcome_item(outcome, str(folder.path))
+    for mismatch in item["group_mismatches"]:
+        say(f"warning: the map of offsets is wrong: {mismatch}")
+    if item["group_problems"]:
+        say(f"warning: {len(item['group_problems'])} position(s) of groups need a look, each is named in the evidence")
     emit(
-        [outcome_item(outcome, str(folder.path))],
+        [item],
         ("mirror", "plan_hash", "status", "seconds", "proof_seconds", "evidence"),
         as_json,
     )

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, asking, confirm, on_terminal
+from tanist.cli.options import GroupsOption, MirrorArgument, Session, asking, confirm, on_terminal
 from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, Following
-from tanist.domain.selection import pattern_problems
+from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
 from tanist.usecases import sides
 from tanist.usecases.groups.explain import explain as explained
-from tanist.usecases.groups.gather import ALL_GROUPS, Chosen
+from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
 from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, translate_groups
@@ -38,10 +38,6 @@ LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "partit
 COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
 _STRATEGIES = ("map",)
 
-GroupsOption = Annotated[
-    list[str] | None,
-    typer.Option("--group", metavar="REGEX", help="Groups, by a regular expression for the whole name; repeatable."),
-]
 StrategyOption = Annotated[
     str,
     typer.Option("--strategy", metavar="map", help="How to translate: by the map of offsets that the copier keeps."),
@@ -163,7 +159,7 @@ def _mirror_of(now: Session, destination: Side, name: str) -> tuple[MirrorSpec, 
 def _chosen(groups: Sequence[str] | None) -> Chosen:
     if wrong := pattern_problems(groups or ()):
         refuse(wrong)
-    return Chosen(groups=tuple(groups or ALL_GROUPS))
+    return Chosen(groups=tuple(groups or EVERYTHING))
 
 
 def _supported(strategy: str) -> None:

@@ -11,7 +11,8 @@ from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing
 from tanist.cli.output import emit, say
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
-from tanist.usecases.metadata.compare import EVERYTHING, Request
+from tanist.domain.selection import EVERYTHING
+from tanist.usecases.metadata.compare import Request
 from tanist.usecases.metadata.compare import diff as compare
 from tanist.usecases.metadata.items import COLUMNS, metadata_item, summary
 from tanist.usecases.metadata.sync import sync as bring

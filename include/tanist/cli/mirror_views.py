@@ -13,10 +13,10 @@ from tanist.cli.output import emit, say
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.selection import pattern_problems
+from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.usecases import sides
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item
-from tanist.usecases.mirrors.describe import EVERYTHING, listing, unmatched
+from tanist.usecases.mirrors.describe import listing, unmatched
 from tanist.usecases.mirrors.wait import Goal, wait_for
 
 if TYPE_CHECKING:

@@ -72,6 +72,10 @@ TopicsOption = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="REGEX", help="Topics, by a regular expression for the whole name; repeatable."),
 ]
+GroupsOption = Annotated[
+    list[str] | None,
+    typer.Option("--group", metavar="REGEX", help="Groups, by a regular expression for the whole name; repeatable."),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing asks.")]
 NeverAskOption = Annotated[bool, typer.Option("--yes", "-y", help="Changes nothing: this command never asks.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]

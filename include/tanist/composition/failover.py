@@ -10,14 +10,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node as host_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failover.page import as_json, as_page, from_json
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import sides
-from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Source
+from tanist.usecases.failover.clusters import Clusters, Destination, Source
 from tanist.usecases.failover.standing import checks
+from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tanist.usecases.sides import Run
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, StateView
     from tanist.ports.clock import Deadline
-    from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.failover.clusters import GroupsMoved
     from tanist.usecases.sides import Side
 
 
@@ -135,30 +136,13 @@ class _Groups:
     spec: MirrorSpec
     run: Run
 
-    def __call__(self, topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
+    def __call__(self, topics: Sequence[str], groups: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
         """Groups with members here, and whatever else must not be committed, are told, not moved."""
         contacts = self.world.group_contacts(self.spec, self.destination)
-        chosen = Chosen(topics=frozenset(topics), ask_source=ask_source)
+        chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
         command = Run(clock=self.run.clock, by=by)
         synced = sync_groups(self.spec, contacts, SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS), command)
-        problems = (*synced.failed, *synced.withheld, *synced.clamped)
-        return GroupsMoved(
-            rows=tuple(_row(row) for row in synced.rows),
-            problems=tuple(f"{row.group} on {row.partition}: {row.reason}" for row in problems),
-        )
-
-
-def _row(row: PositionRow) -> dict[str, Any]:
-    return {
-        "group": row.group,
-        "topic": row.partition.topic,
-        "partition": row.partition.partition,
-        "source_committed_offset": row.position.offset,
-        "destination_offset": row.offset,
-        "precision": row.translation.precision,
-        "committed": row.committed,
-        "reason": row.reason,
-    }
+        return moved_by(synced)
 
 
 # ── evidence as files ─────────────────────────────────────────────────────────────────────────────────────────────

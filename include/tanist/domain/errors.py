@@ -78,6 +78,11 @@ class UnknownTopic(Refused):
     operator_action = "no topic of the source matches: check the regular expression, it must match the whole name"
 
 
+class GroupNotInMirror(Refused):
+    name = "GROUP_NOT_IN_MIRROR"
+    operator_action = "`tanist groups list` shows those whose positions are kept; nothing was changed"
+
+
 class MirrorTopicAlreadyPaused(Refused):
     name = "MIRROR_TOPIC_ALREADY_PAUSED"
     operator_action = "`tanist mirrors resume` starts it again"

@@ -11,6 +11,7 @@ from tanist.domain.errors import Misconfigured
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+EVERYTHING: Final = (".*",)
 _LONGEST: Final = 1_000
 _MOST_REPEATS: Final = 4
 """`*`, `+` and `{n,m}` one after another: a name has at most 249 characters, so the worst case stays finite."""

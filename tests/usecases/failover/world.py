@@ -93,7 +93,8 @@ class World:
     speed: int = 10
     clock: BusyClock = field(default_factory=BusyClock)
     sink: Memory = field(default_factory=Memory)
-    moved: list[tuple[str, ...]] = field(default_factory=list)
+    groups_moved: GroupsMoved = field(default_factory=lambda: GroupsMoved(rows=({"group": "billing"},)))
+    moved: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.east = GuardedCluster(id="id-east", authorizer=self.authorizer)
@@ -244,9 +245,11 @@ class World:
             move_groups=self._move_groups,
         )
 
-    def _move_groups(self, topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
-        self.moved.append(tuple(topics))
-        return GroupsMoved(rows=({"group": "billing", "committed": True},))
+    def _move_groups(
+        self, topics: Sequence[str], groups: Sequence[str], by: Deadline, *, ask_source: bool
+    ) -> GroupsMoved:
+        self.moved.append((tuple(topics), tuple(groups)))
+        return self.groups_moved
 
     def command(self, seconds: float = 600) -> Run:
         return Run(clock=self.clock, by=self.clock.deadline(seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,6 +63,11 @@ class Evidence:
             before=self.tip,
         )
         return replace(self, events=(*self.events, event))
+
+    def found(self, step: str) -> Mapping[str, Any]:
+        """What `step` has found when it was last done; empty: it was not."""
+        details = [event.detail for event in self.events if event.step == step and event.what == "done"]
+        return dict(json.loads(details[-1])) if details else {}
 
     def broken_at(self) -> int | None:
         """The number of the first event that does not fit the one before; None: the chain holds."""

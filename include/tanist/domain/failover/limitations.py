@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover.facts import SourceState
-from tanist.domain.failover.plan import ROUTES, Intent, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.failover.plan import ROUTES, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts, PartitionFacts
-    from tanist.domain.failover.plan import Approved
+    from tanist.domain.failover.plan import Approved, Intent
     from tanist.domain.names import EpochMs, TopicPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
@@ -181,11 +182,8 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         for t in intent.topics
     )
     forecast = at_risk(facts.partitions) or 0 if intent.mode is Mode.UNPLANNED else 0
-    return Intent(
-        mirror=intent.mirror,
-        mode=intent.mode,
-        source_cluster_id=intent.source_cluster_id,
-        destination_cluster_id=intent.destination_cluster_id,
+    return replace(
+        intent,
         topics=topics,
         without_drain=not_copying(facts),
         loss_tolerance=forecast if loss_tolerance is None else loss_tolerance,

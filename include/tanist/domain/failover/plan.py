@@ -12,6 +12,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured
 from tanist.domain.failover.facts import fence_settled, held
 from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.selection import EVERYTHING
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Intent:
 
     `without_drain`: partitions that were not being copied when it was planned, so nobody waits for them.
     `loss_tolerance`: offsets of the source that may be lost, all partitions.
+    `groups`: whose positions are translated, by regular expressions for names: a new group makes no other plan.
     """
 
     mirror: MirrorName
@@ -47,6 +49,7 @@ class Intent:
     topics: tuple[TopicIntent, ...]
     without_drain: tuple[TopicPartition, ...] = ()
     loss_tolerance: int = 0
+    groups: tuple[str, ...] = EVERYTHING
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -172,6 +175,7 @@ def _plain(intent: Intent) -> dict[str, Any]:
         "topics": [[each.topic, each.partitions, each.generation] for each in intent.topics],
         "without_drain": [[at.topic, at.partition] for at in intent.without_drain],
         "loss_tolerance": intent.loss_tolerance,
+        "groups": list(intent.groups),
     }
 
 
@@ -197,6 +201,7 @@ class Approved:
             topics=tuple(TopicIntent(topic=t, partitions=n, generation=g) for t, n, g in wish["topics"]),
             without_drain=tuple(TopicPartition(t, n) for t, n in wish["without_drain"]),
             loss_tolerance=wish["loss_tolerance"],
+            groups=tuple(wish.get("groups", EVERYTHING)),  # an older plan has none: it meant all
         )
         return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]))
 

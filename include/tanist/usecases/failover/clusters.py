@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -37,21 +37,23 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsMoved:
-    """What became of consumer groups: one row per group and partition, as `tanist groups sync` prints it."""
+    """What became of consumer groups: one row per group and partition, as `tanist groups sync` prints it.
+
+    `problems`: what was not moved, or not all the way. `mismatches`: where the map is proved to be wrong.
+    """
 
     rows: tuple[Mapping[str, Any], ...] = ()
     problems: tuple[str, ...] = ()
+    mismatches: tuple[str, ...] = ()
 
 
 class MoveGroups(Protocol):
-    def __call__(self, topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
-        """The final translation, committed. `ask_source`: False where it is known not to answer."""
+    def __call__(self, topics: Sequence[str], groups: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
+        """The final translation, committed, of the groups that an expression of `groups` names.
+
+        `ask_source`: False where it is known not to answer.
+        """
         ...
-
-
-def no_groups(topics: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:  # noqa: ARG001  # a port
-    """For mirrors whose groups nobody moves."""
-    return GroupsMoved()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class Clusters:
     spec: MirrorSpec
     source: Source | TanistError
     destination: Destination
-    move_groups: MoveGroups = field(default=no_groups)
+    move_groups: MoveGroups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

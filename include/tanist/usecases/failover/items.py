@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failover.limitations import failed
-from tanist.domain.failover.plan import ROUTES, Approved
+from tanist.domain.failover.plan import GROUPS, ROUTES, Approved
 from tanist.domain.fences import FenceKind
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def plan_item(planned: Planned) -> dict[str, Any]:
         "mode": plan.intent.mode,
         "topics": list(plan.intent.names),
         "partitions": len(plan.intent.partitions),
+        "groups": list(plan.intent.groups),
         "failed": {str(each.partition): each.error for each in failed(plan.intent, planned.facts)},
         "steps": step_items(plan.steps, frozenset(planned.left)),
         "limitations": [{"name": r.name, "detail": r.detail, "blocks": r.blocks} for r in plan.limitations],
@@ -94,7 +95,12 @@ def outcome_item(outcome: Outcome, folder: str) -> dict[str, Any]:
     """A run as this call leaves it."""
     steps = ROUTES[Approved.read(outcome.record.shown).intent.mode]
     item = run_item(outcome.record, (outcome.seconds, outcome.waited), folder)
-    return item | {"steps": step_items(steps, frozenset(outcome.left))}
+    groups = outcome.evidence.found(GROUPS.id)
+    return item | {
+        "steps": step_items(steps, frozenset(outcome.left)),
+        "group_problems": groups.get("problems", []),
+        "group_mismatches": groups.get("mismatches", []),
+    }
 
 
 def fence_item(mirror: str, row: FenceRow) -> dict[str, Any]:

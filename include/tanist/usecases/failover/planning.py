@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
+from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
 from tanist.domain.failover.approving import Approval, NoApproverTopic, Request, approved, signature
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, planned_intent
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
 from tanist.domain.problems import refuse
-from tanist.domain.records import STATE_TOPIC, topics
-from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, topics
+from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases.failover.observe import Observer
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.names import MirrorName
     from tanist.domain.records import StateView, TopicDesired
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.sides import Run
 
-EVERYTHING: Final = (".*",)
 LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
 
@@ -42,11 +42,15 @@ class PlanBlocked(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Which failover. `loss_tolerance`: offsets that may be lost; None: what is forecast now."""
+    """Which failover. `loss_tolerance`: offsets that may be lost; None: what is forecast now.
+
+    `groups`: whose positions are translated, by regular expressions for whole names.
+    """
 
     mode: Mode = Mode.PLANNED
     include: tuple[str, ...] = EVERYTHING
     loss_tolerance: int | None = None
+    groups: tuple[str, ...] = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +69,11 @@ def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
     """The plan as the facts make it now; changes nothing.
 
     Raises:
-        TopicNotInMirror: an expression matches none of the mirror's topics. Misconfigured: it is none.
+        TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
     """
     with closing(Observer(clusters=clusters, run=command)) as observer:
         wanted = chosen(observer.view(STATE_TOPIC), clusters, asked.include)
+        _must_match(asked.groups, observer, clusters.spec.mirror)
         facts = observer.look(wanted)
         spec = clusters.spec
         bare = Intent(
@@ -77,6 +82,7 @@ def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
             source_cluster_id=spec.source_cluster_id,
             destination_cluster_id=spec.destination_cluster_id,
             topics=tuple(TopicIntent(topic=t.topic, partitions=t.partitions) for t in wanted),
+            groups=asked.groups,
         )
         made = make_plan(planned_intent(bare, facts, asked.loss_tolerance), facts)
     left = tuple(step.id for step in remaining(made.intent, facts))
@@ -102,6 +108,18 @@ def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple
             for text in idle or include
         )
     return tuple(inside[name] for name in selection.of(inside))
+
+
+def _must_match(groups: tuple[str, ...], observer: Observer, mirror: MirrorName) -> None:
+    """An expression that matches none of the groups that are kept is a typing mistake."""
+    if problems := pattern_problems(groups):
+        refuse(problems)
+    if groups == EVERYTHING:
+        return
+    rows = observer.view(GROUPS_TOPIC).values()
+    kept = {each.group for each in rows if isinstance(each, GroupPosition) and each.mirror == mirror}
+    if idle := Selection(groups).idle(tuple(kept)):
+        refuse(GroupNotInMirror(f"{text!r} matches no group of mirror {mirror!r}") for text in idle)
 
 
 def must_not_be_blocked(found: Planned) -> None:

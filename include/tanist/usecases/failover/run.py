@@ -224,6 +224,7 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
         "source": [clusters.spec.source, wish.intent.source_cluster_id],
         "destination": [clusters.spec.destination, wish.intent.destination_cluster_id],
         "topics": list(wish.intent.names),
+        "groups": list(wish.intent.groups),
         "limitations_accepted": sorted(wish.limitations),
         "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
         "forecast": {"offsets_at_risk": cost.offsets_at_risk, "at_most": cost.at_most, "age_ms": cost.age_ms},

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain import records
 from tanist.domain.errors import TanistError
 from tanist.domain.lag import KnownEnd
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupsFollowed
-from tanist.domain.selection import topic_pattern
+from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState, Wish
 from tanist.domain.translation import CopySpan
 from tanist.usecases import sides
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
     from tanist.usecases.sides import Run, Side
 
-ALL_GROUPS: Final = (".*",)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
@@ -39,7 +37,7 @@ class Chosen:
     `names`: exactly these groups, whatever they are called.
     """
 
-    groups: tuple[str, ...] = ALL_GROUPS
+    groups: tuple[str, ...] = EVERYTHING
     names: frozenset[str] | None = None
     topics: frozenset[str] | None = None
     ask_source: bool = True

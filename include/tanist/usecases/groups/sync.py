@@ -60,6 +60,13 @@ class Synced:
         """Those that were not to be committed, each with its reason."""
         return tuple(row for row in self.rows if isinstance(row.decision, Withheld))
 
+    @property
+    def problems(self) -> tuple[PositionRow, ...]:
+        """Everything that a person should look at, each position once."""
+        lists = (self.failed, self.withheld, self.clamped, self.mismatches)
+        named = {(row.group, row.partition) for rows in lists for row in rows}
+        return tuple(row for row in self.rows if (row.group, row.partition) in named)
+
 
 def translate_groups(
     spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain import metadata
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -14,7 +14,7 @@ from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, Ou
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings, exit_code
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, fenced, topics
-from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
 from tanist.usecases.holding import must_not_be_held
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tanist.usecases.mirrors.decide import Situation, TopicPlan
     from tanist.usecases.sides import Run, Side
 
-EVERYTHING: Final = (".*",)
 _Seen = TopicSeen | TanistError | None
 
 

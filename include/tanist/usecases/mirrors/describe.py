@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain import records
 from tanist.domain.errors import TanistError, TopicNotInMirror
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRun
-from tanist.domain.selection import Selection
+from tanist.domain.selection import EVERYTHING, Selection
 from tanist.domain.states import MIRROR_STATES, MirrorState, Wish
 from tanist.usecases import sides
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
     from tanist.usecases.sides import Run, Side
 
-EVERYTHING: Final = (".*",)
 """The selection of topics where none was given."""
 
 _ROWS = {row.number: row for row in MIRROR_STATES}

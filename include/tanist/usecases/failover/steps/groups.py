@@ -5,16 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.failover.facts import SourceState
+from tanist.usecases.failover.clusters import GroupsMoved
 from tanist.usecases.failover.work import Done
+from tanist.usecases.groups.items import position_item
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.work import Work
+    from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.groups.sync import Synced
 
 
 def do(work: Work) -> Done:
     """One bad group never blocks the rest: what could not be moved is listed."""
     asked = work.facts.source is not SourceState.SILENT
-    moved = work.clusters.move_groups(work.intent.names, work.run.by, ask_source=asked)
+    moved = work.clusters.move_groups(work.intent.names, work.intent.groups, work.run.by, ask_source=asked)
     work.tools.checkpoint("groups:moved")
     work.mark("groups")
-    return Done({"rows": [dict(row) for row in moved.rows], "problems": list(moved.problems)})
+    rows = [dict(row) for row in moved.rows]
+    return Done({"rows": rows, "problems": list(moved.problems), "mismatches": list(moved.mismatches)})
+
+
+def moved_by(synced: Synced) -> GroupsMoved:
+    """A synchronisation as the evidence tells it."""
+    return GroupsMoved(
+        rows=tuple(position_item(row) for row in synced.rows),
+        problems=tuple(map(_told, synced.problems)),
+        mismatches=tuple(map(_told, synced.mismatches)),
+    )
+
+
+def _told(row: PositionRow) -> str:
+    return f"{row.group} on {row.partition}: {row.reason}"
