@@ -29,6 +29,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["tanist", "kafka"],
+    default_args={"owner": "tanist"},
 ):
 
     @task

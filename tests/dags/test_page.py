@@ -278,6 +278,15 @@ def test_nobody_reads_without_signing_in(client: TestClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
+def test_a_login_that_airflow_has_not_given_opens_nothing(client: TestClient, path: str) -> None:
+    """A token of another Airflow is signed by another key; a cookie is no better than a header."""
+    head, _, body = headers(client, "viewer")["Authorization"].rpartition(".")
+    forged = f"{head}.{body[::-1]}"
+    assert client.get(path, headers={"Authorization": forged}).status_code in {401, 403}
+    assert client.get(path, headers={"Cookie": f"_token={forged.removeprefix('Bearer ')}"}).status_code in {401, 403}
+
+
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("user", ["viewer", "user", "op", "admin"])
 def test_whoever_may_see_the_deployment_may_read_and_nobody_may_write(client: TestClient, user: str, path: str) -> None:
     signed_in = headers(client, user)
@@ -329,7 +338,10 @@ print(len(TanistPlugin.fastapi_apps), TanistPlugin.external_views[0]["url_route"
 
 @pytest.mark.parametrize(
     ("component", "built"),
-    [("api-server", "1 tanist True"), ("scheduler", "0 tanist False"), ("triggerer", "0 tanist False")],
+    [
+        ("api-server", "1 tanist True"),
+        *((other, "0 tanist False") for other in ("scheduler", "dag-processor", "triggerer", "tasks")),
+    ],
 )
 def test_the_page_is_built_in_the_api_server_and_nowhere_else(component: str, built: str) -> None:
     """The file is imported in every component, and again in every task."""
