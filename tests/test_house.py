@@ -67,17 +67,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_astro_yaml_names_what_is_there() -> None:
-    """One `key: value` a line; every value that is a place is a place."""
-    lines = (ROOT / "astro.yaml").read_text(encoding="utf-8").splitlines()
-    said = dict(line.split("#")[0].split(":", 1) for line in lines if line.split("#")[0].strip())
-    said = {key: value.strip().strip('"') for key, value in said.items()}
-    for key in ("package", "dags", "plugins", "spark_jobs"):
-        assert (ROOT / said[key]).is_dir(), key
-    assert said["project"] == "tanist"
-    assert f'requires-python = "{said["requires_python"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-
-
 def test_the_lock_names_no_host() -> None:
     """It installs from whatever index a machine is set up with; and every line is pinned by hashes."""
     lock = (ROOT / "locks" / "dev.txt").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.sandbox.airflow.database import Database
     from tanist.sandbox.airflow.home import Home, Remembered
 
-_MASKED: Final = ("ssl_key_pem", "basic_auth_user_info", "jaas_config")
+MASKED: Final = ("ssl_key_pem", "basic_auth_user_info", "jaas_config")
 """Keys of connections that Airflow would show: it knows `password` and the like by itself. It compares names in which
 whatever is no letter or digit has become '_'."""
 _LOOPBACK: Final = (HOST, "localhost")
@@ -86,7 +86,7 @@ def _sections(
             "fernet_key": keys["fernet"],
             "simple_auth_manager_users": ",".join(f"{user}:{role}" for user, role in USERS.items()),
             "simple_auth_manager_passwords_file": home.passwords,
-            "sensitive_var_conn_names": ",".join(_MASKED),
+            "sensitive_var_conn_names": ",".join(MASKED),
             "execution_api_server_url": f"{url(state.port)}/execution/",
         },
         "database": {"sql_alchemy_conn": database.url("psycopg2"), "sql_alchemy_conn_async": database.url("asyncpg")},
