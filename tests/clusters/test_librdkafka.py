@@ -161,6 +161,6 @@ def check_rights(admin: Endpoint, mirror: Endpoint, topic: str) -> None:
 
 def verdicts(endpoint: Endpoint, rights: list[Right]) -> list[Verdict]:
     with closing(KafkaAccess(endpoint)) as access:
-        held = access.check(rights, SOON(10))
+        held = access.check(rights, SOON(40))  # the first group makes its broker create a topic of 50 partitions
     assert all(each.reason for each in held if each.verdict is not Verdict.PASS)
     return [each.verdict for each in held]

@@ -140,7 +140,7 @@ class Pair:
 
     def worker(self, name: str = "w1") -> Process:
         """A fetcher: the one of that name, started if there is none."""
-        if name not in self.workers:
+        if name not in self.workers or not self.workers[name].alive:
             where = ("--config", self.environment()["TANIST_CONFIG"], "--destination", "west", "--id", name)
             argv = [sys.executable, "-m", "tanist.cli.main", "fetcher", "run", *where]
             self.workers[name] = self.guardian.spawn(argv, self.home / f"{name}.log")

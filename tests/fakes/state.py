@@ -46,6 +46,9 @@ class MemoryStateStore:
     def view(self) -> StateView:
         return self._view
 
+    def ended(self) -> None:
+        return None
+
     def catch_up(self, by: Deadline) -> StateView:
         with self._topic.lock:
             self._answer()

@@ -30,6 +30,9 @@ class MemoryStore:
     def view(self) -> StateView:
         return self._view
 
+    def ended(self) -> None:
+        return None
+
     def catch_up(self, by: Deadline) -> StateView:
         return self._view
 
@@ -55,6 +58,9 @@ class FileStore:
 
     def view(self) -> StateView:
         return self._view
+
+    def ended(self) -> None:
+        return None
 
     def catch_up(self, by: Deadline) -> StateView:
         with self._lock, self._path.open("ab+") as file:

@@ -134,6 +134,9 @@ class FakeStore:
     def view(self) -> StateView:
         return self.cluster.views.get(self.topic, NOTHING_YET)
 
+    def ended(self) -> None:
+        return None
+
     def catch_up(self, by: Deadline) -> StateView:
         self.cluster.answer()
         return self.view()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.errors import TanistError
     from tanist.domain.records import StateRecord, StateView
     from tanist.ports.clock import Deadline
 
@@ -86,6 +87,9 @@ class CompactedTopic:
     def problems(self) -> tuple[Unreadable, ...]:
         """Records that this version cannot read, with the reason. They count as if they were not there."""
         return self._reader.problems()
+
+    def ended(self) -> TanistError | None:
+        return self._reader.ended()
 
     def catch_up(self, by: Deadline) -> StateView:
         positions = self._reader.positions()

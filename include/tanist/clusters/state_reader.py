@@ -48,6 +48,11 @@ class Reader:
                 self._published = MappingProxyType(dict(self._records))
             return self._published
 
+    def ended(self) -> TanistError | None:
+        """What ended the reading, if it was not `close`."""
+        with self._changed:
+            return None if isinstance(self._failure, Stopped) else self._failure
+
     def problems(self) -> tuple[Unreadable, ...]:
         """The records that this version cannot read, by key."""
         with self._changed:

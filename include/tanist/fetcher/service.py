@@ -110,8 +110,14 @@ class Service:
         )
 
     @property
+    def _stores(self) -> tuple[StateStore, ...]:
+        parts = self._parts
+        return (parts.state, parts.maps, *((parts.groups,) if parts.groups else ()))
+
+    @property
     def failed(self) -> BaseException | None:
-        return self._coordination.died
+        """A worker whose state topic was lost is deaf: it holds its slices and would never hear of a mirror again."""
+        return self._coordination.died or next((why for store in self._stores if (why := store.ended())), None)
 
     @property
     def alive(self) -> bool:
@@ -137,9 +143,8 @@ class Service:
         self._coordination.join(END_SECONDS)
         if self._tails:
             self._tails.join(END_SECONDS)
-        for store in (self._parts.state, self._parts.maps, self._parts.groups):
-            if store:
-                store.close()
+        for store in self._stores:
+            store.close()
 
 
 def run_until_told(service: Service, stop: threading.Event) -> BaseException | None:
@@ -151,7 +156,7 @@ def run_until_told(service: Service, stop: threading.Event) -> BaseException | N
         signal.signal(number, lambda *_: stop.set())
     _spare_the_collector()
     service.start()
-    while service.alive and not stop.wait(LOOK_SECONDS):
+    while service.alive and not service.failed and not stop.wait(LOOK_SECONDS):
         pass
     failed = service.failed
     service.stop()

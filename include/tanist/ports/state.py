@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tanist.domain.errors import TanistError
     from tanist.domain.records import StateRecord, StateView
     from tanist.ports.clock import Deadline
 
@@ -16,6 +17,10 @@ class StateStore(Protocol):
 
     def view(self) -> StateView:
         """The last folded view, frozen; costs nothing."""
+        ...
+
+    def ended(self) -> TanistError | None:
+        """What ended the reading for good: the view is that of then, whatever happens. None: it is being read."""
         ...
 
     def catch_up(self, by: Deadline) -> StateView:
