@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.dags.conftest import ROOT
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.dags.conftest import House, Ran
     from tests.failover.conftest import Pair, Side
 
@@ -128,12 +122,3 @@ def test_a_scheduled_run_never_overlaps_and_never_catches_up(house: House, name:
     dag = house.dag(name)
     assert (dag.catchup, dag.max_active_runs) == (False, 1)
     assert {"tanist", "kafka"} <= set(dag.tags)
-
-
-@pytest.mark.parametrize("name", ["mirror_metadata_sync", "mirror_group_offsets"])
-def test_parsing_loads_no_client_library(name: str) -> None:
-    """Airflow parses every few seconds."""
-    code = f"import sys, runpy; runpy.run_path({str(ROOT / 'dags' / name)!r} + '.py'); print(sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    loaded: Mapping[str, None] = dict.fromkeys(done.stdout.replace("'", "").strip("[]\n").split(", "))
-    assert not {"confluent_kafka", "kafka", "pyspark", "pandas", "great_expectations"} & loaded.keys()

@@ -14,6 +14,7 @@ from tanist.domain.failover.plan import ROUTE, remaining
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.run import RunUnderWay
+from tanist.usecases.failover.unfinished import left_alone
 from tests.usecases.failover.test_run import PLANNED, UNPLANNED, assert_promoted, killer
 from tests.usecases.failover.world import DR, Killed, World
 
@@ -181,3 +182,20 @@ def test_steps_after_the_point_of_no_return_count_those_before_it_as_done() -> N
     facts = world.plan(Mode.PLANNED).facts
     assert [step.id for step in remaining(intent, facts, "drain")] == ["hold"], "a plan of its own holds nothing"
     assert list(world.run(plan, until="drain").left) == STEPS[4:]
+
+
+def test_a_run_is_left_alone_only_if_nobody_moves_it_for_longer_than_a_gap_between_two_steps() -> None:
+    """Between two steps nobody is at work; still, whoever would go on with such a run watches it first."""
+    world, plan = approved(Mode.PLANNED)
+    assert left_alone(world.clusters("eve"), world.command()) is None
+    world.run(plan, until="hold")
+    found = left_alone(world.clusters("eve"), world.command())
+    assert found is not None
+    assert found.plan == plan
+
+    def next_step() -> None:
+        world.worker.append([replace(on_record(world, plan), at=world.clock.now())], world.soon())
+
+    world.clock.meanwhile = next_step
+    with pytest.raises(RunUnderWay, match=f"at work on plan {plan}"):
+        left_alone(world.clusters("eve"), world.command())

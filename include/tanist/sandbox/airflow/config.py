@@ -111,6 +111,8 @@ def _sections(
             "scheduler_heartbeat_sec": 2,
             "job_heartbeat_sec": 2,
             "trigger_timeout_check_interval": 5,
+            "scheduler_health_check_threshold": 15,  # with the next line: what died with its scheduler is run again
+            "orphaned_tasks_check_interval": 5,  # after 20 s at most, not after the 300 s of the default
         },
         "triggerer": {"triggerer_health_check_threshold": 15},
         "usage_data_collection": {"enabled": False},

@@ -1,0 +1,77 @@
+"""Every DAG file: quick to parse, light, and without what would go wrong only in production."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+FILES: Final = sorted((ROOT / "dags").glob("*.py"))
+HEAVY: Final = ("confluent_kafka", "great_expectations", "kafka", "pandas", "pyspark")
+LIMIT_SECONDS: Final = 1.0
+PARSE: Final = """
+import json, sys, time, runpy
+import airflow.sdk, airflow.providers.standard.operators.hitl, airflow.triggers.base  # what a DAG processor has loaded
+began = time.process_time()
+runpy.run_path(sys.argv[1])
+took = time.process_time() - began
+heavy = sorted(set(sys.modules) & set(sys.argv[2].split(",")))
+from airflow.dag_processing.dagbag import DagBag
+dags = DagBag(sys.argv[1]).dags.values()
+tasks = [(t.task_id, bool(getattr(t, "inherits_from_skipmixin", False)), bool(t.get_closest_mapped_task_group()))
+         for dag in dags for t in dag.tasks]
+print(json.dumps({
+    "took": took, "tasks": tasks, "heavy": heavy,
+    "dags": [[d.dag_id, sorted(d.tags), bool(d.doc_md)] for d in dags],
+}))
+"""
+METADATA: Final = ("airflow.models", "airflow.settings", "airflow.utils.session")
+"""A real task has no database, but `dag.test()` lends it one: such an import passes in tests only."""
+
+
+@pytest.fixture(scope="module", params=FILES, ids=lambda file: file.stem)
+def parsed(request: pytest.FixtureRequest) -> dict[str, Any]:
+    argv = [sys.executable, "-c", PARSE, str(request.param), ",".join(HEAVY)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_a_dag_file_is_quick_and_light(parsed: dict[str, Any]) -> None:
+    """Airflow reads it every few seconds: under a second of work, and none of the heavy libraries."""
+    assert parsed["took"] < LIMIT_SECONDS
+    assert parsed["heavy"] == []
+
+
+def test_a_dag_can_be_found_and_says_what_it_does(parsed: dict[str, Any]) -> None:
+    assert parsed["dags"]
+    assert all("tanist" in tags and documented for _, tags, documented in parsed["dags"])
+
+
+def test_nothing_that_skips_stands_in_a_mapped_group(parsed: dict[str, Any]) -> None:
+    """There Airflow looks a rejection up under the wrong index, and what was rejected runs."""
+    assert not [task for task, skips, mapped in parsed["tasks"] if skips and mapped]
+
+
+def test_no_task_reaches_for_the_metadata_database() -> None:
+    """Neither in a DAG file, nor in the plugin, nor in what they call."""
+    files = [*FILES, *(ROOT / "plugins").glob("*.py"), *(ROOT / "include" / "tanist" / "airflow").rglob("*.py")]
+    imported = {
+        (str(file.relative_to(ROOT)), name)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for name in _modules(node)
+    }
+    assert not [each for each in imported if each[1].startswith(METADATA)]
+
+
+def _modules(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
