@@ -8,11 +8,9 @@ all becomes an `Unreadable` value: one bad record must never take the control pl
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from enum import StrEnum
-from functools import cache
-from types import MappingProxyType, UnionType
-from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tanist.domain.records import (
     Claim,
@@ -29,9 +27,10 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
 )
+from tanist.protocol.values import plain, reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tanist.domain.records import StateRecord
 
@@ -70,7 +69,7 @@ def encode(record: StateRecord) -> tuple[bytes, bytes | None]:
     key = record.key.encode()
     if isinstance(record, Tombstone):
         return key, None
-    return key, json.dumps({"v": VERSION, **_plain(record)}, separators=(",", ":"), ensure_ascii=False).encode()
+    return key, json.dumps({"v": VERSION, **plain(record)}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decode(key: bytes, value: bytes | None) -> StateRecord | Unreadable:
@@ -99,78 +98,4 @@ def _decode(name: str, value: bytes) -> StateRecord:
         raise ValueError(f"the value has no version: {version!r}")
     if version > VERSION:
         raise ValueError(f"written by a newer version: {version}, this one reads up to {VERSION}")
-    return cast("StateRecord", _reader(kind)(stored))
-
-
-# ── to JSON ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-# ── from JSON: one reader per annotation, built once ──────────────────────────────────────────────────────────────
-
-_Reader: TypeAlias = "Callable[[Any], Any]"
-
-
-@cache
-def _reader(hint: Any) -> _Reader:
-    if isinstance(hint, NewType):
-        return _reader(hint.__supertype__)
-    if get_origin(hint) in {Union, UnionType}:
-        return _optional(hint)
-    if get_origin(hint) is tuple:
-        return _tuple(*get_args(hint))
-    if is_dataclass(hint):
-        return _dataclass(hint)
-    if issubclass(hint, StrEnum):
-        return cast("_Reader", hint)
-    return _exactly(hint)
-
-
-def _exactly(kind: type) -> _Reader:
-    def read(value: Any) -> Any:
-        if type(value) is not kind:
-            raise TypeError(f"{value!r} is not of type {kind.__name__}")
-        return value
-
-    return read
-
-
-def _optional(hint: Any) -> _Reader:
-    (some,) = (_reader(arm) for arm in get_args(hint) if arm is not type(None))
-    return lambda value: None if value is None else some(value)
-
-
-def _tuple(first: Any, *rest: Any) -> _Reader:
-    if rest == (Ellipsis,):
-        item = _reader(first)
-        return lambda value: tuple(map(item, _listed(value)))
-    items = [_reader(hint) for hint in (first, *rest)]
-    return lambda value: tuple(read(each) for read, each in zip(items, _listed(value), strict=True))
-
-
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _dataclass(kind: Any) -> _Reader:
-    hints = get_type_hints(kind)
-    readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
-    required = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise TypeError(f"{value!r} is not an object")
-        if missing := sorted(required - value.keys()):
-            raise ValueError(f"no {', '.join(missing)}")
-        return kind(**{name: readers[name](value[name]) for name in readers if name in value})
-
-    return read
+    return cast("StateRecord", reader(kind)(stored))
