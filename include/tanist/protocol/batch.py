@@ -89,14 +89,14 @@ class BatchHeader(NamedTuple):
         return self.record_count == self.last_offset_delta + 1
 
 
-def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The complete batches of a fetch answer, in order, each checked against its own checksum; nothing is copied.
+def split(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The complete batches of a fetch answer, in order; nothing is copied, checksums are not looked at.
 
     A broker may cut the last batch anywhere: an incomplete tail ends the walk. A damaged length field can look like
     one, so a fetch that brings bytes but no batch, alone in its request, must not be repeated for ever.
 
     Raises:
-        CorruptBatch: naming the offset and what is wrong. Batches before it have been yielded.
+        CorruptBatch: an impossible length. Batches before it have been yielded.
         UnsupportedBatch: message format 0 or 1.
     """
     at, end = 0, len(records)
@@ -105,12 +105,27 @@ def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         following = at + header.size
         if following > end:
             return
-        batch = records[at:following]
-        if crc32c(batch[_COVERED:]) != header.crc:
-            raise CorruptBatch(f"batch at offset {header.base_offset}: stored checksum {header.crc:#010x} does not fit")
-        yield header, batch
+        yield header, records[at:following]
         at = following
     _check_stump(records, at)
+
+
+def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """As `split`, each batch checked against its own checksum.
+
+    Raises:
+        CorruptBatch: naming the offset and what is wrong. Batches before it have been yielded.
+        UnsupportedBatch: message format 0 or 1.
+    """
+    for header, batch in split(records):
+        if not is_sound(header, batch):
+            raise CorruptBatch(f"batch at offset {header.base_offset}: stored checksum {header.crc:#010x} does not fit")
+        yield header, batch
+
+
+def is_sound(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether the stored checksum fits."""
+    return crc32c(batch[_COVERED:]) == header.crc
 
 
 def header_of(batch: memoryview) -> BatchHeader:

@@ -16,7 +16,7 @@ from tanist.protocol.markers import ControlType, control_type
 from tanist.protocol.record_set import PackedAway, Record, records_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 class Found(NamedTuple):
@@ -50,20 +50,28 @@ def visible(records: memoryview, aborted: Iterable[tuple[int, int]]) -> Seen:
     Raises:
         CorruptBatch, UnsupportedBatch: as `walk`.
     """
-    begins = sorted((Aborted(*each) for each in aborted), key=lambda each: each.first_offset, reverse=True)
-    open_ids: set[int] = set()
     seen: list[tuple[BatchHeader, memoryview]] = []
     until = None
-    for header, batch in walk(records):
+    for header, batch, is_seen in judged(walk(records), aborted):
         until = header.next_offset
-        while begins and begins[-1].first_offset <= header.last_offset:
-            open_ids.add(begins.pop().producer_id)
-        if header.is_control:
-            if control_type(batch) is ControlType.ABORT:
-                open_ids.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in open_ids):
+        if is_seen:
             seen.append((header, batch))
     return Seen(seen, until)
+
+
+def judged(
+    batches: Iterable[tuple[BatchHeader, memoryview]], aborted: Iterable[tuple[int, int]]
+) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
+    """Each batch of one fetch, and whether a reader of committed records sees it; `aborted` as the answer tells it."""
+    begins = sorted((Aborted(*each) for each in aborted), key=lambda each: each.first_offset, reverse=True)
+    open_ids: set[int] = set()
+    for header, batch in batches:
+        while begins and begins[-1].first_offset <= header.last_offset:
+            open_ids.add(begins.pop().producer_id)
+        if header.is_control and control_type(batch) is ControlType.ABORT:
+            open_ids.discard(header.producer_id)
+        aborts = header.is_transactional and header.producer_id in open_ids
+        yield header, batch, not (header.is_control or aborts)
 
 
 def compare(source: Found, copy: Found) -> tuple[Proof, str]:
