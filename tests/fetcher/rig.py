@@ -78,14 +78,16 @@ class Side:
         return tuple(TopicPartition(name, n) for n in range(partitions))
 
     def complete(self, name: str, partitions: int) -> bool:
-        """Whether all replicas of all partitions are there and in sync."""
+        """Whether all replicas of all partitions are there and in sync, and their leaders know that they lead."""
         self.router.refresh([name], soon())
         found = self.router.topics()[name]
-        return (
-            found.error is None
-            and len(found.partitions) == partitions
-            and all(p.leader is not None and len(p.isr) == len(p.replicas) for p in found.partitions)
-        )
+        if found.error is not None or len(found.partitions) != partitions:
+            return False
+        if not all(p.leader is not None and len(p.isr) == len(p.replicas) for p in found.partitions):
+            return False
+        at = [TopicPartition(name, n) for n in range(partitions)]
+        answers = requests.list_offsets(self.router, dict.fromkeys(at, End.HIGH_WATERMARK), soon())
+        return not any(isinstance(answer, TanistError) for answer in answers.values())
 
     def leader(self, at: TopicPartition) -> int:
         self.router.refresh([at.topic], soon())
