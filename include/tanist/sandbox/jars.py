@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, resolved once per user by the Ivy that comes with pyspark.
+"""Apache Kafka's jars, and those of Spark's connector to it, resolved once per user by the Ivy inside pyspark.
 
     CACHE/jars/kafka_2.13-4.3.1/*.jar     complete, or not there at all
     CACHE/jars/kafka_2.13-4.3.1.log       what Ivy said the last time
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,20 +37,23 @@ KAFKA_VERSION: Final = "4.3.1"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A published module by its coordinates."""
+    """A published module by its coordinates, and what it does not name itself but cannot do without."""
 
     organisation: str
     name: str
     version: str
+    beside: tuple[Module, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name}-{self.version}"
 
 
-KAFKA: Final = Module("org.apache.kafka", "kafka_2.13", KAFKA_VERSION)
-CONNECT_MIRROR: Final = Module("org.apache.kafka", "connect-mirror", KAFKA_VERSION)
 _LOG_BINDING: Final = Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
 """Kafka logs through slf4j 1.7 and its module names no binding: without one every broker is mute."""
+KAFKA: Final = Module("org.apache.kafka", "kafka_2.13", KAFKA_VERSION, (_LOG_BINDING,))
+CONNECT_MIRROR: Final = Module("org.apache.kafka", "connect-mirror", KAFKA_VERSION, (_LOG_BINDING,))
+SPARK_CONNECTOR: Final = Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0")
+"""The newest of Spark 4.0 whose token provider is published too."""
 
 
 def cache_dir() -> Path:
@@ -66,13 +70,28 @@ def class_path(module: Module = KAFKA) -> str:
         MissingDependency: no Java, or no pyspark.
         DownloadFailed: Ivy could not resolve everything; names its log.
     """
+    return f"{_resolved(module)}/*"
+
+
+def connector_jars() -> tuple[Path, ...]:
+    """What Spark needs to read Kafka and does not have; downloads it the first time. Raises as `class_path` does."""
+    there = {_artifact(jar) for jar in _pyspark_jars().glob("*.jar")}
+    return tuple(sorted(jar for jar in _resolved(SPARK_CONNECTOR).glob("*.jar") if _artifact(jar) not in there))
+
+
+def _artifact(jar: Path) -> str:
+    """The file's name without its version."""
+    return re.split(r"-\d", jar.stem.replace("kafka-0-10", "kafka010"))[0]
+
+
+def _resolved(module: Module) -> Path:
     jars = cache_dir() / "jars" / str(module)
     if not jars.is_dir():
         jars.parent.mkdir(parents=True, exist_ok=True)
         with locked(jars.parent / f"{module}.lock"):
             if not jars.is_dir():
                 _download(module, jars)
-    return f"{jars}/*"
+    return jars
 
 
 @contextmanager
@@ -83,17 +102,17 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _ivy_class_path() -> str:
+def _pyspark_jars() -> Path:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise MissingDependency("pyspark, whose Ivy downloads Kafka, is not installed: pip install 'tanist[sandbox]'")
-    return f"{Path(spec.origin).parent / 'jars'}/*"
+    return Path(spec.origin).parent / "jars"
 
 
 def _ivy_file(module: Module) -> str:
     wanted = "".join(
         f'<dependency org="{m.organisation}" name="{m.name}" rev="{m.version}" conf="default->default"/>'
-        for m in (module, _LOG_BINDING)
+        for m in (module, *module.beside)
     )
     return (
         '<ivy-module version="2.0"><info organisation="tanist" module="sandbox"/>'
@@ -104,7 +123,7 @@ def _ivy_file(module: Module) -> str:
 def _ivy_command(work: Path) -> list[str]:
     settings = os.environ.get("TANIST_IVY_SETTINGS")
     return [
-        *(java(), "-cp", _ivy_class_path(), "org.apache.ivy.Main"),
+        *(java(), "-cp", f"{_pyspark_jars()}/*", "org.apache.ivy.Main"),
         *(("-settings", settings) if settings else ()),
         *("-cache", str(cache_dir() / "ivy"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
         *("-types", "jar", "bundle", "-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
@@ -116,7 +135,7 @@ def _download(module: Module, jars: Path) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{module}-", dir=jars.parent))
     try:
         (work / "ivy.xml").write_text(_ivy_file(module), encoding="utf-8")
-        code = _run_ivy(_ivy_command(work), log, f"Apache Kafka: {module}")
+        code = _run_ivy(_ivy_command(work), log, f"downloading {module}")
         if code != 0 or not any((work / "jars").glob(f"{module}.jar")):
             raise DownloadFailed(f"{module} could not be downloaded (exit code {code}), log: {log}")
         (work / "jars").rename(jars)
