@@ -1,0 +1,124 @@
+"""`tanist validate`: is the copy the same data?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
+from tanist.cli.output import emit, say
+from tanist.composition.validation import validate as run_validation
+from tanist.composition.validation import validation
+from tanist.domain.names import mirror_name
+from tanist.domain.validation.job import Level
+from tanist.domain.validation.result import Kind, Sameness
+from tanist.usecases.validation import Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+COLUMNS = (
+    "partition",
+    "verdict",
+    "records",
+    "copy_records",
+    *(kind.value for kind in Kind),
+    "behind",
+    "mode",
+    "reason",
+)
+LONGEST_SECONDS = 6 * 3600.0
+_MOST_TOLD = 10
+
+LevelOption = Annotated[
+    Level | None,
+    typer.Option(
+        "--level",
+        help="ranges: offsets only; batches: every raw batch; records: every record, by the official Kafka connector.",
+        show_default="batches; records where batches are not copied as they are",
+    ),
+]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="DIR", help="Where result.json and report.html go (default: ./validation/NAME)."),
+]
+
+
+@asking(seconds=LONGEST_SECONDS)
+def validate(
+    now: Session,
+    name: MirrorArgument,
+    level: LevelOption = None,
+    topic: TopicsOption = None,
+    report: ReportOption = None,
+) -> None:
+    """Compare a copy with its source, in Spark on this machine. Names what differs, by offset. Changes nothing.
+
+    Ends with 0 if everything is equal, 1 if anything differs, 3 if it could not be told.
+
+    Example: tanist validate dr --topic 'orders.*' --level records
+    """
+    mirror = mirror_name(name)
+    (destination,) = now.destinations(mirror)
+    folder = report or Path("validation") / mirror
+    run = replace(now.run, announce=_announce)
+    submission = validation(now.world, destination, mirror, Asked(level=level, include=tuple(topic or ())), folder, run)
+    began = run.clock.monotonic()
+
+    def stage(text: str) -> None:
+        say(f"[{run.clock.monotonic() - began:5.1f} s] {text}")
+
+    stage("Spark starts")
+    result = run_validation(submission, run, stage)
+    emit([result], COLUMNS, now.as_json, rows=[_row(each) for each in result["partitions"]])
+    _say_differences(result["partitions"])
+    speed = result["bytes"] / 1e6 / max(result["seconds"], 0.001)
+    say(f"{result['verdict']}: {result['reason']}")
+    say(f"read {result['bytes'] / 1e6:,.0f} MB in {result['seconds']:.1f} s ({speed:,.0f} MB/s); {folder}/report.html")
+    if code := Sameness(result["verdict"]).exit_code:
+        raise typer.Exit(code)
+
+
+def _announce(topics: Sequence[str]) -> None:
+    say(f"validating {len(topics)} topic(s): {', '.join(topics)}")
+
+
+def _row(each: dict[str, Any]) -> dict[str, Any]:
+    ours, theirs = each["source"] or {}, each["destination"] or {}
+    return each | {
+        "partition": f"{each['topic']}-{each['partition']}",
+        "records": ours.get("records"),
+        "copy_records": theirs.get("records"),
+    }
+
+
+def _say_differences(partitions: Iterable[dict[str, Any]]) -> None:
+    told = [
+        f"{each['topic']}-{each['partition']}: {found['kind']} {_where(found)}{_detail(found)}"
+        for each in partitions
+        for found in each["differences"]
+    ]
+    for line in told[:_MOST_TOLD]:
+        say(line)
+    if len(told) > _MOST_TOLD:
+        say(f"and {len(told) - _MOST_TOLD} more in the report")
+
+
+def _where(found: dict[str, Any]) -> str:
+    places = [
+        f"at offset {found[side]}{_to(found[side], found['offsets'])} of the {name}"
+        for side, name in (("source", "source"), ("destination", "copy"))
+        if found[side] is not None
+    ]
+    return ", ".join(places)
+
+
+def _to(first: int, offsets: int) -> str:
+    return f" to {first + offsets - 1}" if offsets > 1 else ""
+
+
+def _detail(found: dict[str, Any]) -> str:
+    return f" ({found['detail']})" if found["detail"] else ""

@@ -1,0 +1,185 @@
+"""What a validation has found: partition by partition, and as one canonical JSON file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tanist.domain.validation.bounds import Bounds
+    from tanist.domain.validation.job import PartitionAsked
+
+SCHEMA_VERSION: Final = 1
+
+
+class Sameness(StrEnum):
+    EQUAL, DIFFERENT, UNKNOWN = "EQUAL", "DIFFERENT", "UNKNOWN"
+
+    @property
+    def exit_code(self) -> int:
+        """As every command of ours ends: 0 equal, 1 different, 3 could not tell."""
+        return {"EQUAL": 0, "DIFFERENT": 1, "UNKNOWN": 3}[self]
+
+
+class Kind(StrEnum):
+    """How source and copy differ somewhere. `changed`: both have something there, but not the same."""
+
+    MISSING, EXTRA, REPEATED, CHANGED, MOVED = "missing", "extra", "repeated", "changed", "moved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Where they differ: the offsets `first` to `last` of the source (`source`) or of the copy, both if it has both.
+
+    `records`: (in the source, in the copy) of what lies there.
+    """
+
+    kind: Kind
+    source: int | None
+    destination: int | None
+    offsets: int
+    records: tuple[int, int]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What was read of one log: `unseen` offsets hold markers, aborted data, or nothing at all."""
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    unseen: int = 0
+    damaged: int = 0
+    """Batches whose checksum does not fit."""
+    trouble: str = ""
+    """Why it could not be read to the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two logs side by side. `unequal`: places (batches, or ranges of records) that are not the same."""
+
+    source: Side
+    destination: Side
+    unequal: int = 0
+    counts: Mapping[Kind, int] = field(default_factory=dict)
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFound:
+    """One partition's verdict. Without `bounds` its ends could not be had; without `compared` nothing was read."""
+
+    asked: PartitionAsked
+    bounds: Bounds | None = None
+    compared: Compared | None = None
+    trouble: str = ""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why it could not be told whether the copy is equal."""
+        return tuple(filter(None, [self.asked.doubt, self.trouble, *self._reading(), *self._offsets()]))
+
+    def _reading(self) -> Iterable[str]:
+        if self.compared is not None:
+            for name, side in (("source", self.compared.source), ("copy", self.compared.destination)):
+                if side.trouble:
+                    yield f"{name}: {side.trouble}"
+
+    def _offsets(self) -> Iterable[str]:
+        bounds = self.bounds
+        if bounds is None:
+            return
+        if bounds.behind and not bounds.asked.promoted:
+            yield f"{bounds.behind} offsets of the source have not been copied yet"
+        if bounds.asked.promoted and self.compared is None:
+            yield "promoted: others may have written to it, so its offsets alone do not tell"
+        if bounds.beyond and self.compared is None:
+            yield f"{bounds.beyond} offsets of the copy lie behind the source's end: only a look at the batches tells"
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """In what the copy is certainly not its source."""
+        found = [f"{count} {kind}" for kind, count in self.counts.items() if count]
+        if self.compared is not None:
+            sides = (("source", self.compared.source), ("copy", self.compared.destination))
+            found += [f"{side.damaged} damaged in the {name}" for name, side in sides if side.damaged]
+            if self.compared.unequal and not any(self.counts.values()):
+                found.append(f"{self.compared.unequal} unequal")
+        if self.headless:
+            found.append(f"the source's first {self.headless} offsets are not in the copy")
+        if self.lost:
+            found.append(f"the source's last {self.lost} offsets never came to the copy")
+        return tuple(found)
+
+    @property
+    def counts(self) -> Mapping[Kind, int]:
+        found = self.compared.counts if self.compared else {}
+        return {kind: found.get(kind, 0) for kind in Kind}
+
+    @property
+    def headless(self) -> int:
+        """Of a promoted topic retention is the destination's own business."""
+        return self.bounds.headless if self.bounds and not self.asked.promoted else 0
+
+    @property
+    def lost(self) -> int:
+        """Offsets that a promotion left behind."""
+        return self.bounds.behind if self.bounds and self.asked.promoted else 0
+
+    @property
+    def verdict(self) -> Sameness:
+        if self.complaints:
+            return Sameness.DIFFERENT
+        return Sameness.UNKNOWN if self.doubts else Sameness.EQUAL
+
+    @property
+    def reason(self) -> str:
+        return "; ".join((*self.complaints, *self.doubts))
+
+    def item(self) -> dict[str, Any]:
+        """As the result file tells it."""
+        at, bounds, compared = self.asked.partition, self.bounds, self.compared
+        told: dict[str, Any] = {
+            "topic": at.topic,
+            "partition": at.partition,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "state": self.asked.state,
+            "mode": "mapped" if self.asked.runs else "identical",
+            "promoted": self.asked.promoted,
+            "source": None,
+            "destination": None,
+            "behind": bounds.behind if bounds else None,
+            "headless": self.headless,
+            "lost": self.lost,
+            **{kind.value: count for kind, count in self.counts.items()},
+            "differences": [_difference(each) for each in compared.differences] if compared else [],
+        }
+        if bounds is not None:
+            ours, theirs = bounds.compared
+            told["source"] = _flat(bounds.source) | {"from": ours.start, "until": ours.until}
+            told["destination"] = _flat(bounds.destination) | {"from": theirs.start, "until": theirs.until}
+            if compared is not None:
+                told["source"] |= _flat(compared.source)
+                told["destination"] |= _flat(compared.destination)
+        return told
+
+
+def _difference(each: Difference) -> dict[str, Any]:
+    ours, theirs = each.records
+    return _flat(each) | {"records": {"source": ours, "destination": theirs}}
+
+
+def _flat(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+def canonical(result: Mapping[str, Any]) -> str:
+    """The same result is the same bytes."""
+    return json.dumps(result, sort_keys=True, indent=1, ensure_ascii=False) + "\n"

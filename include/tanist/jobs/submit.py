@@ -1,0 +1,107 @@
+"""A job, run to its end as a process of our own, and what it has to say meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import Misconfigured, ProcessFailed, TimedOut
+from tanist.jobs.submission import environment
+from tanist.wire.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.jobs.submission import Submission
+    from tanist.ports.clock import Deadline
+
+_END_SECONDS: Final = 10.0
+LOG: Final = "job.log"
+
+
+def submit(submission: Submission, by: Deadline, tell: Callable[[str], None]) -> int:
+    """Start it, wait for it; its exit code. `tell` hears every stage. Its log is `job.log` in the job's folder.
+
+    Raises:
+        MissingDependency: no pyspark, or no such job.
+        Misconfigured: the folder cannot be written to.
+        TimedOut: it was still running; it has been ended.
+    """
+    _prepare(submission.folder)
+    private = Path(tempfile.mkdtemp(prefix="tanist-job-"))
+    try:
+        file = private / "job.json"
+        submission.write(file)
+        return _run(submission.command(file), submission.folder / LOG, by, tell)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def _prepare(folder: Path) -> None:
+    """Nothing of an earlier run may be taken for this one's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("result.json", "report.html", "error.json", LOG):
+            (folder / name).unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Misconfigured(f"results cannot be written to {folder}: {error.strerror}") from error
+
+
+def _run(command: list[str], log: Path, by: Deadline, tell: Callable[[str], None]) -> int:
+    with (
+        log.open("wb") as kept,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=kept,
+            env=os.environ | environment(),
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as process,
+    ):
+        late = threading.Event()
+        timer = threading.Timer(by.left(SystemClock().monotonic()), _too_late, (process, late))
+        timer.daemon = True
+        timer.start()
+        try:
+            for line in process.stdout or ():
+                tell(line.rstrip())
+            code = process.wait()
+        finally:
+            timer.cancel()
+            _end(process)
+    if late.is_set():
+        raise TimedOut(f"the job was still running, log: {log}")
+    return code
+
+
+def _too_late(process: subprocess.Popen[Any], late: threading.Event) -> None:
+    late.set()
+    _end(process)
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    """The whole session that it was started in: the JVM, its driver, their workers."""
+    if process.poll() is not None:
+        return
+    for sign in (signal.SIGTERM, signal.SIGKILL):  # the second one for whoever outlives the first
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, sign)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+
+
+def failed(code: int, folder: Path) -> ProcessFailed:
+    """The error of a job that has ended without a result."""
+    return ProcessFailed(f"the job ended with {code} and left no result, log: {folder / LOG}")

@@ -1,0 +1,147 @@
+"""Raw record batches as a data source: one row a batch, with a digest of its records; the payload stays in Python.
+
+Rows of both sides are in the copy's offsets: `place` is where a batch lies in the copy, or must lie there.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from xxhash import xxh3_128_digest
+
+from tanist.domain.errors import TanistError
+from tanist.protocol.batch import HEADER_SIZE, is_sound
+from tanist.spark.reading import read
+from tanist.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.spark.reading import Read
+    from tanist.spark.spans import Span
+
+ROWS_AT_ONCE: Final = 10_000
+SCHEMA: Final = (
+    "topic string, partition int, pending boolean, place bigint, offset bigint, length bigint, records bigint, "
+    "base_timestamp bigint, max_timestamp bigint, codec int, stamped boolean, producer_id bigint, seen boolean, "
+    "size bigint, sound boolean, digest binary, trouble string"
+)
+"""`pending`: the copy ends before it; `length` offsets from `offset` on; `stamped`: by the broker (LogAppendTime);
+`seen` by a reader of committed records; `sound`: the stored CRC32C is the recomputed one; `trouble`: this partition
+could not be read to its end, and why."""
+_ARROW: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("pending", pa.bool_()),
+        *((name, pa.int64()) for name in ("place", "offset", "length", "records", "base_timestamp", "max_timestamp")),
+        ("codec", pa.int32()),
+        ("stamped", pa.bool_()),
+        ("producer_id", pa.int64()),
+        ("seen", pa.bool_()),
+        ("size", pa.int64()),
+        ("sound", pa.bool_()),
+        ("digest", pa.binary()),
+        ("trouble", pa.string()),
+    ]
+)
+
+
+class _Task(InputPartition):
+    """What one task reads, one span after another."""
+
+    def __init__(self, spans: tuple[Span, ...]) -> None:
+        self.spans = spans
+
+
+class BatchReader(DataSourceReader):
+    """Travels to the workers with the endpoint in it: secrets are in no option and in no plan."""
+
+    def __init__(self, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> None:
+        self._endpoint, self._tasks = endpoint, tasks
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [_Task(spans) for spans in self._tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, _Task):  # without any task Spark asks for None
+            with closing(Router(self._endpoint, "tanist-validation")) as router:
+                yield from arrow(row for span in partition.spans for row in rows(router, span))
+
+
+def frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> DataFrame:
+    """The batches of `tasks` as a frame of `SCHEMA`; `name` is the format's, one for each side."""
+
+    class Batches(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return SCHEMA
+
+        def reader(self, schema: object) -> BatchReader:  # noqa: ARG002  # called by keyword
+            return BatchReader(endpoint, tasks)
+
+    spark.dataSource.register(Batches)
+    return spark.read.format(name).load()
+
+
+def arrow(found: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
+    """Rows in portions that Spark takes in one piece."""
+    portion: list[tuple[Any, ...]] = []
+    for row in found:
+        portion.append(row)
+        if len(portion) == ROWS_AT_ONCE:
+            yield _portion(portion)
+            portion.clear()
+    if portion:
+        yield _portion(portion)
+
+
+def _portion(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _ARROW.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def rows(router: Router, span: Span) -> Iterator[tuple[Any, ...]]:
+    """One row a batch. What cannot be read is a row too: one bad partition fails alone."""
+    at = span.partition
+    try:
+        for answer in read(router, span):
+            for each in answer:
+                if each.header.record_count and span.only in {None, each.header.producer_id}:
+                    yield _row(span, each)
+    except TanistError as trouble:
+        nothing = (None,) * (len(_ARROW) - 3)
+        yield (at.topic, at.partition, *nothing, str(trouble))
+
+
+def _row(span: Span, each: Read) -> tuple[Any, ...]:
+    header, batch, seen = each
+    place = span.place(header.base_offset)
+    return (
+        span.partition.topic,
+        span.partition.partition,
+        span.end is not None and place >= span.end,
+        place,
+        header.base_offset,
+        header.last_offset_delta + 1,
+        header.record_count,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.codec,
+        header.is_log_append_time,
+        header.producer_id,
+        seen,
+        header.size,
+        is_sound(header, batch),
+        xxh3_128_digest(batch[HEADER_SIZE:]),
+        None,
+    )

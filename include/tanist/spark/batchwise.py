@@ -1,0 +1,47 @@
+"""Level `batches`: every raw batch of both sides, compared where it lies; then what exactly differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+
+from tanist.spark import batches, comparing, inside
+from tanist.spark.comparing import REACHED
+from tanist.spark.spans import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from tanist.domain.validation.job import ValidationJob
+    from tanist.spark.comparing import Looked
+    from tanist.spark.spans import Spans
+
+_TASKS_PER_CORE: Final = 2
+_KEPT: Final = StorageLevel.MEMORY_AND_DISK
+
+
+def look(spark: SparkSession, job: ValidationJob, spans: Spans, tell: Callable[[str], None]) -> Looked:
+    """Both logs are read once: their rows, some hundred bytes a batch, are kept until the differences are named."""
+    tell(f"batches: {spans}")
+    most = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+    source = batches.frame(spark, "source_batches", job.source, cut(spans.source, most)).persist(_KEPT)
+    copy = batches.frame(spark, "copy_batches", job.destination, cut(spans.copy, most)).persist(_KEPT)
+    try:
+        unequal = {
+            comparing.partition_of(row): row.unequal
+            for row in comparing.batches_unequal(source.where(REACHED), copy).collect()
+        }
+        sides = comparing.sides(source.where(REACHED), copy).collect()
+        halved = {comparing.partition_of(row) for row in sides if row.trouble}
+        if not (differing := unequal.keys() - halved):
+            return comparing.looked(sides, {}, ())
+        tell(f"what differs in {len(differing)} partitions")
+        ours, theirs = (comparing.of_partitions(each.where("seen"), differing) for each in (source, copy))
+        found = comparing.differences(ours, theirs, comparing.BATCH_IDENTITY).orderBy("place").collect()
+    finally:
+        source.unpersist()
+        copy.unpersist()
+    return inside.detailed(job, comparing.looked(sides, unequal, found))

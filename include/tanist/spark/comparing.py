@@ -1,0 +1,212 @@
+"""Two logs side by side: first place by place, then, where they differ, what exactly is missing, extra or moved.
+
+A frame of either side has the columns topic, partition, place (the offset in the copy), pending (the copy ends before
+it), offset (its own), length (how many offsets), records, and whatever says what lies there. Nulls are values: two of
+them are equal.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from tanist.domain.names import TopicPartition
+from tanist.domain.validation.result import Compared, Difference, Kind, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from tanist.domain.validation.bounds import Bounds
+
+PARTITION: Final = ("topic", "partition")
+PLACE: Final = (*PARTITION, "place")
+REACHED: Final = "pending is not true"
+"""What the copy has, or should have, by now; a row that tells of trouble is not pending."""
+MOST_NAMED: Final = 10
+"""Differences of one kind in one partition that are named; all are counted."""
+
+_CONTENT: Final = ("length", "records", "base_timestamp", "codec", "size", "digest")
+BATCH_IDENTITY: Final = ("records", "base_timestamp", "size", "digest")
+"""What makes a batch the same one, wherever it lies."""
+
+
+class Looked(NamedTuple):
+    """What a look at both logs has brought: rows of `sides`, how many places are unequal, rows of `differences`."""
+
+    sides: Sequence[Row]
+    unequal: Mapping[TopicPartition, int]
+    named: Mapping[TopicPartition, Sequence[Difference]]
+    counts: Mapping[TopicPartition, Mapping[Kind, int]]
+
+    def compared(self, bounds: Bounds) -> Compared:
+        """One partition of it. What could not be read to its end has not been compared."""
+        at = bounds.asked.partition
+        rows = {row.is_copy: row for row in self.sides if partition_of(row) == at}
+        both = [
+            _side(rows.get(is_copy), within.until - within.start)
+            for is_copy, within in zip((False, True), bounds.compared, strict=True)
+        ]
+        if any(side.trouble for side in both):
+            return Compared(source=both[0], destination=both[1])
+        return Compared(
+            source=both[0],
+            destination=both[1],
+            unequal=self.unequal.get(at, 0),
+            counts=self.counts.get(at, {}),
+            differences=tuple(self.named.get(at, ())),
+        )
+
+
+def looked(sides: Sequence[Row], unequal: Mapping[TopicPartition, int], rows: Iterable[Row]) -> Looked:
+    """`rows` of `differences`, by partition."""
+    named = defaultdict[TopicPartition, list[Difference]](list)
+    counts = defaultdict[TopicPartition, dict[Kind, int]](dict)
+    for row in rows:
+        named[partition_of(row)].append(_difference(row))
+        counts[partition_of(row)][Kind(row.kind)] = row.total
+    return Looked(sides, unequal, named, counts)
+
+
+def batches_unequal(source: DataFrame, copy: DataFrame) -> DataFrame:
+    """(topic, partition, unequal): places where the batches are not the same, of partitions that have such places.
+
+    The maximum timestamp is not compared where a broker has stamped its own time over it.
+    """
+    ours, theirs = source.where("seen").alias("ours"), copy.where("seen").alias("theirs")
+    joined = ours.join(theirs, list(PLACE), "full_outer")
+    same = [_pair(name) for name in _CONTENT]
+    stamped = F.coalesce(F.col("ours.stamped"), F.lit(False)) | F.coalesce(F.col("theirs.stamped"), F.lit(False))  # noqa: FBT003
+    same.append(stamped | _pair("max_timestamp"))
+    return unequal_places(joined, reduce(and_, same))
+
+
+def _pair(name: str) -> Column:
+    return F.col(f"ours.{name}").eqNullSafe(F.col(f"theirs.{name}"))
+
+
+def unequal_places(joined: DataFrame, same: Column) -> DataFrame:
+    """How many rows of each partition are not the `same`."""
+    return joined.where(~same).groupBy(*PARTITION).agg(F.count("*").alias("unequal"))
+
+
+def sides(source: DataFrame, copy: DataFrame) -> DataFrame:
+    """What was read of each partition: one row for each side of it."""
+    both = source.withColumn("is_copy", F.lit(False)).unionByName(copy.withColumn("is_copy", F.lit(True)))  # noqa: FBT003
+    seen = F.when(F.col("seen"), F.col("records"))
+    return both.groupBy(*PARTITION, "is_copy").agg(
+        F.count_if("seen").alias("batches"),
+        F.coalesce(F.sum(seen), F.lit(0)).alias("records"),
+        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
+        F.count_if(~F.col("sound")).alias("damaged"),
+        F.first("trouble", ignorenulls=True).alias("trouble"),
+    )
+
+
+def _side(row: Row | None, offsets: int) -> Side:
+    if row is None:
+        return Side(unseen=offsets)
+    return Side(
+        batches=row.batches,
+        records=row.records,
+        bytes=row.bytes,
+        unseen=max(0, offsets - row.records),
+        damaged=row.damaged,
+        trouble=row.trouble or "",
+    )
+
+
+# ── what exactly ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], most: int = MOST_NAMED) -> DataFrame:
+    """The first `most` differences of each kind and partition, with `total`, how many there are of that kind.
+
+    What lies at the same place on both sides is taken out first. Of what is left, the n-th occurrence of something in
+    the source belongs to the n-th in the copy: it has moved. What has no partner is missing or extra; both at one
+    place: changed there. An extra one whose like the source has is repeated. What the copy has not
+    reached yet is not missing.
+    """
+    columns = [*PLACE, "offset", "length", "records", "pending", *(name for name in identity if name != "records")]
+    ours, theirs = source.select(*columns), copy.select(*columns)
+    ours_left, theirs_left = _without(ours, theirs, identity), _without(theirs, ours, identity)
+    paired = (
+        _numbered(ours_left, identity)
+        .alias("ours")
+        .join(_numbered(theirs_left, identity).alias("theirs"), _equal([*PARTITION, *identity, "nth"]), "full_outer")
+    )
+    moved = _told(paired.where("ours.place is not null and theirs.place is not null"), F.lit(Kind.MOVED.value))
+    missing = paired.where("theirs.place is null and not ours.pending").select("ours.*")
+    surplus = paired.where("ours.place is null").select("theirs.*")
+    known = ours.select(*PARTITION, *identity).distinct().withColumn("known", F.lit(True))  # noqa: FBT003
+    surplus = surplus.alias("ours").join(known.alias("theirs"), _equal([*PARTITION, *identity]), "left")
+    surplus = surplus.select("ours.*", "theirs.known")
+    lone = missing.alias("ours").join(surplus.alias("theirs"), _equal(PLACE), "full_outer")
+    kind = (
+        F.when(F.col("ours.place").isNotNull() & F.col("theirs.place").isNotNull(), Kind.CHANGED.value)
+        .when(F.col("ours.place").isNotNull(), Kind.MISSING.value)
+        .when(F.col("theirs.known"), Kind.REPEATED.value)
+        .otherwise(Kind.EXTRA.value)
+    )
+    return _first(moved.unionByName(_told(lone, kind)), most)
+
+
+def _equal(names: Iterable[str]) -> Column:
+    return reduce(and_, (_pair(name) for name in names))
+
+
+def _without(these: DataFrame, those: DataFrame, identity: Sequence[str]) -> DataFrame:
+    """Of `these` what does not lie just so among `those`."""
+    return these.alias("ours").join(those.alias("theirs"), _equal([*PLACE, *identity]), "left_anti")
+
+
+def _numbered(frame: DataFrame, identity: Sequence[str]) -> DataFrame:
+    alike = Window.partitionBy(*PARTITION, *identity).orderBy("place")
+    return frame.withColumn("nth", F.row_number().over(alike))
+
+
+def _told(pairs: DataFrame, kind: Column) -> DataFrame:
+    def either(name: str) -> Column:
+        return F.coalesce(F.col(f"ours.{name}"), F.col(f"theirs.{name}"))
+
+    return pairs.select(
+        *(either(name).alias(name) for name in PLACE),
+        kind.alias("kind"),
+        F.col("ours.offset").alias("source"),
+        F.col("theirs.offset").alias("destination"),
+        either("length").alias("offsets"),
+        F.coalesce("ours.records", F.lit(0)).alias("source_records"),
+        F.coalesce("theirs.records", F.lit(0)).alias("destination_records"),
+    )
+
+
+def _first(found: DataFrame, most: int) -> DataFrame:
+    of_kind = Window.partitionBy(*PARTITION, "kind")
+    ranked = found.withColumn("rank", F.row_number().over(of_kind.orderBy("place")))
+    return ranked.withColumn("total", F.count("*").over(of_kind)).where(F.col("rank") <= most)
+
+
+def _difference(row: Row) -> Difference:
+    return Difference(
+        kind=Kind(row.kind),
+        source=row.source,
+        destination=row.destination,
+        offsets=row.offsets,
+        records=(row.source_records, row.destination_records),
+    )
+
+
+def of_partitions(frame: DataFrame, chosen: Iterable[TopicPartition]) -> DataFrame:
+    """The rows of those partitions."""
+    each = [(F.col("topic") == at.topic) & (F.col("partition") == at.partition) for at in chosen]
+    return frame.where(reduce(or_, each, F.lit(False)))  # noqa: FBT003
+
+
+def partition_of(row: Row) -> TopicPartition:
+    return TopicPartition(row.topic, row.partition)

@@ -1,0 +1,97 @@
+"""Fixing the bounds of a comparison: both logs are asked once, in the order that `domain.validation.bounds` tells."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.names import SourceOffset
+from tanist.domain.validation.bounds import Bounds, Ends
+from tanist.ports.clock import Deadline
+from tanist.wire.requests import End, list_offsets
+from tanist.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.validation.job import PartitionAsked, ValidationJob
+
+Fixed: TypeAlias = "dict[TopicPartition, Bounds | TanistError]"
+_Answers: TypeAlias = "Mapping[TopicPartition, int | TanistError]"
+ANSWER_SECONDS: Final = 20.0
+_PAUSE_SECONDS: Final = 0.3
+
+
+def fix(job: ValidationJob) -> Fixed:
+    """The bounds of every partition, or why there are none. A cluster that does not answer is a reason for all."""
+    at = [asked.partition for asked in job.partitions]
+    with ExitStack() as stack:
+        source, copy = (
+            stack.enter_context(closing(Router(endpoint, "tanist-validation")))
+            for endpoint in (job.source, job.destination)
+        )
+        ours = _ends(source, at)
+        theirs = _settled(copy, job, ours)
+        later = _offsets(source, at, End.LAST_STABLE)
+    return {asked.partition: _bounds(asked, ours, theirs, later) for asked in job.partitions}
+
+
+def _bounds(
+    asked: PartitionAsked,
+    ours: Mapping[TopicPartition, Ends | TanistError],
+    theirs: Mapping[TopicPartition, Ends | TanistError],
+    later: _Answers,
+) -> Bounds | TanistError:
+    at = asked.partition
+    source, destination, after = ours[at], theirs[at], later[at]
+    if isinstance(source, TanistError):
+        return source
+    if isinstance(destination, TanistError):
+        return destination
+    if isinstance(after, TanistError):
+        return after
+    return Bounds(asked=asked, source=source, destination=destination, later=after)
+
+
+def _settled(
+    copy: Router, job: ValidationJob, ours: Mapping[TopicPartition, Ends | TanistError]
+) -> Mapping[TopicPartition, Ends | TanistError]:
+    """The ends of the copy, once it has reached what its source had, or had time for it."""
+    by = Deadline(time.monotonic() + job.settle_seconds)
+    wanted = {
+        asked.partition: asked.map.locate(SourceOffset(ends.last_stable))
+        for asked in job.partitions
+        if isinstance(ends := ours[asked.partition], Ends)
+    }
+    while True:
+        theirs = _ends(copy, [asked.partition for asked in job.partitions])
+        behind = [at for at, end in wanted.items() if isinstance(seen := theirs[at], Ends) and seen.last_stable < end]
+        if not behind or not by.left(time.monotonic()):
+            return theirs
+        copy.pause(_PAUSE_SECONDS, by)
+
+
+def _ends(router: Router, at: Sequence[TopicPartition]) -> dict[TopicPartition, Ends | TanistError]:
+    # Asked in this order they can only grow: start <= last stable <= high watermark.
+    asked = [_offsets(router, at, end) for end in (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK)]
+    return {each: _one(*(answers[each] for answers in asked)) for each in at}
+
+
+def _one(start: int | TanistError, stable: int | TanistError, high: int | TanistError) -> Ends | TanistError:
+    if isinstance(start, TanistError):
+        return start
+    if isinstance(stable, TanistError):
+        return stable
+    if isinstance(high, TanistError):
+        return high
+    return Ends(start=start, last_stable=stable, high_watermark=high)
+
+
+def _offsets(router: Router, at: Sequence[TopicPartition], end: End) -> _Answers:
+    try:
+        return list_offsets(router, dict.fromkeys(at, end), Deadline(time.monotonic() + ANSWER_SECONDS))
+    except CouldNotTell as silent:
+        return dict.fromkeys(at, silent)

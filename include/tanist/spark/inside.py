@@ -1,0 +1,95 @@
+"""Which record it is, inside a batch that is not the same on both sides."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import TanistError, UnsupportedBatch
+from tanist.domain.validation.result import Kind
+from tanist.ports.clock import Deadline
+from tanist.protocol.batch import split
+from tanist.protocol.record_set import records_of
+from tanist.wire import requests
+from tanist.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.validation.job import ValidationJob
+    from tanist.domain.validation.result import Difference
+    from tanist.protocol.record_set import Record
+    from tanist.spark.comparing import Looked
+
+MOST: Final = 20
+"""Batches that are opened."""
+_SECONDS: Final = 10.0
+_NAMED: Final = 5
+
+
+def detailed(job: ValidationJob, looked: Looked) -> Looked:
+    """`looked`, with the records named that differ in the first batches that were changed."""
+    left = MOST
+    named = {at: list(found) for at, found in looked.named.items()}
+    with (
+        closing(Router(job.source, "tanist-validation")) as ours,
+        closing(Router(job.destination, "tanist-validation")) as theirs,
+    ):
+        for at, found in named.items():
+            for index, each in enumerate(found):
+                if each.kind is Kind.CHANGED and left:
+                    left -= 1
+                    found[index] = replace(each, detail=_detail(at, each, ours, theirs))
+    return looked._replace(named=named)
+
+
+def _detail(at: TopicPartition, each: Difference, ours: Router, theirs: Router) -> str:
+    try:
+        return first_difference(_records(ours, at, each.source), _records(theirs, at, each.destination))
+    except TanistError as closed:
+        return f"the record could not be named: {closed}"
+
+
+def _records(router: Router, at: TopicPartition, offset: int | None) -> list[Record]:
+    """The records of the batch that begins at `offset`."""
+    assert offset is not None  # noqa: S101  # a change has both sides
+    answer = requests.fetch(router, {at: offset}, Deadline(time.monotonic() + _SECONDS))[at]
+    if isinstance(answer, TanistError):
+        raise answer
+    for header, batch in split(answer.records):
+        if header.base_offset == offset:
+            return list(records_of(batch))
+    raise UnsupportedBatch(f"{at} has no whole batch at {offset} any more")
+
+
+def first_difference(source: Sequence[Record], copy: Sequence[Record]) -> str:
+    """What happened to the records of a batch, in words, with their offsets."""
+    alike = next(
+        (n for n, (a, b) in enumerate(zip(source, copy, strict=False)) if not a.same(b)), min(len(source), len(copy))
+    )
+    ours, theirs = source[alike:], copy[alike:]
+    if not ours and not theirs:
+        return "the same records, packed otherwise"
+    if len(ours) == len(theirs):
+        changed = [a for a, b in zip(ours, theirs, strict=True) if not a.same(b)]
+        return f"changed: source record {_offsets(changed)}"
+    gap = len(ours) - len(theirs)
+    if gap > 0 and _same(ours[gap:], theirs):
+        return f"missing: source record {_offsets(ours[:gap])}"
+    if gap < 0 and _same(ours, theirs[-gap:]):
+        extra = theirs[:-gap]
+        again = all(any(record.same(known) for known in source) for record in extra)
+        return f"{'repeated' if again else 'extra'}: record {_offsets(extra)} of the copy"
+    return f"from source record {ours[0].offset if ours else source[-1].offset} on"
+
+
+def _same(these: Sequence[Record], those: Sequence[Record]) -> bool:
+    return len(these) == len(those) and all(a.same(b) for a, b in zip(these, those, strict=True))
+
+
+def _offsets(records: Sequence[Record]) -> str:
+    named = ", ".join(str(record.offset) for record in records[:_NAMED])
+    return named + (f" and {len(records) - _NAMED} more" if len(records) > _NAMED else "")

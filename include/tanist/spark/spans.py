@@ -1,0 +1,82 @@
+"""How reading is spread over tasks: few and large, for a Python task costs 0.12 CPU-seconds before its first byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.names import SourceOffset
+from tanist.domain.offset_map import OffsetMap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tanist.domain.names import ProducerId, TopicPartition
+
+_IDENTICAL: Final = OffsetMap()
+WORTH_A_TASK: Final = 250_000
+"""Offsets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Offsets of one log, from `start` up to, not including, `until`: the batches that begin there.
+
+    `first`: the one that `start` lies inside of as well. `map`: where a batch lies in the copy. `only`: the producer
+    whose batches count, None: anybody's. `end`: of the copy; what would lie behind it is `pending`.
+    """
+
+    partition: TopicPartition
+    start: int
+    until: int
+    first: bool = True
+    map: OffsetMap = _IDENTICAL
+    only: ProducerId | None = None
+    end: int | None = None
+
+    def place(self, offset: int) -> int:
+        """Where in the copy the batch or record at `offset` lies, or must lie."""
+        return self.map.locate(SourceOffset(offset)) if self.map.runs else offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """What is read of both sides, one span a partition, in the same order."""
+
+    source: tuple[Span, ...]
+    copy: tuple[Span, ...]
+
+    def __str__(self) -> str:
+        ours, theirs = (sum(span.until - span.start for span in side) for side in (self.source, self.copy))
+        return f"{ours:,} offsets of the source, {theirs:,} of the copy"
+
+
+def cut(spans: Iterable[Span], most: int) -> tuple[tuple[Span, ...], ...]:
+    """At most `most` tasks of about the same number of offsets; empty spans are nobody's task."""
+    todo = [span for span in spans if span.start < span.until]
+    total = sum(span.until - span.start for span in todo)
+    tasks = max(1, min(most, -(-total // WORTH_A_TASK)))
+    piece = max(1, -(-total // tasks))
+    pieces = [part for span in todo for part in _pieces(span, piece)]
+    return tuple(tuple(task) for task in _spread(pieces, tasks) if task)
+
+
+def _pieces(span: Span, size: int) -> Iterable[Span]:
+    """`span` in equal parts of about `size`."""
+    length = span.until - span.start
+    parts = max(1, round(length / size))
+    edges = [span.start + length * n // parts for n in range(parts + 1)]
+    for start, until in pairwise(edges):
+        yield replace(span, start=start, until=until, first=span.first and start == span.start)
+
+
+def _spread(pieces: Sequence[Span], tasks: int) -> list[list[Span]]:
+    """The largest first, each to whoever has the least."""
+    loads = [0] * tasks
+    spread: list[list[Span]] = [[] for _ in range(tasks)]
+    for piece in sorted(pieces, key=lambda each: each.start - each.until):
+        least = loads.index(min(loads))
+        loads[least] += piece.until - piece.start
+        spread[least].append(piece)
+    return spread

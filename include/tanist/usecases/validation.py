@@ -1,0 +1,93 @@
+"""What a validation of a mirror compares: which partitions, by which map, and what speaks against vouching for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain import records
+from tanist.domain.errors import TopicNotInMirror
+from tanist.domain.problems import refuse
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
+from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.states import MirrorState, Wish
+from tanist.domain.validation.job import Level, PartitionAsked
+from tanist.usecases import sides
+from tanist.usecases.mirrors.describe import maps, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.offset_map import OffsetMap
+    from tanist.domain.records import MirrorSpec, StateView, TopicDesired
+    from tanist.usecases.sides import Run, Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """`level` None: as deep as the mirror's engine allows to compare cheaply. `include` empty: see `chosen`."""
+
+    level: Level | None = None
+    include: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    spec: MirrorSpec
+    level: Level
+    partitions: tuple[PartitionAsked, ...]
+
+
+def prepare(destination: Side, mirror: MirrorName, asked: Asked, run: Run) -> Prepared:
+    """What is to be compared, from the state topics of `destination`.
+
+    Raises:
+        UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression.
+    """
+    if wrong := pattern_problems(asked.include):
+        refuse(wrong)
+    (found,) = sides.identify((destination,), run)
+    view = sides.read(destination, STATE_TOPIC, run.by)
+    spec = sides.spec_of(view, mirror, destination.name)
+    sides.same_as_pinned(spec, None, found)
+    topics = chosen(view, mirror, asked)
+    run.announce([topic.topic for topic in topics])
+    offsets = maps(sides.read(destination, OFFSETS_TOPIC, run.by), mirror)
+    return Prepared(
+        spec=spec,
+        level=asked.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
+        partitions=tuple(_partition(view, topic, at, offsets) for topic in topics for at in topic.all_partitions()),
+    )
+
+
+def chosen(view: StateView, mirror: MirrorName, asked: Asked) -> tuple[TopicDesired, ...]:
+    """The topics that were named; else those that are still mirrored; else, after a failover, those that were.
+
+    Raises:
+        TopicNotInMirror: an expression matches none, or there is none at all.
+    """
+    topics = {topic.topic: topic for topic in records.topics(view, mirror)}
+    if not asked.include:
+        mirrored = tuple(topic for topic in topics.values() if topic.wish is not Wish.REMOVED)
+        if found := mirrored or tuple(topics.values()):
+            return found
+        raise TopicNotInMirror(f"mirror {mirror!r} has no topics")
+    selection = Selection(asked.include)
+    if idle := selection.idle(tuple(topics)):
+        refuse([TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}") for text in idle])
+    return tuple(topics[name] for name in selection.of(topics))
+
+
+def _partition(
+    view: StateView, topic: TopicDesired, at: TopicPartition, offsets: Mapping[TopicPartition, OffsetMap]
+) -> PartitionAsked:
+    observed = records.observed(view, topic.mirror, at)
+    found = offsets.get(at)
+    return PartitionAsked(
+        partition=at,
+        state=observed.state if observed else MirrorState.UNKNOWN,
+        note=reason(observed),
+        promoted=records.promoted(view, topic.mirror, topic.topic),
+        runs=found.runs if found else (),
+    )

@@ -1,0 +1,22 @@
+"""spark-submit spark_jobs/data_validation.py --job FILE --folder DIR: `tanist validate` as a job."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tanist.spark.main import validation
+
+
+def main() -> int:
+    """0 equal, 1 different, 2 bad input, 3 could not tell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--job", type=Path, required=True, help="what to compare; it holds secrets: mode 0600")
+    parser.add_argument("--folder", type=Path, required=True, help="where result.json and report.html go")
+    asked = parser.parse_args()
+    return validation(asked.job, asked.folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

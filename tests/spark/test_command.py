@@ -1,0 +1,131 @@
+"""`tanist validate` as people use it: clusters with logins, a fetcher that copies, a spark-submit of its own."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret
+from tanist.domain.errors import Misconfigured, TimedOut
+from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.offset_map import OffsetRun
+from tanist.domain.validation.job import Level, PartitionAsked, ValidationJob
+from tanist.jobs import submit as submitting
+from tanist.jobs.submission import Submission
+from tanist.protocol.values import plain, reader
+from tanist.wire.clock import SystemClock
+from tests.failover.conftest import pair
+from tests.fetcher.rig import until
+
+if TYPE_CHECKING:
+    from tests.failover.conftest import Pair
+
+__all__ = ["pair"]  # the clusters of the failover tests, with logins and access rules
+
+SASL = Sasl(mechanism=SaslMechanism.PLAIN, username="u", password=Secret("hunter2"))
+ENDPOINT = Endpoint(name="east", bootstrap=(Address("127.0.0.1", 1),), sasl=SASL)
+
+
+def job() -> ValidationJob:
+    run = OffsetRun(source=5, destination=7)  # type: ignore[arg-type]  # offsets of a test
+    return ValidationJob(
+        run="r1",
+        mirror=MirrorName("m"),
+        level=Level.BATCHES,
+        source=ENDPOINT,
+        destination=replace(ENDPOINT, name="west"),
+        data_id=ProducerId(1),
+        partitions=(PartitionAsked(partition=TopicPartition("t", 0), runs=(run,)),),
+    )
+
+
+def test_a_job_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
+    """Secrets too; the file is its owner's alone, and nothing secret is in the command."""
+    submission = Submission(application="data_validation.py", job=job(), folder=tmp_path)
+    file = tmp_path / "job.json"
+    submission.write(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert reader(ValidationJob)(json.loads(file.read_text())) == job()
+    assert "hunter2" not in " ".join(submission.command(file))
+    with pytest.raises(TypeError):
+        plain(job())
+
+
+def test_a_job_that_takes_too_long_is_ended_with_all_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its children too: they are a session of their own."""
+    submission = Submission(application="data_validation.py", job=job(), folder=tmp_path / "results")
+    endless = ["sh", "-c", "sleep 1000 & echo $!; wait"]
+    monkeypatch.setattr(Submission, "command", lambda *_: endless)
+    told: list[str] = []
+    with pytest.raises(TimedOut, match="still running"):
+        submitting.submit(submission, SystemClock().deadline(0.5), told.append)
+    [child] = told
+    until(lambda: not runs(int(child)), 5)
+
+
+def runs(pid: int) -> bool:
+    """A dead one whose parent has not asked for it yet does not."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_folder_that_cannot_be_written_to_is_bad_input(tmp_path: Path) -> None:
+    """It is told before anything is started."""
+    (tmp_path / "file").write_text("")
+    submission = Submission(application="data_validation.py", job=job(), folder=tmp_path / "file")
+    with pytest.raises(Misconfigured, match="cannot be written"):
+        submitting.submit(submission, SystemClock().deadline(5), print)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
+    """A promoted copy is equal, whoever writes to it by now; a mirrored one that somebody else wrote to is not."""
+    pair.worker()
+    pair.mirror("dr", "orders", "bills")
+    plan = pair.approved("dr", "--topic", "orders")
+    pair.tanist("failover", "run", "dr", "--plan", plan)
+    assert pair.west.writes("orders", range(100, 110))
+    promoted = pair.tanist("validate", "dr", "--topic", "orders", "--level", "records", "--json")
+    assert (promoted.item["verdict"], promoted.item["level"]) == ("EQUAL", "records"), promoted
+    assert [each["destination"]["records"] for each in promoted.item["partitions"]] == [5, 5]
+
+    assert pair.west.writes("bills", range(2), user="mirror")
+    foreign = pair.tanist("validate", "dr", "--json", expected=1)
+    assert (foreign.item["verdict"], foreign.item["level"]) == ("DIFFERENT", "batches"), foreign
+    assert {each["topic"] for each in foreign.item["partitions"]} == {"bills"}
+    assert [each["extra"] for each in foreign.item["partitions"]] == [1, 1]
+    assert "batches: 10 offsets of the source, 12 of the copy" in foreign.err
+    assert "bills-0: extra at offset 5 of the copy" in foreign.err
+    folder = pair.home / "validation" / "dr"
+    assert (folder / "report.html").read_text().count("DIFFERENT") >= 2
+    secrets = {side.cluster.password_file("mirror").read_text() for side in (pair.east, pair.west)}
+    for file in folder.iterdir():
+        assert not any(secret in file.read_text() for secret in secrets), file
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (("validate", "nosuch"), 1, "UNKNOWN_MIRROR"),
+        (("validate", "nosuch", "--topic", "("), 2, "INVALID_CONFIG"),
+        (("validate", "bad name"), 2, "INVALID_MIRROR_NAME"),
+        (("validate", "nosuch", "--level", "deep"), 2, "INVALID_USAGE"),
+    ],
+)
+def test_bad_input_is_told_before_a_jvm_is_started(
+    pair: Pair, arguments: tuple[str, ...], code: int, error: str
+) -> None:
+    """One line, and the exit code of every command."""
+    answer = pair.tanist(*arguments, expected=code)
+    assert error in answer.err
+    assert "Spark starts" not in answer.err

@@ -1,0 +1,186 @@
+"""What is the same is told to be, and what is not is named: on real logs, by both ways of reading them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.endpoint import Address
+from tanist.domain.names import TopicPartition
+from tanist.domain.states import MirrorState
+from tanist.domain.validation.job import Level, PartitionAsked, ValidationJob
+from tanist.domain.validation.page import as_page
+from tanist.domain.validation.result import Kind, PartitionFound, Sameness, canonical
+from tanist.protocol.batch import header_of
+from tests.fetcher.raw import surplus
+from tests.protocol.batches import GZIP, encode_batch
+from tests.spark.forging import append, flipped, without, written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from tests.fetcher.rig import Rig
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
+]
+BOTH = pytest.mark.parametrize("level", [Level.BATCHES, Level.RECORDS])
+
+
+def asked(rig: Rig, partitions: Iterable[TopicPartition], level: Level, **changes: Any) -> ValidationJob:
+    job = ValidationJob(
+        run="r",
+        mirror=rig.spec.mirror,
+        level=level,
+        source=rig.source.cluster.endpoint(),
+        destination=rig.destination.cluster.endpoint(),
+        data_id=rig.spec.data_id,
+        partitions=tuple(PartitionAsked(partition=at, runs=rig.offsets(at).runs) for at in partitions),
+        settle_seconds=0.0,
+    )
+    return replace(job, **changes)
+
+
+def validated(spark: SparkSession, job: ValidationJob) -> dict[str, Any]:
+    from tanist.spark.validation import validate  # noqa: PLC0415
+
+    result = validate(spark, job, lambda _: None)
+    assert canonical(result)
+    assert as_page(result).startswith("<!doctype html>")
+    return result
+
+
+def kinds(partition: dict[str, Any]) -> dict[str, int]:
+    """How many differences of each kind."""
+    return {name: partition[name] for name in Kind if partition[name]}
+
+
+def named(partition: dict[str, Any], kind: str) -> list[tuple[int | None, int | None, str]]:
+    """Offsets in the source and in the copy, and what is said about them."""
+    found = [each for each in partition["differences"] if each["kind"] == kind]
+    return [(each["source"], each["destination"], each["detail"]) for each in found]
+
+
+@BOTH
+def test_a_copy_of_everything_is_equal(spark: SparkSession, rig: Rig, topic_name: str, level: Level) -> None:
+    """Codecs, transactions kept and aborted, a log that begins late, an empty partition, headers, tombstones."""
+    plain, late, empty, packed = rig.create(topic_name, 4)
+    rig.source.produce(plain, [b"a", None, b""])
+    rig.source.transaction(plain, [b"kept"])
+    rig.source.transaction(plain, [b"aborted"] * 3, commit=False)
+    rig.source.produce(plain, [b"last"])
+    rig.source.produce(late, [b"%d" % n for n in range(50)])
+    rig.source.delete_before(late, 50)
+    rig.source.produce(late, [b"%d" % n for n in range(50)])
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        rig.source.produce(packed, [codec.encode() * 50] * 20, compression_type=codec)
+    rig.source.transaction(packed, [b"ends with a marker"])
+    with rig.copier([plain, late, empty, packed]) as copier:
+        rig.copied(copier)
+    result = validated(spark, asked(rig, [plain, late, empty, packed], level))
+    assert result["verdict"] == "EQUAL", result
+    assert [each["source"]["records"] for each in result["partitions"]] == [5, 50, 0, 81]
+    assert [each["destination"]["records"] for each in result["partitions"]] == [5, 50, 0, 81]
+    assert result["partitions"][0]["source"]["unseen"] == 5  # three aborted, two markers
+    assert result["partitions"][1]["source"]["from"] == 50
+
+
+@BOTH
+def test_whatever_differs_is_named_by_its_offset(spark: SparkSession, rig: Rig, topic_name: str, level: Level) -> None:
+    """One byte with the checksum made right again, one batch missing, one repeated, a foreign one, one record missing.
+
+    What comes after a missing or repeated batch has moved; it is not told to be missing.
+    """
+    byte, missing, repeated, record, same = rig.create(topic_name, 5)
+    made = {at: written(rig.source, at) for at in (byte, missing, repeated, same)}
+    made[record] = written(rig.source, record, attributes=GZIP)
+    copies = {at: list(found) for at, found in made.items()}
+    copies[byte][2] = flipped(made[byte][2])
+    del copies[missing][2]
+    copies[repeated].insert(2, made[repeated][1])
+    copies[repeated].append(encode_batch([b"nobody knows"], timestamp_ms=time.time_ns() // 1_000_000))
+    copies[record][3] = without(4, header_of(memoryview(made[record][3])).base_timestamp)
+    for at, batches in copies.items():
+        append(rig.destination, at, batches)
+    result = validated(spark, asked(rig, made, level))
+    assert result["verdict"] == "DIFFERENT"
+    found = {each["partition"]: each for each in result["partitions"]}
+    of_batch = 1 if level is Level.BATCHES else 10
+    assert [found[n]["verdict"] for n in range(5)] == ["DIFFERENT"] * 4 + ["EQUAL"]
+    assert kinds(found[0]) == {"changed": 1}
+    assert kinds(found[1]) == {"missing": of_batch, "moved": 2 * of_batch}
+    assert kinds(found[2]) == {"repeated": of_batch, "moved": 3 * of_batch, "extra": 1}
+    if level is Level.BATCHES:
+        assert named(found[0], "changed") == [(20, 20, "changed: source record 29")]
+        assert named(found[1], "missing") == [(20, None, "")]
+        assert named(found[2], "repeated") == [(None, 20, "")]
+        assert kinds(found[3]) == {"changed": 1, "moved": 1}
+        assert named(found[3], "changed") == [(30, 30, "missing: source record 34")]
+    else:
+        assert named(found[0], "changed") == [(29, 29, "")]
+        assert named(found[1], "missing") == [(n, None, "") for n in range(20, 30)]
+        assert named(found[2], "repeated") == [(None, n, "") for n in range(20, 30)]
+    assert named(found[2], "extra") == [(None, 60, "")]
+
+
+def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, topic_name: str) -> None:
+    """A copy that is behind, one that is not ready, one behind a shift that is on record, and one that was promoted."""
+    behind, preparing, shifted, promoted, empty = rig.create(topic_name, 5)
+    append(rig.destination, behind, written(rig.source, behind)[:3])
+    rig.source.produce(shifted, [b"before"])
+    rig.source.produce(promoted, [b"ours"] * 5)
+    with rig.copier([shifted, promoted]) as copier:
+        rig.copied(copier)
+        surplus(rig, shifted)
+        rig.source.produce(shifted, [b"after the shift"])
+        rig.copied(copier)
+    rig.source.produce(promoted, [b"never copied"])
+    rig.destination.produce(promoted, [b"of the new life"] * 9)
+    job = asked(rig, [behind, preparing, shifted, promoted, empty], Level.BATCHES)
+    odd: dict[TopicPartition, dict[str, Any]] = {
+        preparing: {"state": MirrorState.PREPARING, "note": "row 100"},
+        promoted: {"state": MirrorState.STOPPED, "promoted": True},
+    }
+    parts = tuple(replace(each, **odd.get(each.partition, {})) for each in job.partitions)
+    result = validated(spark, replace(job, partitions=parts))
+    found = [(each["verdict"], each["mode"], each["reason"]) for each in result["partitions"]]
+    assert found[0] == ("UNKNOWN", "identical", "20 offsets of the source have not been copied yet")
+    assert found[1] == ("UNKNOWN", "identical", "PREPARING: row 100")
+    assert found[2] == ("EQUAL", "mapped", "")
+    assert found[3] == ("DIFFERENT", "identical", "1 missing")
+    assert found[4] == ("EQUAL", "identical", "")
+
+
+def test_a_cluster_that_does_not_answer_makes_nothing_green(rig: Rig, topic_name: str, spark: SparkSession) -> None:
+    """The reason is with every partition; at the level of offsets a copy is compared without any record."""
+    [at] = rig.create(topic_name)
+    append(rig.destination, at, written(rig.source, at))
+    offsets = validated(spark, asked(rig, [at], Level.RANGES))
+    assert (offsets["verdict"], offsets["bytes"]) == ("EQUAL", 0)
+    dead = replace(rig.source.cluster.endpoint(), bootstrap=(Address("127.0.0.1", 1),))
+    for level in (Level.RANGES, Level.BATCHES):
+        result = validated(spark, asked(rig, [at], level, source=dead))
+        assert result["verdict"] == "UNKNOWN"
+        assert "UNREACHABLE" in result["partitions"][0]["reason"]
+
+
+def test_an_expectation_that_cannot_be_evaluated_is_no_green() -> None:
+    """Nor is a table that lacks a partition."""
+    from tanist.spark.expectations import decide, evaluate, row  # noqa: PLC0415
+
+    equal = PartitionFound(asked=PartitionAsked(partition=TopicPartition("t", 0)))
+    whole = row(equal)
+    assert decide(evaluate([whole], 1), [equal]) is Sameness.EQUAL
+    assert decide(evaluate([whole], 2), [equal]) is Sameness.UNKNOWN
+    assert decide(evaluate([whole | {"missing": 1}], 1), [equal]) is Sameness.DIFFERENT
+    del whole["lost"]
+    met = evaluate([whole], 1)
+    assert [each.about for each in met if each.met is None] == ["lost"]
+    assert decide(met, [equal]) is Sameness.UNKNOWN
