@@ -28,6 +28,7 @@ QUEUE: Final = set(
         "name max_worker_count min_worker_count worker_concurrency worker_type pod_cpu pod_ram pod_ephemeral_storage",
     )
 )
+OURS: Final = {value for name, value in vars(variables).items() if name.isupper() and isinstance(value, str)}
 PARTS: Final = {"environment_variables", "configuration", "worker_queues", "alert_emails"}
 """`metadata` is what Astro writes; `hibernation_schedules` would let a deployment sleep that has to be awake."""
 
@@ -73,7 +74,6 @@ def test_what_it_sets_is_read_by_somebody(told: dict[str, str]) -> None:
     """Each variable is one of ours or an option of Airflow; each value is text, which an unquoted `on` is not."""
     from airflow.configuration import conf  # noqa: PLC0415 -- its settings are made by conftest
 
-    ours = {value for name, value in vars(variables).items() if name.isupper() and isinstance(value, str)}
     for key, value in told.items():
         assert isinstance(value, str), key
         assert value, key
@@ -81,7 +81,7 @@ def test_what_it_sets_is_read_by_somebody(told: dict[str, str]) -> None:
             section, option = (part.lower() for part in match.groups())
             assert option in conf.configuration_description[section]["options"], key
         else:
-            assert key in ours
+            assert key in OURS
     assert told["AIRFLOW__CORE__SENSITIVE_VAR_CONN_NAMES"].split(",") == list(MASKED)
 
 
@@ -91,6 +91,13 @@ def test_what_it_sets_is_understood(told: dict[str, str], monkeypatch: pytest.Mo
     assert variables.destinations() == ("west",)
     assert len(variables.approvers()) > 1, "with four eyes one approver can never ask"
     assert variables.four_eyes()
+
+
+def test_the_guide_says_the_same(deployment: dict[str, Any], told: dict[str, str]) -> None:
+    """docs/deploy.md names all that can be set, and the image of the runtime."""
+    guide = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\| `([A-Z_]+)` \|", guide)) == OURS | set(told)
+    assert f"runtime:{deployment['configuration']['runtime_version']}-python-3.1" in guide
 
 
 def test_it_holds_no_secret(deployment: dict[str, Any]) -> None:
