@@ -128,7 +128,12 @@ def test_a_missing_right_at_the_destination_is_named(
 
 
 @pytest.mark.parametrize(
-    ("without", "named"), [((TOPIC, READ), "READ"), ((TOPIC, DESCRIBE_CONFIGS), "DESCRIBE_CONFIGS")]
+    ("without", "named"),
+    [
+        ((TOPIC, READ), "READ"),
+        ((TOPIC, DESCRIBE_CONFIGS), "DESCRIBE_CONFIGS"),
+        ((CLUSTER, DESCRIBE), "DESCRIBE on Cluster"),
+    ],
 )
 @pytest.mark.usefixtures("configured")
 def test_a_missing_right_at_the_source_is_named(

@@ -23,6 +23,7 @@ from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import NoApproverTopic, Request
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.write_rules import WriteRule
 from tanist.ports.replicas import InSync
 from tanist.ports.sealing import Barrier
 from tanist.ports.topics import NewTopic
@@ -299,11 +300,25 @@ def test_a_rule_that_was_there_before_stays(rig: Rig, topic_name: str) -> None:
 def test_opening_takes_write_from_the_mirror_and_from_nobody_else(rig: Rig, topic_name: str) -> None:
     rig.topic(topic_name, 1)
     guarded = rig.kind is FenceKind.DENY_WRITE
-    assert rig.opening.is_open([topic_name], SOON(10)) == {topic_name: not guarded}
+    nobody: dict[str, tuple[WriteRule, ...]] = {topic_name: ()}
+    assert rig.opening.is_open(nobody, SOON(10)) == {topic_name: not guarded}
     for _ in range(2):
-        assert rig.opening.open([topic_name], SOON(10)) == {topic_name: None}
-    wait_until(lambda: rig.opening.is_open([topic_name], SOON(10)) == {topic_name: True})
+        assert rig.opening.open(nobody, SOON(10)) == {topic_name: None}
+    wait_until(lambda: rig.opening.is_open(nobody, SOON(10)) == {topic_name: True})
     assert rig.world.writes(topic_name, "app")
+    assert rig.world.writes(topic_name, "mirror") is not guarded
+
+
+def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(rig: Rig, topic_name: str) -> None:
+    rig.topic(topic_name, 1)
+    guarded = rig.kind is FenceKind.DENY_WRITE
+    rules = {topic_name: tuple(WriteRule(f"User:{who}", "*", allowed=who != "bob") for who in ("bob", "eve", "mirror"))}
+    assert rig.opening.open({topic_name: ()}, SOON(10)) == {topic_name: None}
+    wait_until(lambda: rig.opening.is_open({topic_name: ()}, SOON(10)) == {topic_name: True})
+    assert rig.opening.is_open(rules, SOON(10)) == {topic_name: not guarded}
+    for _ in range(2):
+        assert rig.opening.open(rules, SOON(10)) == {topic_name: None}
+    wait_until(lambda: rig.opening.is_open(rules, SOON(10)) == {topic_name: True})
     assert rig.world.writes(topic_name, "mirror") is not guarded
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from tanist.domain.errors import TimedOut
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.metadata import EXCLUDED, Change, Decision, Outcome, Rules, TopicSeen, decide
+from tanist.domain.metadata import EXCLUDED, Change, Decision, Kind, Outcome, Rules, TopicSeen, decide
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import Wish
 from tanist.domain.topic_configs import plan_configs
+from tanist.domain.write_rules import WriteRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -304,3 +305,32 @@ def test_what_is_left_to_each_cluster_stays_as_it_was_remembered() -> None:
     assert decision.wanted == decision.before
     assert decision.wanted is not None
     assert dict(decision.wanted.held_configs)["min.insync.replicas"] == "4"
+
+
+# ── who may write ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+EVE, BOB = WriteRule("User:eve", "*", allowed=True), WriteRule("User:bob", "10.0.0.1", allowed=False)
+
+
+def test_who_may_write_at_the_source_is_remembered_and_given_to_nobody_yet() -> None:
+    topic, copy = taken(seen())
+    decision = decide(topic, replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
+    (row,) = decision.rows
+    assert (row.kind, row.change, row.destination) == (Kind.ACL, Change.REMEMBER, "nobody")
+    assert row.source == "deny User:bob from 10.0.0.1, allow User:eve"
+    assert decision.configs == {}
+    assert decision.wanted == replace(topic, held_rules=(BOB, EVE))
+    again = decide(replace(topic, held_rules=(BOB, EVE)), replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
+    assert not again.rows
+
+
+def test_who_may_write_stays_remembered_while_a_fence_hides_it_or_nobody_tells() -> None:
+    """Neither a fence nor a missing right is the news that nobody may write."""
+    topic, copy = taken(seen())
+    topic = replace(topic, held_rules=(EVE,))
+    fenced = decide(topic, replace(seen(), write_rules=None), copy, RULES)
+    blind = decide(topic, replace(seen(), write_rules=TimedOut("east")), copy, RULES)
+    assert fenced.wanted == blind.wanted == topic
+    assert [row.verdict for each in (fenced, blind) for row in each.rows] == [U]
+    gone = decide(topic, replace(seen(), write_rules=()), copy, RULES)
+    assert gone.wanted == replace(topic, held_rules=())

@@ -43,6 +43,13 @@ def rules(user: str, *wanted: tuple[int, int]) -> list[AccessRule]:
     return [AccessRule(kind, ANY[kind], LITERAL, f"User:{user}", "*", operation, ALLOW) for kind, operation in wanted]
 
 
+def give(cluster: Cluster, *wanted: AccessRule) -> None:
+    """Make rules as the cluster's administrator."""
+    router = Router(cluster.endpoint(), "tanist-test")
+    assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
+    router.close()
+
+
 def grant(cluster: Cluster) -> None:
     """`mirror` copies and runs failovers, `approver` reads and approves, `app` reads and writes business topics."""
     wanted = [
@@ -52,9 +59,7 @@ def grant(cluster: Cluster) -> None:
         AccessRule(TOPIC, "__mirror_approvals", LITERAL, "User:mirror", "*", WRITE, DENY),
         AccessRule(TOPIC, "__mirror_approvals", LITERAL, "User:approver", "*", WRITE, ALLOW),
     ]
-    router = Router(cluster.endpoint(), "tanist-test")
-    assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
-    router.close()
+    give(cluster, *wanted)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import NOTHING_YET, STATE_TOPIC, Tombstone, TopicDesired, generation, observed
 from tanist.domain.states import Wish
 from tanist.wire import requests
-from tanist.wire.admin import AccessFilter, describe_acls
+from tanist.wire.admin import AccessFilter, AccessRule, describe_acls
 from tanist.wire.clock import SystemClock
 from tanist.wire.requests import Markers
 from tanist.wire.router import Router
+from tests.failover.conftest import ALL, ALLOW, LITERAL, TOPIC, WRITE, give
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +56,9 @@ def promoted(pair: Pair, mirror: str, topic: str) -> None:
 
 
 def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
-    """Everything is here, at its offset; a worker that slept through it all cannot write."""
+    """Everything is here, at its offset; who wrote at the source may write, a worker that slept cannot."""
     worker = pair.worker()
+    give(pair.east.cluster, AccessRule(TOPIC, "*", LITERAL, "User:operator", "*", WRITE, ALLOW))
     pair.mirror("one", "orders", "kept")
     denied = pair.tanist("failover", "approve", "one", "x", "--reason", "me", expected=None)
     assert "ANOTHER_PLAN" in denied.err
@@ -64,6 +66,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     mine = pair.tanist("failover", "approve", "one", plan, "--reason", "me", "--topic", "orders", expected=1)
     assert "MIRROR_AUTHORIZATION_FAILED" in mine.err
     pair.tanist("mirrors", "wait", "one", "--for", "lag=0")
+    assert not pair.west.writes("orders", range(1), user="operator")
     done = pair.tanist("failover", "run", "one", "--plan", plan, *QUICK).item
     assert done["approver"] == "approver"
     worker.send(signal.SIGSTOP)
@@ -71,10 +74,12 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert [row for row in pair.west.read("orders") if int(row[2] or 0) < 100] == before
     promoted(pair, "one", "orders")
     assert len(pair.west.read("orders")) == len(before) + 4
+    assert pair.west.writes("orders", range(200, 202), user="operator")
+    assert not pair.west.writes("kept", range(1), user="operator")
     worker.send(signal.SIGCONT)
     assert pair.east.writes("kept", range(10, 20))
     pair.tanist("mirrors", "wait", "one", "--for", "lag=0", "--timeout", "30s")
-    assert len(pair.west.read("orders")) == len(before) + 4
+    assert len(pair.west.read("orders")) == len(before) + 6
     evidence = pair.home / "evidence" / plan
     assert from_json((evidence / "evidence.json").read_text()).broken_at() is None
     assert "<table>" in (evidence / "evidence.html").read_text()
@@ -181,6 +186,8 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     assert pair.east.writes("fire", range(10, 16))
     worker.send(signal.SIGCONT)
     pair.tanist("mirrors", "wait", "fire", "--for", "lag=0", "--timeout", "40s")
+    give(pair.east.cluster, AccessRule(TOPIC, "fire", LITERAL, "User:operator", "10.1.2.3", ALL, ALLOW))
+    pair.tanist("metadata", "sync", "fire")
     pair.east.cluster.kill()
     blocked = pair.tanist("failover", "plan", "fire", expected=1)
     assert "SOURCE_DOWN" in blocked.err
@@ -188,6 +195,8 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     done = pair.tanist("failover", "run", "fire", "--plan", plan, *QUICK).item
     assert done["seconds"] < 15
     assert pair.west.writes("fire", range(100, 104))
+    given = AccessRule(TOPIC, "fire", LITERAL, "User:operator", "10.1.2.3", WRITE, ALLOW)
+    assert given in rules_of(pair.west), "as it was at the source that is dead, and no wider"
     fences = pair.tanist("fence", "show", "fire", "--json", expected=None)
     assert fences.item["status"] == "owed"
     pair.east.cluster.start()

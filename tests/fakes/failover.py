@@ -10,6 +10,7 @@ from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval, NoApproverTopic, Request, signature
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.domain.write_rules import ANYBODY
 from tanist.ports.replicas import InSync
 from tanist.ports.sealing import Barrier
 from tests.fakes.topics import MemoryCluster
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.anchoring import Writers
     from tanist.domain.failover.facts import OpenTransaction
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Clock, Deadline
 
-ANYBODY = "User:*"
 LAST_EPOCH = 32_767
 MAX_BYTES = "max.message.bytes"
 
@@ -36,6 +37,7 @@ class GuardedCluster(MemoryCluster):
     authorizer: bool = True
     user: str = "mirror"
     deny: set[tuple[str, str]] = field(default_factory=set)
+    given: set[tuple[str, WriteRule]] = field(default_factory=set)
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     isr: dict[TopicPartition, int] = field(default_factory=dict)
     min_isr: int = 1
@@ -179,20 +181,27 @@ class MemoryOpening:
         self._cluster.answer()
         return self._cluster.authorizer
 
-    def open(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+    def open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
-        self._before_open(topics)
+        self._before_open(tuple(topics))
         if self._cluster.authorizer:
+            self._cluster.given |= self._wanted(topics)
             self._cluster.deny |= {(topic, f"User:{self._cluster.user}") for topic in topics}
             self._cluster.deny -= {(topic, ANYBODY) for topic in topics}
         return dict.fromkeys(topics)
 
-    def is_open(self, topics: Sequence[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+    def is_open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
         deny, mirror = self._cluster.deny, f"User:{self._cluster.user}"
         if not self._cluster.authorizer:
             return dict.fromkeys(topics, True)
-        return {topic: (topic, mirror) in deny and (topic, ANYBODY) not in deny for topic in topics}
+        lacking = {topic for topic, _ in self._wanted(topics) - self._cluster.given}
+        shut = {topic for topic in topics if (topic, mirror) in deny and (topic, ANYBODY) not in deny}
+        return {topic: topic in shut - lacking for topic in topics}
+
+    def _wanted(self, topics: Mapping[str, Sequence[WriteRule]]) -> set[tuple[str, WriteRule]]:
+        ours = f"User:{self._cluster.user}"
+        return {(topic, rule) for topic, rules in topics.items() for rule in rules if rule.principal != ours}
 
     def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()

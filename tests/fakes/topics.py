@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic
 
@@ -145,6 +146,10 @@ class MemoryAccess:
     def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
         self._cluster.answer()
         return tuple(self._held(right) for right in rights)
+
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+        self._cluster.answer()
+        return dict.fromkeys(topics, ())
 
     def close(self) -> None:
         pass

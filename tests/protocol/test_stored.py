@@ -27,6 +27,7 @@ from tanist.domain.records import (
     WorkerAlive,
 )
 from tanist.domain.states import MirrorState, Wish
+from tanist.domain.write_rules import WriteRule
 from tanist.protocol.stored import KINDS, Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")
@@ -62,12 +63,14 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             partitions=4,
             offsets=OffsetMode.MAPPED,
             held_configs=(("min.insync.replicas", "2"),),
+            held_rules=(WriteRule("User:app", "*", allowed=True),),
             changed_at=EpochMs(5),
         ),
         "topic/east.to-west_1/orders.v1_a-b",
         (
             '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id",'
-            '"partitions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"generation":0,"changed_at":5}'
+            '"partitions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],'
+            '"held_rules":[{"principal":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5}'
         ),
     ),
     (

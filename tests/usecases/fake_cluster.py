@@ -14,6 +14,7 @@ from tanist.domain.broker_errors import (
 from tanist.domain.errors import OperatorFenced, TanistError, Unreachable
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import NOTHING_YET, StateRecord, StateView, fold
+from tanist.domain.write_rules import WriteRule, learnt
 from tanist.ports.access import Right, RightHeld, Verdict
 from tanist.ports.clock import Deadline
 from tanist.ports.logs import LogEnds
@@ -66,6 +67,7 @@ class FakeCluster:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     views: dict[str, StateView] = field(default_factory=dict)
     missing: set[tuple[str, str]] = field(default_factory=set)
+    rules: dict[str, tuple[WriteRule, ...]] = field(default_factory=dict)
     dead: bool = False
     calls: list[str] = field(default_factory=list)
     broker_configs: dict[str, str] = field(default_factory=dict)
@@ -272,6 +274,12 @@ class FakeAccess:
 
     def _verdict(self, right: Right) -> Verdict:
         return Verdict.FAIL if (right.operation, right.resource) in self.cluster.missing else Verdict.PASS
+
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+        self.cluster.answer()
+        if error := self.cluster.may("DESCRIBE", "kafka-cluster"):
+            raise error
+        return {topic: learnt(self.cluster.rules.get(topic, ())) for topic in topics}
 
     def close(self) -> None:
         pass

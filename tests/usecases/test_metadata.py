@@ -22,6 +22,7 @@ from tanist.domain.records import (
     TopicDesired,
     fold,
 )
+from tanist.domain.write_rules import CLOSED, WriteRule
 from tanist.usecases.metadata.compare import Request, diff
 from tanist.usecases.metadata.sync import Synced, sync
 from tanist.usecases.mirrors import desire
@@ -298,3 +299,30 @@ def test_another_source_cluster_halts_the_sync(pair: Pair) -> None:
     with pytest.raises(errors.Unreachable):
         pair.sync()
     assert pair.west.calls == []
+
+
+def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() -> None:
+    eve, bob = (WriteRule(f"User:{who}", "*", allowed=True) for who in ("eve", "bob"))
+    east, west = FakeCluster("east").with_topic("orders", 2, 10), FakeCluster("west")
+    east.rules["orders"] = (eve,)
+    create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())
+
+    def held() -> tuple[WriteRule, ...]:
+        found = west.views[STATE_TOPIC]["topic/dr/orders"]
+        assert isinstance(found, TopicDesired)
+        return found.held_rules
+
+    assert held() == (eve,)
+    east.rules["orders"] = (bob, eve)
+    sync(Request(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    assert held() == (bob, eve)
+    east.rules["orders"] = (CLOSED, bob)
+    sync(Request(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    assert held() == (bob, eve)
+
+
+def test_without_the_right_to_see_rules_a_topic_is_not_taken_in_silence() -> None:
+    east, west = FakeCluster("east").with_topic("orders", 2, 10), FakeCluster("west")
+    east.missing.add(("DESCRIBE", "kafka-cluster"))
+    with pytest.raises(errors.AuthorizationFailed, match="DESCRIBE on Cluster"):
+        create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())

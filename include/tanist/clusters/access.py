@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, TypeAlias
 
 from confluent_kafka import KafkaException, TopicCollection
 
+from tanist.clusters import rules
 from tanist.clusters.admin import Admin
 from tanist.clusters.librdkafka import Doing, cause, translate
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.write_rules import learnt
 from tanist.ports.access import RightHeld, Verdict
+from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin._acl import AclOperation
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.access import Right
     from tanist.ports.clock import Deadline
 
@@ -40,6 +45,10 @@ class KafkaAccess:
         told = self._topics(_names(rights, _TOPIC), by) | self._groups(_names(rights, _GROUP), by)
         told |= self._cluster(by) if rights else {}
         return tuple(_held(right, told) for right in rights)
+
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+        with closing(Router(self._endpoint, "tanist-access")) as router:
+            return {topic: learnt(found) for topic, found in rules.writing(router, topics, by).items()}
 
     def close(self) -> None:
         self._admin.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.clusters import rules
-from tanist.clusters.rules import ANYBODY
 from tanist.domain.errors import BrokerError, TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
+from tanist.domain.write_rules import ANYBODY
 from tanist.wire.admin import ConfigKind, ConfigResource, alter_configs, describe_configs
 from tanist.wire.router import Router
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan_configs, why_never_copied
+from tanist.domain.write_rules import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.domain.records import TopicDesired
     from tanist.domain.topic_configs import TopicConfigs
+    from tanist.domain.write_rules import WriteRule
 
 EXCLUDED: Final = (
     "follower.replication.throttled.replicas",
@@ -40,7 +42,7 @@ _HELD: Final = frozenset({*WHILE_MIRRORING, MAX_MESSAGE_BYTES})
 
 
 class Kind(StrEnum):
-    TOPIC, PARTITIONS, CONFIG = "topic", "partitions", "config"
+    TOPIC, PARTITIONS, CONFIG, ACL = "topic", "partitions", "config", "acl"
 
 
 class Change(StrEnum):
@@ -80,6 +82,8 @@ class TopicSeen:
     replication_factor: int
     own: Mapping[str, str]
     effective: Mapping[str, str]
+    write_rules: tuple[WriteRule, ...] | TanistError | None = None
+    """Of the source only. None: it is closed to everybody just now, so who may write otherwise is not to be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +196,12 @@ def _create(topic: TopicDesired, source: TopicSeen, rules: Rules) -> Decision:
         rows=(row,),
         create=Copy(partitions=source.partitions, replication_factor=factor, configs=planned.now),
         before=topic,
-        wanted=replace(topic, partitions=source.partitions, held_configs=planned.held),
+        wanted=replace(
+            topic,
+            partitions=source.partitions,
+            held_configs=planned.held,
+            held_rules=_rules_held(topic, source),
+        ),
     )
 
 
@@ -212,6 +221,7 @@ def _compare(topic: TopicDesired, source: TopicSeen, copy: TopicSeen, rules: Rul
         *_partition_rows(topic, source, copy),
         *_config_rows(topic, source, copy, changes),
         *_held_rows(topic, held),
+        *_rule_rows(topic, source),
         *_skipped_rows(topic, source, copy, planned),
     ]
     if fenced:
@@ -222,7 +232,7 @@ def _compare(topic: TopicDesired, source: TopicSeen, copy: TopicSeen, rules: Rul
         grow=source.partitions if copy.partitions < source.partitions else None,
         configs=changes,
         before=topic,
-        wanted=replace(topic, partitions=partitions, held_configs=held),
+        wanted=replace(topic, partitions=partitions, held_configs=held, held_rules=_rules_held(topic, source)),
     )
 
 
@@ -311,6 +321,31 @@ def _held_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> Iterat
                 destination=before.get(name),
                 reason="held while it is mirrored; the copy gets it when it takes over",
             )
+
+
+def _rules_held(topic: TopicDesired, source: TopicSeen) -> tuple[WriteRule, ...]:
+    """Who may write once the copy takes over. What nobody could look up stays as it was remembered."""
+    return source.write_rules if isinstance(source.write_rules, tuple) else topic.held_rules
+
+
+def _rule_rows(topic: TopicDesired, source: TopicSeen) -> Iterator[MetadataRow]:
+    def row(change: Change, verdict: Outcome, now: str | None, reason: str) -> MetadataRow:
+        return MetadataRow(
+            topic=topic.topic,
+            kind=Kind.ACL,
+            name=f"{topic.topic}:WRITE",
+            change=change,
+            source=now,
+            destination=said(topic.held_rules),
+            verdict=verdict,
+            reason=reason,
+        )
+
+    held = _rules_held(topic, source)
+    if isinstance(source.write_rules, TanistError):
+        yield row(Change.NOTHING, Outcome.UNKNOWN, None, str(source.write_rules))
+    elif held != topic.held_rules:
+        yield row(Change.REMEMBER, Outcome.DIFFERS, said(held), "held while it is mirrored; given when it takes over")
 
 
 def _skipped_rows(

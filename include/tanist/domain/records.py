@@ -15,6 +15,7 @@ from urllib.parse import quote
 from tanist.domain.fences import FencedTopic
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.states import MirrorState, Wish
+from tanist.domain.write_rules import WriteRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,6 +73,8 @@ class TopicDesired:
     offsets: OffsetMode = OffsetMode.IDENTICAL
     held_configs: tuple[tuple[str, str], ...] = ()
     """Topic configs (name, value) that the destination gets when it takes over; the mirror holds them off till then."""
+    held_rules: tuple[WriteRule, ...] = ()
+    """Who may write at the source, and may at the destination once it has taken over."""
     generation: int = 0
     """How many promotions had been counted when it was taken in; whoever sees more stays stopped."""
     changed_at: EpochMs

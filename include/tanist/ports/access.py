@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 from tanist.domain.checks import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
 
 __all__ = ["Access", "Right", "RightHeld", "Verdict"]
@@ -37,6 +38,14 @@ class Access(Protocol):
         """Whether each right is held, from the authorized operations that the brokers report (KIP-430).
 
         UNKNOWN where the cluster does not say; a cluster without an authorizer grants everything.
+        """
+        ...
+
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+        """Who may write to each topic; nothing where there is no authorizer, None where everybody is kept off now.
+
+        Raises:
+            ClusterAuthorizationFailed: rules are not told to us.
         """
         ...
 

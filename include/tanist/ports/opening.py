@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
 
 
@@ -16,11 +17,13 @@ class Opening(Protocol):
 
     def has_authorizer(self, by: Deadline) -> bool: ...
 
-    def open(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
-        """Take WRITE from the mirror's principal (ours), and what keeps everybody else off."""
+    def open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, TanistError | None]:
+        """Take WRITE from the mirror's principal (ours), make each topic's rules, take what keeps everybody off."""
         ...
 
-    def is_open(self, topics: Sequence[str], by: Deadline) -> Mapping[str, bool | TanistError]: ...
+    def is_open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, bool | TanistError]:
+        """Whether all of that has been done to each topic."""
+        ...
 
     def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         """Begin a transaction on one partition of each topic and abort it: two offsets that no reader ever sees."""

@@ -13,7 +13,7 @@ from tanist.domain.failover.plan import ROUTES
 from tanist.domain.records import RunStatus, fenced, generation, observed
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.run import ApprovalVoid
-from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
+from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, WRITER, Killed, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,7 @@ def assert_promoted(world: World) -> None:
     assert all(generation(view, DR, topic) == 1 for topic in TOPICS)
     assert all(world.west.may_write(topic, "app") for topic in TOPICS)
     assert not any(world.west.may_write(topic, "mirror") for topic in TOPICS)
+    assert world.west.given == {(topic, WRITER) for topic in TOPICS}
     assert not any(world.zombie(at) for at in PARTITIONS)
     assert all(world.west.topics[topic].configs["cleanup.policy"] == "compact" for topic in TOPICS)
 

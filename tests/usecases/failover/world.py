@@ -20,6 +20,7 @@ from tanist.domain.records import (
     promoted,
 )
 from tanist.domain.states import MirrorState, Wish
+from tanist.domain.write_rules import WriteRule
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Patience, Source
@@ -51,6 +52,8 @@ DR = MirrorName("dr")
 RATE = 4.0
 """Offsets a second that each partition of east grew by, as workers have written it down."""
 DATA, FILLER, START = ProducerId(7), ProducerId(8), ProducerId(9)
+WRITER = WriteRule("User:eve", "*", allowed=True)
+"""Who may write to every topic of east, besides the mirror."""
 TOPICS = {"orders": 2, "payments": 1}
 PARTITIONS = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for n in range(count))
 
@@ -136,6 +139,7 @@ class World:
                 source_topic_id=f"id-of-{name}",
                 partitions=count,
                 held_configs=(("retention.ms", "60000"), ("cleanup.policy", "compact")),
+                held_rules=(WRITER, WriteRule("User:mirror", "*", allowed=True)),
                 changed_at=EpochMs(0),
             )
             for name, count in TOPICS.items()

@@ -192,7 +192,8 @@ class Observer:
         mirror, side = self.clusters.spec.mirror, self.clusters.destination.side
         names = [each.topic for each in wanted]
         described = side.topics.describe(names, self.run.by)
-        answers = attempt(lambda: self.clusters.destination.opening.is_open(names, self.run.by))
+        held = {each.topic: each.held_rules for each in wanted}
+        answers = attempt(lambda: self.clusters.destination.opening.is_open(held, self.run.by))
         opened = {} if isinstance(answers, TanistError) else known(answers)
         found = []
         for topic in wanted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain import metadata
@@ -18,7 +18,7 @@ from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
 from tanist.usecases.holding import must_not_be_held
-from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.mirrors.generations import entering, told_by
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.state import StateStore
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.decide import Situation, TopicPlan
@@ -101,7 +102,8 @@ def _compare(request: Request, both: _Pair, store: StateStore, run: Run) -> Comp
     names = both.source.topics.names(run.by)
     inside, outside = _names(request, spec, store.view(), names)
     told = told_by(both.source, run.by)
-    source, copies = _seen(both.source, inside, run), _seen(both.destination, inside, run)
+    source = _with_rules(both.source, _seen(both.source, inside, run), run)
+    copies = _seen(both.destination, inside, run)
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
     view = store.catch_up(run.by)
     must_not_be_held(view, spec.mirror)
@@ -127,6 +129,22 @@ def _names(
 def _seen(side: Side, names: Sequence[str], run: Run) -> dict[str, _Seen]:
     described = side.topics.describe(names, run.by) if names else {}
     return {name: _one(side, name, answer) for name, answer in described.items()}
+
+
+def _with_rules(source: Side, seen: Mapping[str, _Seen], run: Run) -> dict[str, _Seen]:
+    """`seen` with who may write there; not to be told is a row of each topic, not the end."""
+    there = [name for name, each in seen.items() if isinstance(each, TopicSeen)]
+    found: Mapping[str, tuple[WriteRule, ...] | None] | TanistError
+    try:
+        found = observe.write_rules(source, there, run.by)
+    except TanistError as error:
+        found = error
+    return {
+        name: replace(each, write_rules=found if isinstance(found, TanistError) else found[name])
+        if isinstance(each, TopicSeen)
+        else each
+        for name, each in seen.items()
+    }
 
 
 def _one(side: Side, name: str, answer: TopicFacts | TanistError) -> _Seen:

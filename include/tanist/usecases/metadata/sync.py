@@ -147,5 +147,5 @@ def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None
     if not isinstance(found, TopicDesired) or promoted(view, wanted.mirror, wanted.topic):
         return None
     partitions = found.partitions if done.failed(Change.GROW) else wanted.partitions
-    changed = replace(found, partitions=partitions, held_configs=wanted.held_configs)
+    changed = replace(found, partitions=partitions, held_configs=wanted.held_configs, held_rules=wanted.held_rules)
     return replace(changed, changed_at=now) if changed != found else None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import StateView
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.observe import DestinationTopic
 
@@ -38,6 +39,7 @@ class TopicPlan:
     source: TopicFacts
     configs: TopicConfigs
     replication_factor: int | None
+    held_rules: tuple[WriteRule, ...] = ()
     exists: bool = False
     changes: Mapping[str, str | None]
 
@@ -61,6 +63,7 @@ class TopicPlan:
             source_topic_id=self.source.topic_id,
             partitions=self.source.partitions,
             held_configs=self.configs.held,
+            held_rules=self.held_rules,
             generation=generation,
             changed_at=now,
         )

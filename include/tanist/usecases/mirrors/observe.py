@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.selection import Selection
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.sides import Side
@@ -60,6 +61,18 @@ def source_topics(source: Side, names: Sequence[str], by: Deadline) -> tuple[Top
         refuse(missing)
     facts = _all_or_refuse(source, source.topics.describe(names, by), "DESCRIBE or DESCRIBE_CONFIGS on Topic")
     return tuple(facts[name] for name in names)
+
+
+def write_rules(source: Side, names: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+    """Who may write to `names` at the source.
+
+    Raises:
+        AuthorizationFailed: naming the right.
+    """
+    try:
+        return source.access.write_rules(names, by) if names else {}
+    except TanistError as error:
+        raise rights.named(error, source, "DESCRIBE on Cluster kafka-cluster") from error
 
 
 def destination_topics(destination: Side, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
@@ -43,6 +44,7 @@ def examine(
     """
     found = Findings()
     at_source = found.attempt(lambda: observe.source_topics(source, names, by)) or ()
+    writers = found.attempt(lambda: observe.write_rules(source, names, by)) or {}
     existing = found.attempt(lambda: observe.destination_topics(destination, names, by))
     if existing is None:
         found.settle()
@@ -51,7 +53,11 @@ def examine(
     found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
     answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
     found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
-    plans = tuple(answer for answer in answers if not isinstance(answer, TanistError))
+    plans = tuple(
+        replace(answer, held_rules=writers.get(answer.name) or ())
+        for answer in answers
+        if not isinstance(answer, TanistError)
+    )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in existing]
     found.problems += found.attempt(lambda: rehearse(destination, new, by)) or ()
     found.settle()

@@ -1,4 +1,4 @@
-"""The mirror's WRITE is taken, and what kept everybody else off goes: where there is an authorizer."""
+"""The mirror's WRITE is taken, and given to whoever had it at the source: where there is an authorizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     opening = work.clusters.destination.opening
-    answers = opening.open(work.intent.names, work.run.by)
+    held = {topic.topic: topic.held_rules for topic in work.wanted()}
+    answers = opening.open(held, work.run.by)
     if failed := [f"{topic}: {error}" for topic, error in answers.items() if error is not None]:
         raise NotYet(f"{len(failed)} topic(s) could not be opened: {'; '.join(failed[:3])}")
-    return Done({"topics": sorted(answers), "authorizer": work.facts.destination_authorizer})
+    given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}
+    return Done({"topics": sorted(answers), "authorizer": work.facts.destination_authorizer, "writers": given})

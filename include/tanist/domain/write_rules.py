@@ -1,0 +1,43 @@
+"""Who may write to a topic, as access rules say: remembered while it is mirrored, given on the day it takes over.
+
+While a topic is a copy nobody may write there but the mirror. So these rules are kept beside the topic, not on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ANYBODY = "User:*"
+ANY_HOST = "*"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WriteRule:
+    """One principal, from one host (`*`: any), may write to a topic, or may not."""
+
+    principal: str
+    host: str
+    allowed: bool
+
+    def __str__(self) -> str:
+        where = "" if self.host == ANY_HOST else f" from {self.host}"
+        return f"{'allow' if self.allowed else 'deny'} {self.principal}{where}"
+
+
+CLOSED = WriteRule(ANYBODY, ANY_HOST, allowed=False)
+"""What a fence looks like. While it stands nobody can tell who may write otherwise, so nothing is learnt from it."""
+
+
+def learnt(found: Iterable[WriteRule]) -> tuple[WriteRule, ...] | None:
+    """The rules of one topic that are worth remembering; None: it is closed to everybody now."""
+    rules = frozenset(found)
+    return None if CLOSED in rules else tuple(sorted(rules))
+
+
+def said(rules: Iterable[WriteRule]) -> str:
+    """In words, for people."""
+    return ", ".join(map(str, rules)) or "nobody"
