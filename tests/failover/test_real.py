@@ -117,7 +117,12 @@ def test_abort_restores_exactly(pair: Pair) -> None:
     plan = pair.approved("back")
     assert pair.killed("before:seal", "back", plan) == -9
     assert not pair.east.writes("back", range(1))
-    pair.tanist("failover", "abort", "back")
+    where = ("--evidence", str(pair.home / plan))
+    pair.tanist("failover", "abort", "back", "--reason", "only a drill", *where)
+    told = pair.tanist("failover", "status", "back", "--json").item
+    assert told["status"] == "ABORTED"
+    assert ": only a drill; before that: " in told["reason"]
+    assert told["reason"].endswith("was at work in step seal")
     assert (rules_of(pair.east), rules_of(pair.west)) == before
     assert pair.east.writes("back", range(10, 20))
     pair.tanist("mirrors", "wait", "back", "--for", "lag=0", "--timeout", "30s")

@@ -258,23 +258,30 @@ def status(now: Session, name: MirrorArgument) -> None:
     unfinished = [seen for seen in found if seen.facts is not None]
     for seen in unfinished:
         left = ", ".join(step.id for step in seen.steps if step.id in seen.left) or "nothing"
-        say(f"plan {seen.record.plan}: left are {left}")
+        stopped = f"; it stopped: {seen.record.reason}" if seen.record.reason else ""
+        say(f"plan {seen.record.plan}: left are {left}{stopped}")
     if unfinished:
         raise typer.Exit(4)
 
 
 @app.command()
 @asking()
-def abort(now: Session, name: MirrorArgument, evidence: EvidenceOption = None) -> None:
+def abort(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read it later.")] = "",
+    evidence: EvidenceOption = None,
+) -> None:
     """Undo an unfinished run: fences are lifted exactly, the mirror goes on. Not after the first barrier.
 
-    Example: tanist failover abort dr --destination west
+    Example: tanist failover abort dr --destination west --reason "east is back"
     """
     with opened(now, name) as clusters:
         running = [seen for seen in statuses.runs(clusters, now.run) if seen.facts is not None]
         folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
         tools = Tools(patience=Patience(), sink=folder, runner=runner())
-        aborted = aborting.abort(clusters, tools, now.run)
+        aborted = aborting.abort(clusters, tools, now.run, reason)
     for topic in aborted.owed:
         say(f"warning: the fence of {topic} could not be lifted; it is owed, and the fetcher goes on trying")
     emit([run_item(aborted.record, None, str(folder.path)) | {"owed": list(aborted.owed)}], RUN_COLUMNS, now.as_json)

@@ -225,8 +225,14 @@ class FailoverRun:
     """Stored before the first barrier: from here on forward is the only way."""
     marks: tuple[str, ...] = ()
     reason: str = ""
+    """Why it was aborted, or why the last one who was at work on it stopped."""
     started_at: EpochMs
     at: EpochMs
+
+    @property
+    def ways_on(self) -> str:
+        """What a person can do about it while it is RUNNING."""
+        return "run it to its end" if self.no_return else "run it to its end, or abort it"
 
     @property
     def key(self) -> str:

@@ -11,19 +11,21 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed, Interrupted, Misconfigured, OperatorFenced, TopicNotInMirror
 from tanist.domain.failover.approving import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
+from tanist.domain.failover.checks import runs_check
 from tanist.domain.failover.limitations import failed
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus, failovers, fenced
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, planning, removal
+from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
-from tanist.usecases.failover.run import RunUnderWay
+from tanist.usecases.failover.run import ApprovalVoid, RunUnderWay
 from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tanist.domain.records import FailoverRun
 
@@ -304,6 +306,62 @@ def test_abort_restores_exactly_what_was_there(authorizer: bool, cut: int) -> No
         assert abort.abort(world.clusters(), world.tools(), world.command()).owed == ()
     assert before == (set(world.east.deny), {t: dict(world.east.topics[t].configs) for t in TOPICS})
     assert all(world.zombie(at) for at in PARTITIONS), "the mirror goes on"
+
+
+def test_a_run_that_was_killed_and_aborted_reads_as_aborted_with_everything_that_happened(world: World) -> None:
+    """In the status, in the evidence, and in the refusal of whoever runs it again."""
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("before:groups")))
+    (before,) = statuses.runs(world.clusters(), world.command())
+    assert (before.record.status, before.record.runner) == (RunStatus.RUNNING, "eve@host")
+    abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command(), "east is back")
+    (seen,) = statuses.runs(world.clusters(), world.command())
+    said = "aborted by bob@host: east is back; before that: eve@host was at work in step groups"
+    assert (seen.record.status, seen.record.reason, seen.facts) == (RunStatus.ABORTED, said, None)
+    assert seen.left == {step.id for step in seen.steps}, "everything was undone"
+    assert world.sink.kept is not None
+    assert json.loads(world.sink.kept.events[-1].detail)["reason"] == said
+    with pytest.raises(ApprovalUsed, match=r"ABORTED \(aborted by bob@host: east is back"):
+        world.run(plan)
+
+
+def test_why_a_run_stopped_is_told_until_somebody_goes_on_with_it(world: World) -> None:
+    """Also after an abort: what stopped it is the reason that others look for."""
+    world.behind(200)
+    plan = world.approve().plan
+
+    def losing(at: str) -> Callable[[str], None]:
+        def checkpoint(point: str) -> None:
+            world.east.dead = world.east.dead or point == at
+
+        return checkpoint
+
+    with pytest.raises(ApprovalVoid):
+        world.run(plan, losing("after:fence"))
+    (stopped,) = runs(world)
+    assert "SOURCE_DOWN" in stopped.reason
+    assert stopped.reason in runs_check([stopped]).reason
+    world.east.dead = False
+    world.run(plan, until="drain")
+    assert runs(world)[0].reason == "", "somebody went on with it"
+    with pytest.raises(ApprovalVoid):
+        world.run(plan, losing("after:groups"))
+    world.east.dead = False
+    aborted = abort.abort(world.clusters(), world.tools(), world.command()).record
+    assert aborted.reason == f"aborted by eve@host; before that: {stopped.reason}"
+
+
+def test_an_approval_that_was_used_is_not_free_again_once_a_later_one_was(world: World) -> None:
+    first = world.approve()
+    for _ in range(2):
+        with pytest.raises(Killed):
+            world.run(first.plan, killer(PLANNED.index("before:groups")))
+        abort.abort(world.clusters(), world.tools(), world.command())
+        with pytest.raises(ApprovalUsed):
+            world.run(first.plan)
+        world.approve()
+    assert world.run(first.plan).record.approval == "0-2"
 
 
 def test_abort_without_the_source_owes_what_it_cannot_lift(world: World) -> None:

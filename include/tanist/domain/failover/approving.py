@@ -100,18 +100,23 @@ def signature(principal: str, on_behalf_of: str = "") -> str:
 
 
 def choose(approvals: Iterable[Approval], runs: Iterable[FailoverRun], mirror: MirrorName, plan: str) -> Approval:
-    """The latest approval of `plan` that no run has used.
+    """The approval of `plan` that holds longest, of those that no run has used and that are newer than one that was.
+
+    `approvals` in the order in which they were written. Only the latest run of a plan is on record: what was approved
+    before its approval may have been used by an earlier one.
 
     Raises:
         NotApproved: there is none. ApprovalUsed: all were used.
     """
     ours = [each for each in approvals if each.mirror == mirror and each.plan == plan and each.genuine]
-    used = {run.approval for run in runs}
     if not ours:
         raise NotApproved(f"nobody has approved plan {plan} of mirror {mirror!r}")
-    free = [each for each in ours if each.id not in used]
-    if not free:
-        raise ApprovalUsed(f"approval {ours[-1].id} of plan {plan} was used by a run already")
+    latest = next((run for run in runs if run.plan == plan), None)
+    used = [n for n, each in enumerate(ours) if latest is not None and each.id == latest.approval]
+    free = ours[used[-1] + 1 :] if used else ours
+    if latest is not None and not free:
+        why = f" ({latest.reason})" if latest.reason else ""
+        raise ApprovalUsed(f"approval {latest.approval} of plan {plan} was used by a run that is {latest.status}{why}")
     return max(free, key=lambda each: each.expires_at)
 
 

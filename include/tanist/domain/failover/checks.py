@@ -77,7 +77,10 @@ def runs_check(runs: Sequence[FailoverRun]) -> Check:
         observed=f"{len(unfinished)} unfinished of {len(runs)}",
         limit="none unfinished",
         reason=_named(
-            [f"plan {run.plan} of {run.runner or 'nobody'}: run it to its end, or abort it" for run in unfinished]
+            [
+                f"plan {run.plan} of {run.runner or 'nobody'}: {run.ways_on}{f' ({run.reason})' if run.reason else ''}"
+                for run in unfinished
+            ]
         ),
     )
 

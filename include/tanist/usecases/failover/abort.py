@@ -47,8 +47,8 @@ class Aborted:
     owed: tuple[str, ...]
 
 
-def abort(clusters: Clusters, tools: Tools, command: Run) -> Aborted:
-    """Undo an unfinished run, alive or dead.
+def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> Aborted:
+    """Undo an unfinished run, alive or dead. `reason`: why, for others to read.
 
     Opening the mirror for changes shuts a live run out; what it had written until then is read afterwards. So a run
     that is about to seal cannot get past us, and we cannot miss that it has.
@@ -74,8 +74,9 @@ def abort(clusters: Clusters, tools: Tools, command: Run) -> Aborted:
                 facts=Facts(now=command.clock.now(), source=SourceState.SILENT),
                 evidence=book(tools, record),
             )
-            owed = undo(work, f"aborted by {tools.runner}")
-            work.tell("abort", "undone", {"by": tools.runner, "owed": owed})
+            why = _told(work, reason)
+            owed = undo(work, why)
+            work.tell("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
             return Aborted(record=work.record, owed=tuple(owed))
 
 
@@ -86,6 +87,20 @@ def _to_abort(view: StateView, clusters: Clusters) -> FailoverRun:
     if unfinished[0].no_return:
         raise PastReturn(f"plan {unfinished[0].plan} of mirror {clusters.spec.mirror!r}")
     return unfinished[0]
+
+
+def _told(work: Work, reason: str) -> str:
+    """Who aborted the run and why, and what had become of it."""
+    before = work.record.reason or _died(work)
+    said = f"aborted by {work.tools.runner}" + (f": {reason.strip()}" if reason.strip() else "")
+    return f"{said}; before that: {before}" if before else said
+
+
+def _died(work: Work) -> str:
+    """Where a run was that could not say so itself: alive still, or killed."""
+    events = work.evidence.events
+    where = f" in step {events[-1].step}" if events and events[-1].what == "begins" else ""
+    return f"{work.record.runner} was at work{where}" if work.record.runner else ""
 
 
 # ── fences by themselves ──────────────────────────────────────────────────────────────────────────────────────────

@@ -124,8 +124,9 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str
             tools.sink.flush(work.evidence)
             try:
                 return _work(work, approval, wish, began, until)
-            except (NotPermitted, Interrupted):
-                attempt(work.release)
+            except (NotPermitted, Interrupted) as why:
+                stopped = str(why)
+                attempt(lambda: work.release(stopped))
                 raise
 
 
@@ -178,8 +179,7 @@ def _alone(clusters: Clusters, plan: str, observer: Observer, tools: Tools) -> N
     unfinished = [r for r in failovers(observer.view(), clusters.spec.mirror) if r.status is RunStatus.RUNNING]
     if others := [r for r in unfinished if r.plan != plan]:
         other = others[0]
-        who = other.runner or "nobody"
-        raise RunUnderWay(f"plan {other.plan} of {who} is unfinished: run it to its end, or abort it")
+        raise RunUnderWay(f"plan {other.plan} of {other.runner or 'nobody'} is unfinished: {other.ways_on}")
     if not unfinished or not unfinished[0].runner or tools.gone(unfinished[0].runner):
         return
     first, command = unfinished[0], observer.run
@@ -196,7 +196,7 @@ def _alone(clusters: Clusters, plan: str, observer: Observer, tools: Tools) -> N
 def _taken_over(before: FailoverRun | None, approval: Approval, tools: Tools, command: Run) -> FailoverRun:
     now = command.clock.now()
     if before is not None and before.status is RunStatus.RUNNING:
-        return replace(before, runner=tools.runner, at=now)
+        return replace(before, runner=tools.runner, reason="", at=now)
     if before is not None and before.approval == approval.id:
         raise RunUnderWay(f"plan {before.plan} was {before.status} by {before.runner} a moment ago")
     return FailoverRun(

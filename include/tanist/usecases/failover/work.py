@@ -122,14 +122,17 @@ class Work:
         if self.run.clock.monotonic() - self._beaten >= BEAT_SECONDS:
             self.save()
 
-    def release(self) -> None:
-        """Let whoever comes next take over at once, on any host: nobody waits for a heartbeat of ours."""
+    def release(self, reason: str = "") -> None:
+        """Let whoever comes next take over at once, on any host: nobody waits for a heartbeat of ours.
+
+        `reason`: why we stop before the end, for others to read.
+        """
         held = self.observer.view().get(self.record.key)
         if not isinstance(held, FailoverRun) or held.status is not RunStatus.RUNNING:
             return
         self.record = held
         if held.runner:
-            self.save(runner="")
+            self.save(runner="", reason=reason)
 
     def wait(self, seconds: float = WAIT_SECONDS) -> None:
         self.beat()
