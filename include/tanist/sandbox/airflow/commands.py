@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import tanist
 from tanist.domain.errors import Misconfigured
-from tanist.sandbox.airflow.home import AirflowSpec, Home
+from tanist.sandbox.airflow.home import PLACE, AirflowSpec, Home
 from tanist.sandbox.airflow.service import Airflow
 from tanist.sandbox.jars import locked
 from tanist.sandbox.processes import Guardian
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.sandbox.airflow.rest import Connection
-
-PLACE: Final = "airflow"
-"""Where Airflow lives in the directory of a sandbox."""
 
 
 def find(directory: Path) -> Airflow | None:

@@ -19,6 +19,8 @@ from tanist.domain.endpoint import Secret
 from tanist.domain.errors import Misconfigured
 from tanist.sandbox.processes import Process
 
+PLACE: Final = "airflow"
+"""Where Airflow lives in the directory of a sandbox."""
 USERS: Final = {"admin": "admin", "op": "op", "op2": "op", "viewer": "viewer"}
 """User to role. Two of them may operate, so that one can approve what the other has asked for."""
 

@@ -70,12 +70,12 @@ class Rest:
 
     def __init__(self, url: str, user: str, password: Secret) -> None:
         """Logs in with the first request."""
-        self._url, self._user, self._password = url, user, password
+        self._url, self.user, self._password = url, user, password
         # loopback only: no proxy of the environment may see the password
         self._http = httpx.Client(base_url=url, timeout=_SECONDS, trust_env=False)
 
     def __repr__(self) -> str:
-        return f"Rest({self._url!r}, {self._user!r})"
+        return f"Rest({self._url!r}, {self.user!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -172,7 +172,7 @@ class Rest:
         body = {"chosen_options": [option], "params_input": dict(params or {})}
         return self.call("PATCH", f"{_run(dag, run)}/taskInstances/{quote(task)}/-1/hitlDetails", body)
 
-    # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── connections, variables ────────────────────────────────────────────────────────────────────────────────────────
 
     def put_connection(self, connection: Connection) -> None:
         """Makes it, or replaces one of that name."""
@@ -182,15 +182,22 @@ class Rest:
             "host": connection.host,
             "extra": json.dumps(dict(connection.extra)),
         }
-        place = f"/connections/{quote(connection.id)}"
-        if _or_none(lambda: self._get(place)) is None:
-            self.call("POST", "/connections", body)
-        else:
-            self.call("PATCH", place, body)
+        self._put("/connections", connection.id, body)
 
     def connection(self, name: str) -> dict[str, Any]:
         """As the API shows it: secrets masked."""
         return self._get(f"/connections/{quote(name)}")
+
+    def put_variable(self, key: str, value: str) -> None:
+        """Makes it, or replaces its value."""
+        self._put("/variables", key, {"key": key, "value": value})
+
+    def _put(self, place: str, name: str, body: Mapping[str, Any]) -> None:
+        there = f"{place}/{quote(name)}"
+        if _or_none(lambda: self._get(there)) is None:
+            self.call("POST", place, body)
+        else:
+            self.call("PATCH", there, body)
 
     # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -204,7 +211,7 @@ class Rest:
         return self.call("GET", path)
 
     def _log_in(self) -> None:
-        given = {"username": self._user, "password": self._password.reveal()}
+        given = {"username": self.user, "password": self._password.reveal()}
         token = self._send("POST", "/auth/token", given)["access_token"]
         self._http.headers["Authorization"] = f"Bearer {token}"
 
@@ -215,7 +222,7 @@ class Rest:
             answer = self._http.request(method, path, json=body, headers=headers)
         except httpx.TransportError as problem:
             raise Unreachable(f"{method} {self._url}{path}: {type(problem).__name__}: {problem}") from problem
-        return _content(answer, f"{self._user}: {method} {path}")
+        return _content(answer, f"{self.user}: {method} {path}")
 
 
 def health(url: str) -> dict[str, Any]:

@@ -168,10 +168,27 @@ class Airflow:
             MissingDependency: of the extras `airflow` and `sandbox`.
         """
         by = Deadline(time.monotonic() + seconds)
-        if not self.running:
-            self._launch()
+        self.launch()
         self.wait_ready(by)
         self.connect(connections)
+
+    def launch(self) -> None:
+        """Starts it if it is not running, and does not wait: `start` does. Raises ProcessFailed."""
+        if self.running:
+            return
+        state = self._home.recall()
+        try:
+            check_free(state.port)
+        except PortTaken:
+            state = replace(state, port=free_ports(1)[0])
+        self._home.remember(state)
+        self._home.write_processes({})
+        if self._temporary:
+            self._guardian.remove_at_end(self.directory)
+        self._home.log("keeper").write_text("", encoding="utf-8")
+        argv = [sys.executable, "-m", "tanist.sandbox.airflow.keeper", str(self.directory)]
+        keeper = self._guardian.spawn(argv, self._home.log("keeper"), bound=self._bound)
+        self._home.remember(replace(state, keeper=keeper))
 
     def connect(self, connections: Sequence[Connection]) -> None:
         """Stores `connections` in Airflow's database, where people can see and edit them. Replaces namesakes."""
@@ -207,21 +224,6 @@ class Airflow:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     # ── how ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _launch(self) -> None:
-        state = self._home.recall()
-        try:
-            check_free(state.port)
-        except PortTaken:
-            state = replace(state, port=free_ports(1)[0])
-        self._home.remember(state)
-        self._home.write_processes({})
-        if self._temporary:
-            self._guardian.remove_at_end(self.directory)
-        self._home.log("keeper").write_text("", encoding="utf-8")
-        argv = [sys.executable, "-m", "tanist.sandbox.airflow.keeper", str(self.directory)]
-        keeper = self._guardian.spawn(argv, self._home.log("keeper"), bound=self._bound)
-        self._home.remember(replace(state, keeper=keeper))
 
     def _kill(self) -> None:
         """The launcher's guardian kills the rest, when it sees that the launcher has gone."""
