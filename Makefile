@@ -20,7 +20,7 @@ $(STAMP): locks/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(STAMP) ## the main job on two real clusters, ending in a table of promises
+demo: $(STAMP) ## the main job on two real clusters and an Airflow, ending in a table of promises
 	@$(BIN)/tanist demo --yes $(ARGS)
 
 test: $(STAMP) ## every test but the long storms and the benchmarks (make test ARGS=tests/domain for some of them)

@@ -6,14 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tanist.wire.clock import SystemClock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLOCK = SystemClock()
 OF_THE_TAKEOVERS = {
@@ -26,12 +25,30 @@ OF_THE_TAKEOVERS = {
     "Producers go on at the destination",
     "The consumer group goes on at exactly the next record after its last safe commit",
 }
+THROUGH_AIRFLOW = {
+    "Spark finds the copy equal, every stored byte at its offset",
+    "2 failovers went through Airflow, every task of theirs done",
+    "What was run is what the approver was shown",
+    "Nobody approves what they have asked for, though they try",
+}
 DEMO = (sys.executable, "-m", "tanist.cli.main", "demo", "--yes")
+BY_HAND = (*DEMO, "--no-airflow")
+WITHOUT_AIRFLOW = "import sys; sys.modules |= dict.fromkeys(['airflow', 'httpx']); import tanist.demo.story"
 
 
 def processes_of(directory: Path) -> list[str]:
+    """What runs for it, by command line or, where there is a /proc, by its Airflow's home."""
     listed = subprocess.run(["ps", "-axo", "pid=,stat=,args="], capture_output=True, text=True, check=True)
-    return [line for line in listed.stdout.splitlines() if str(directory) in line]
+    return [line for line in listed.stdout.splitlines() if str(directory) in line] + airflow_of(directory)
+
+
+def airflow_of(directory: Path) -> list[str]:
+    found, mark = [], f"AIRFLOW_HOME={directory}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "environ").read_bytes():
+                found.append(process.name)
+    return found
 
 
 def nothing_runs(directory: Path) -> bool:
@@ -43,30 +60,60 @@ def nothing_runs(directory: Path) -> bool:
     return True
 
 
+def whole(home: Path, *command: str) -> list[dict[str, Any]]:
+    """Its promises, all of them kept; nothing runs, and no data are left."""
+    done = subprocess.run([*command, "--json", "--dir", str(home)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+    assert not [item for item in items if not item["ok"]], items
+    assert nothing_runs(home)
+    assert {file.name for file in home.iterdir()} & {"east", "west", "airflow"} == set()
+    return items
+
+
 @pytest.mark.faults
 @pytest.mark.timeout(420)
 def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
-    home = tmp_path / "demo"
-    done = subprocess.run([*DEMO, "--json", "--dir", str(home)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    items = json.loads(done.stdout)["items"]
-    assert not [item for item in items if not item["ok"]], items
+    items = whole(tmp_path / "demo", *BY_HAND)
     assert {item["promise"] for item in items} >= OF_THE_TAKEOVERS
     assert len(items) >= 13 + len(OF_THE_TAKEOVERS)
     assert {"promise", "expected", "observed", "ok"} <= items[0].keys()
-    assert nothing_runs(home)
-    assert not (home / "east").exists()
+
+
+@pytest.mark.storm
+@pytest.mark.airflow
+@pytest.mark.timeout(600)
+def test_through_airflow_they_are_kept_as_well(tmp_path: Path) -> None:
+    """Its own promises come on top, and each plan that was run has left evidence."""
+    items = whole(tmp_path / "demo", *DEMO)
+    assert {item["promise"] for item in items} >= OF_THE_TAKEOVERS | THROUGH_AIRFLOW
+    assert len(list((tmp_path / "demo" / "evidence").glob("*/evidence.html"))) == 3
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("words", ["waiting until it answers", "kill -9"])
-def test_after_ctrl_c_nothing_is_left(tmp_path: Path, words: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [(DEMO, "waiting until it answers"), (BY_HAND, "kill -9")],
+    ids=["while all starts", "in a disaster"],
+)
+def test_after_ctrl_c_nothing_is_left(tmp_path: Path, command: tuple[str, ...], words: str) -> None:
     home = tmp_path / "demo"
-    with subprocess.Popen([*DEMO, "--dir", str(home)], stderr=subprocess.PIPE, text=True) as demo:
+    with subprocess.Popen([*command, "--dir", str(home)], stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr is not None
         assert any(words in line for line in demo.stderr)
+        assert (command is BY_HAND) or airflow_of(home), "nothing to clean up"
         demo.send_signal(signal.SIGINT)
         assert demo.wait(20) == 130
     assert nothing_runs(home)
-    assert not (home / "east").exists()
+    assert {file.name for file in home.iterdir()} & {"east", "west", "airflow"} == set()
+
+
+def test_without_the_packages_of_airflow_it_can_be_told_by_hand() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_AIRFLOW], check=True)
+
+
+def test_interactive_means_airflow() -> None:
+    refused = subprocess.run([*BY_HAND, "--interactive"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--interactive needs Airflow" in refused.stderr

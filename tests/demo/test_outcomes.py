@@ -25,7 +25,7 @@ def trace(rows: list[tuple[int, int]]) -> Trace:
 
 def moved(**changed: Any) -> Moved:
     plan = {"forecast": {"offsets_at_risk": 2, "at_most": 152, "age_ms": 1500}}
-    whole = Moved(plan=plan, run={}, acknowledged=10, absent=0, refused=3, afterwards=5)
+    whole = Moved(plan=plan, acknowledged=10, absent=0, refused=3, afterwards=5)
     return replace(whole, **changed)
 
 

@@ -11,16 +11,19 @@ from rich.console import Console
 
 from tanist.cli.options import YesOption, confirm
 from tanist.cli.output import REFUSED, Format, JsonOption, OutputOption, emit, guard
+from tanist.domain.errors import Misconfigured
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.demo.promises import Promise
+    from tanist.sandbox.airflow.home import AirflowSpec
 
-WHAT = (
-    "Starts two Kafka clusters (6 Java processes, about 2 GB of memory, ports of 127.0.0.1 only) for up to two minutes"
-)
+CLUSTERS = "two Kafka clusters (6 Java processes, 2 GB of memory)"
+AIRFLOW = "an Airflow (1 GB)"
+MINUTES = {True: "five", False: "two"}
+WHERE = "on ports of 127.0.0.1 only"
 
 
 def demo(
@@ -29,8 +32,19 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything up at the end, and say how to stop it.")
     ] = False,
+    airflow: Annotated[
+        bool,
+        typer.Option(
+            "--airflow/--no-airflow",
+            help="Let failovers go through Airflow, and Spark compare; or the short way (2 minutes).",
+        ),
+    ] = True,
+    interactive: Annotated[
+        bool,
+        typer.Option("--interactive", help="Approve failovers yourself, in Airflow: the demo says where, and waits."),
+    ] = False,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where the clusters live (default: a temporary directory).")
+        Path | None, typer.Option("--dir", help="Where everything lives (default: a temporary directory).")
     ] = None,
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
@@ -42,11 +56,15 @@ def demo(
     Example: tanist demo --yes --keep
     """
     from tanist.demo.screen import Screen  # noqa: PLC0415 -- `tanist --help` needs no client library
-    from tanist.demo.story import tell  # noqa: PLC0415
+    from tanist.demo.story import Telling, tell  # noqa: PLC0415
 
     as_json = json or output is Format.JSON
     with guard(as_json):
-        confirm(f"{WHAT}. Go on?", yes=yes)
+        if interactive and not airflow:
+            raise typer.BadParameter("--interactive needs Airflow, where failovers are approved")
+        spec = _airflow() if airflow else None
+        started = f"{CLUSTERS} and {AIRFLOW}" if airflow else CLUSTERS
+        confirm(f"Starts {started}, {WHERE}, for up to {MINUTES[airflow]} minutes. Go on?", yes=yes)
         clock = SystemClock()
         screen = Screen(Console(stderr=True), clock)
 
@@ -56,8 +74,20 @@ def demo(
             else:
                 Screen(Console(file=sys.stdout), clock).table(promises)
 
-        promises = tell(screen, clock, show, directory=directory, keep=keep)
+        how = Telling(airflow=spec, interactive=interactive, directory=directory, keep=keep)
+        promises = tell(screen, clock, show, how)
         kept = sum(promise.ok for promise in promises)
         screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
     if kept < len(promises):
         raise typer.Exit(REFUSED)
+
+
+def _airflow() -> AirflowSpec:
+    """With the DAGs and the plugin of this project. Raises Misconfigured."""
+    from tanist.sandbox.airflow.commands import folder  # noqa: PLC0415
+    from tanist.sandbox.airflow.home import AirflowSpec  # noqa: PLC0415
+
+    try:
+        return AirflowSpec(dags=folder("dags"), plugins=folder("plugins"))
+    except Misconfigured as why:
+        raise Misconfigured(f"{why.reason}; or `tanist demo --no-airflow`") from why

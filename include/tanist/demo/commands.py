@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tanist.demo.screen import Screen
 
-_LONGEST_SECONDS: Final = 120.0
+_LONGEST_SECONDS: Final = 180.0
 
 
 def items_of(printed: str) -> list[dict[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tanist.demo.workers import Workers
 from tanist.domain.errors import Misconfigured
+from tanist.sandbox.airflow.home import PLACE
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.fleet import Fleet
 from tanist.sandbox.processes import Guardian
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from tanist.demo.screen import Screen
     from tanist.ports.clock import Clock
+    from tanist.sandbox.airflow.home import AirflowSpec
+    from tanist.sandbox.airflow.service import Airflow
     from tanist.sandbox.spec import ClusterSpec
 
 
@@ -32,6 +35,17 @@ class House:
     workers: Workers
     guardian: Guardian
     bound: bool
+    airflow: Airflow | None = None
+
+    @property
+    def evidence(self) -> Path:
+        """One folder for each plan that was run."""
+        return self.directory / "evidence"
+
+    @property
+    def validation(self) -> Path:
+        """What Spark has found."""
+        return self.directory / "validation"
 
     @property
     def config(self) -> Path:
@@ -52,22 +66,27 @@ def house(  # noqa: PLR0913 -- its options, named
     say: Callable[[str], None],
     bound: bool = True,
     keep_data: bool = False,
+    airflow: AirflowSpec | None = None,
 ) -> Iterator[House]:
-    """Both clusters, started side by side. Everything ends with the block, or with this process, however it goes.
+    """Both clusters, started side by side, and an Airflow beside them that may not be ready yet.
 
-    So do the clusters' data, unless `keep_data` or something failed; a directory that was given keeps workers' logs.
+    Everything ends with the block, or with this process, however it goes. So do their data, unless `keep_data` or
+    something failed; a directory that was given keeps workers' logs and evidence.
     `bound=False`: whoever calls `guardian.release()` lets everything live on.
 
     Raises:
-        Misconfigured: there are clusters in that directory already.
+        Misconfigured: there are clusters, or there is an Airflow, in that directory already.
     """
-    with Guardian() as guardian:
+    with Guardian() as guardian, ExitStack() as until_the_end:
         home = (directory or Path(tempfile.mkdtemp(prefix="tanist-demo-"))).resolve()
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in (source.name, destination.name):
+        for name in (source.name, destination.name, PLACE):
             _refuse_if_there(home, name)
         remove = bound and not keep_data
         try:
+            orchestrator = _launched(airflow, home, guardian, bound=bound) if airflow else None
+            if orchestrator and bound:
+                until_the_end.callback(orchestrator.close)  # before the guardian removes what lies there
             clusters = [
                 Cluster.new(spec, home / spec.name, guardian=guardian, bound=bound) for spec in (source, destination)
             ]
@@ -82,6 +101,7 @@ def house(  # noqa: PLR0913 -- its options, named
                 workers=workers,
                 guardian=guardian,
                 bound=bound,
+                airflow=orchestrator,
             )
         except Exception:  # an error may name a log in there
             remove = False
@@ -91,13 +111,22 @@ def house(  # noqa: PLR0913 -- its options, named
                 guardian.remove_at_end(made)
 
 
+def _launched(spec: AirflowSpec, home: Path, guardian: Guardian, *, bound: bool) -> Airflow:
+    from tanist.sandbox.airflow.service import Airflow  # noqa: PLC0415 -- its packages may not be there
+
+    one = Airflow.new(spec, home / PLACE, guardian=guardian, bound=bound)
+    one.launch()
+    return one
+
+
 def _made(home: Path, asked: Path | None, *specs: ClusterSpec) -> list[Path]:
-    return [home] if asked is None else [home / spec.name for spec in specs]
+    return [home] if asked is None else [home / name for name in (*(spec.name for spec in specs), PLACE)]
 
 
 def _refuse_if_there(home: Path, name: str) -> None:
     if (home / name).exists():
-        raise Misconfigured(f"{home} has a cluster {name} already: `tanist sandbox down --dir {home} --delete` first")
+        down = "sandbox airflow down" if name == PLACE else "sandbox down"
+        raise Misconfigured(f"{home / name} is there already: `tanist {down} --dir {home} --delete` first")
 
 
 def _start(clusters: Sequence[Cluster], say: Callable[[str], None]) -> None:
@@ -124,4 +153,6 @@ def farewell(screen: Screen, home: House) -> None:
     screen.command(f"tanist state dump --destination {home.destination.name} {config}")
     screen.note("and how to stop it, the workers first:")
     screen.command(f"kill {' '.join(map(str, home.workers.pids().values()))}")
+    if home.airflow:
+        screen.command(f"tanist sandbox airflow down --dir {home.directory} --delete")
     screen.command(f"tanist sandbox down --dir {home.directory} --delete")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.demo.promises import Promise, none_of, the_same
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tanist.demo.comparing import Verdict
     from tanist.demo.inspection import Findings
@@ -45,6 +45,16 @@ class Evidence:
 def judge(seen: Evidence) -> tuple[Promise, ...]:
     """Every promise of the demo."""
     return (*_records(seen), *_offsets(seen), *_survival(seen))
+
+
+def judge_validation(told: Mapping[str, Any], partitions: int) -> Promise:
+    """`told`: as `tanist validate --json` shows it."""
+    return the_same(
+        "Spark finds the copy equal, every stored byte at its offset",
+        f"EQUAL: {partitions} partitions are equal",
+        f"{told['verdict']}: {told['reason']}",
+        "tanist validate m1 -d west --level records   (by Spark's official Kafka connector)",
+    )
 
 
 def _records(seen: Evidence) -> Iterator[Promise]:

@@ -22,7 +22,6 @@ class Moved:
     """A failover that was run. `absent`: of the `acknowledged` records those that are not in the copy."""
 
     plan: Mapping[str, Any]
-    run: Mapping[str, Any]
     acknowledged: int
     absent: int
     refused: int

@@ -8,30 +8,33 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.demo import clients
-from tanist.demo.commands import Commands
+from tanist.demo.commands import Commands, items_of
 from tanist.demo.comparing import compare
 from tanist.demo.house import farewell, house
 from tanist.demo.inspection import Findings, Inspector, with_one_bit_flipped
-from tanist.demo.judging import Evidence, judge
+from tanist.demo.judging import Evidence, judge, judge_validation
 from tanist.demo.positions import Carried, carry
 from tanist.demo.reading import bounds, record_at
+from tanist.demo.runbooks import Link, Typed
 from tanist.demo.scene import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, Scene
 from tanist.demo.takeovers import Takeovers
 from tanist.demo.takeovers_judged import judge_takeovers
 from tanist.demo.traces import Trace, Traces, merged
 from tanist.demo.writing import Load, Writer
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import ProcessFailed, TanistError
 from tanist.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tanist.demo.comparing import Verdict
     from tanist.demo.flows import Flow
     from tanist.demo.promises import Promise
+    from tanist.demo.runbooks import Runbook
     from tanist.demo.screen import Screen, Step
     from tanist.ports.clock import Clock
+    from tanist.sandbox.airflow.home import AirflowSpec
     from tanist.sandbox.cluster import Cluster
 
 GROUP: Final = "billing"
@@ -182,6 +185,17 @@ class Story(Scene):
             step.detail = verdict.first
             return verdict
 
+    def validate(self) -> Promise:
+        with self.screen.step("Spark compares both clusters, with code of its own") as step:
+            step.detail = "waiting for Spark"
+            mirror = (STORM, "--destination", "west")
+            with self.tanist.watched("validate", *mirror, "--report", str(self.house.validation)) as running:
+                code, printed = running.end()
+            if not (told := items_of(printed)):
+                raise ProcessFailed(f"tanist validate ended with {code}: {running.said[-1] if running.said else ''}")
+            step.detail = f"{told[0]['verdict']}, {len(told[0]['partitions'])} partitions"
+            return judge_validation(told[0], sum(flow.partitions for flow in FLOWS))
+
     def positions(self) -> Carried:
         with self.screen.step(
             f"Group {GROUP!r} read half at the source; its numbers are carried over unchanged"
@@ -194,11 +208,31 @@ class Story(Scene):
             step.detail = f"went on at {numbers}"
             return carried
 
+    def links(self) -> tuple[Link, ...]:
+        """Of what the chapters have left."""
+        report = self.house.validation / "report.html"
+        return (Link("Spark's report", report.as_uri()),) if report.exists() else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """How it is told. `airflow`: takeovers go through it; None: by hand, and the story is short: Spark is left out.
+
+    `interactive`: a person answers the gates of Airflow.
+
+    `directory`: where everything lives; None: in a temporary one. `keep`: everything is left up at the end.
+    """
+
+    airflow: AirflowSpec | None = None
+    interactive: bool = False
+    directory: Path | None = None
+    keep: bool = False
+
 
 def tell(
-    screen: Screen, clock: Clock, show: Callable[[tuple[Promise, ...]], None], *, directory: Path | None, keep: bool
+    screen: Screen, clock: Clock, show: Callable[[tuple[Promise, ...]], None], how: Telling
 ) -> tuple[Promise, ...]:
-    """The whole story, its end told to `show`; everything is gone when it returns, unless `keep`.
+    """The whole story, its end told to `show`; everything is gone when it returns, unless it shall be kept.
 
     Raises:
         TanistError: a stage could not be finished.
@@ -206,29 +240,52 @@ def tell(
     with ExitStack() as until_the_end:
         with screen.step("Two clusters of two brokers each, on this machine") as step:
             east, west = (ClusterSpec(name=name, brokers=2) for name in ("east", "west"))
-            building = house(east, west, clock, directory=directory, say=step.say, bound=not keep)
+            building = house(
+                east, west, clock, directory=how.directory, say=step.say, bound=not how.keep, airflow=how.airflow
+            )
             home = until_the_end.enter_context(building)
             step.detail = "up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment"
+        story = Story(screen, clock, home, Commands(home.config, screen))
+        runbook = _runbook(story, how)
         try:
-            promises = _chapters(Story(screen, clock, home, Commands(home.config, screen)))
+            promises = _chapters(story, runbook, short=how.airflow is None)
         except TanistError:
             screen.event(f"broken off; data and logs are kept in {home.directory}")
             raise
         show(promises)
-        if keep:
+        _look_around(screen, (*story.links(), *runbook.links()), keep=how.keep)
+        if how.keep:
             home.guardian.release()
             farewell(screen, home)
     return promises
 
 
-def _chapters(story: Story) -> tuple[Promise, ...]:
+def _runbook(story: Story, how: Telling) -> Runbook:
+    scene = (story.screen, story.clock, story.house, story.tanist)
+    if story.house.airflow is None:
+        return Typed(*scene)
+    from tanist.demo.orchestrated import Orchestrated  # noqa: PLC0415 -- what it needs may not be there
+
+    return Orchestrated(*scene, airflow=story.house.airflow, interactive=how.interactive)
+
+
+def _look_around(screen: Screen, links: Sequence[Link], *, keep: bool) -> None:
+    if links:
+        screen.note("what there is to see:" if keep else "what there was to see; --keep leaves it up:")
+    for link in links:
+        screen.note(f"  {link.name}: {link.place}")
+
+
+def _chapters(story: Story, runbook: Runbook, *, short: bool) -> tuple[Promise, ...]:
     load = Load(story.source, FLOWS, story.clock, SEED)
     story.topics()
     story.mirror()
     story.disasters(load)
     seconds = story.catch_up()
     found = story.count(load)
-    doubted, carried = story.doubt(found), story.positions()
+    doubted = story.doubt(found)
+    by_spark = () if short else (story.validate(),)
+    carried = story.positions()
     first = Evidence(
         found=found,
         aborted=load.aborted,
@@ -237,8 +294,10 @@ def _chapters(story: Story) -> tuple[Promise, ...]:
         doubted=doubted,
         carried=carried,
     )
-    act = Takeovers(story.screen, story.clock, story.house, story.tanist)
-    return (*judge(first), *judge_takeovers(act.planned(), act.aborted(), act.unplanned()))
+    runbook.prepare()
+    act = Takeovers(story.screen, story.clock, story.house, story.tanist, runbook)
+    takeovers = judge_takeovers(act.planned(), act.aborted(), act.unplanned())
+    return (*judge(first), *by_spark, *takeovers, *runbook.promises())
 
 
 def _from(trace: Trace, start: int) -> Trace:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.demo import clients
-from tanist.demo.commands import items_of
 from tanist.demo.members import Member, Served
 from tanist.demo.outcomes import Moved, Rescued, Undone, absent_from, rescued
 from tanist.demo.reading import Log, bounds, read
+from tanist.demo.runbooks import WEST, Typed, Wanted
 from tanist.demo.scene import ABORTED, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, Scene
 from tanist.demo.traces import Place, total
 from tanist.demo.writing import Load
-from tanist.domain.errors import ProcessFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.demo.commands import Running
     from tanist.demo.flows import Flow
+    from tanist.demo.runbooks import Runbook
     from tanist.demo.traces import Traces
 
 GROUP: Final = "shipping"
 READ_BY_GROUP: Final = ("orders", "clicks", "payments")
-WEST: Final = ("--destination", "west")
-PROOF: Final = ("--fence-proof", "3s")
 AT_LEAST: Final = 500
 """Records that producers write before, and again after, each takeover."""
 BEFORE_THE_KILL: Final = 8000
@@ -35,23 +33,24 @@ SETTLE_SECONDS: Final = 2.0
 """After the kill: what workers had already fetched lands, and what they last saw of the source is written down."""
 
 
+@dataclass(slots=True)
 class Takeovers(Scene):
-    """Its chapters, in order."""
+    """Its chapters, in order. The one that is aborted is run by hand, whatever the runbook."""
+
+    runbook: Runbook
 
     # ── planned ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def planned(self) -> Moved:
         with self.screen.step(f"A planned failover of mirror {PLANNED}, under the hands of its producers") as step:
             load = self._writing(self.source, [MOVING], 1)
-            plan = self._approved(PLANNED, "planned", "east is to be rebuilt")
-            with self._run(PLANNED, plan, *PROOF) as running:
-                record = self._done(running)
+            plan = self._planned(PLANNED, "planned")
+            self.runbook.take_over(_wanted(plan, "east is to be rebuilt", fence_proof=3))
             load.stop(self.soon())
             acknowledged = load.traces()
             absent = absent_from(self._read([MOVING.topic]), acknowledged)
             moved = Moved(
                 plan=plan,
-                run=record,
                 acknowledged=total(acknowledged),
                 absent=absent,
                 refused=load.refused,
@@ -64,12 +63,14 @@ class Takeovers(Scene):
 
     def aborted(self) -> Undone:
         with self.screen.step(f"A failover of mirror {ABORTED} is aborted while its fence stands") as step:
+            by_hand = Typed(self.screen, self.clock, self.house, self.tanist)
             before = clients.settings_of(self.source, STAYING.topic)
             load = self._writing(self.source, [STAYING], 3)
-            plan = self._approved(ABORTED, "planned", "a rehearsal")
-            with self._run(ABORTED, plan, "--fence-proof", "60s") as running:
+            wanted = _wanted(self._planned(ABORTED, "planned"), "a rehearsal", fence_proof=60)
+            by_hand.approve(wanted)
+            with by_hand.begun(wanted) as running:
                 self._until_refused(load)
-                self.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", self._evidence(ABORTED))
+                self.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", str(by_hand.evidence(wanted)))
                 self.screen.note(f"the run ended with {running.end()[0]}")
             refused, at_abort = load.refused, load.acknowledged
             load.until(AT_LEAST, self.soon())
@@ -109,18 +110,17 @@ class Takeovers(Scene):
             step.detail = f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}"
             self.clock.wait(SETTLE_SECONDS)
         with self.screen.step(f"An unplanned failover of mirror {STORM}") as step:
-            plan = self._approved(STORM, "unplanned", "east is dead", "--max-loss", str(TOLERATED))
+            begun = self.clock.monotonic()
+            plan = self._planned(STORM, "unplanned", "--max-loss", str(TOLERATED))
             positions = self.tanist.items("groups", "translate", STORM, *WEST, "--group", GROUP)
-            with self._run(STORM, plan) as running:
-                record = self._done(running)
-            step.detail = f"done in {record['seconds']} s"
+            self.runbook.take_over(_wanted(plan, "east is dead", max_loss=TOLERATED))
+            step.detail = f"done {self.clock.monotonic() - begun:.0f} s after somebody asked what it would cost"
         with self.screen.step("Producers and consumers go on at the destination; the loss is counted") as step:
             first, afterwards = self._go_on(begins)
             load.stop(self.soon())
             acknowledged, copy = load.traces(), self._read(topics, begins)
             moved = Moved(
                 plan=plan,
-                run=record,
                 acknowledged=total(acknowledged),
                 absent=absent_from(copy, acknowledged),
                 refused=load.refused,
@@ -169,8 +169,8 @@ class Takeovers(Scene):
         load.stop(self.soon())
         return load.acknowledged
 
-    def _approved(self, mirror: str, mode: str, reason: str, *more: str) -> dict[str, Any]:
-        """A plan that was shown and approved, with its `approver`."""
+    def _planned(self, mirror: str, mode: str, *more: str) -> dict[str, Any]:
+        """A plan that was shown."""
         (plan,) = self.tanist.items("failover", "plan", mirror, *WEST, "--mode", mode, *more)
         cost = plan["forecast"]
         self.screen.note(f"plan {plan['plan_hash']}: {', '.join(step['id'] for step in plan['steps'])}")
@@ -178,24 +178,7 @@ class Takeovers(Scene):
             self.screen.note(f"accept {each['name']}: {each['detail']}")
         seen, most = f"as seen {cost['age_ms']} ms ago", f"at most {cost['at_most']} by now"
         self.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, {seen}, {most}")
-        arguments = (*WEST, "--mode", mode, *more, "--reason", reason)
-        (approval,) = self.tanist.items("failover", "approve", mirror, plan["plan_hash"], *arguments)
-        self.screen.note(f"approved by {approval['approver']}: {reason}")
-        return plan | {"approver": approval["approver"]}
-
-    def _run(self, mirror: str, plan: Mapping[str, Any], *more: str) -> Any:
-        hashed, folder = str(plan["plan_hash"]), self._evidence(mirror)
-        return self.tanist.watched("failover", "run", mirror, *WEST, "--plan", hashed, *more, "--evidence", folder)
-
-    def _evidence(self, mirror: str) -> str:
-        return str(self.house.directory / f"evidence-{mirror}")
-
-    def _done(self, running: Running) -> dict[str, Any]:
-        code, printed = running.end()
-        if code:
-            raise ProcessFailed(f"tanist failover run ended with {code}: {running.said[-1] if running.said else ''}")
-        (record,) = items_of(printed)
-        return record
+        return plan
 
     def _ends(self, topics: Sequence[str]) -> dict[Place, Log]:
         """Where the copy ends now: as empty logs from there on."""
@@ -211,6 +194,10 @@ class Takeovers(Scene):
         logs = self._logs(topics)
         wanted = {place: Log(begins[place].start if begins else log.start, log.end) for place, log in logs.items()}
         return read(self.copy, wanted, committed=True, by=self.soon(), clock=self.clock)
+
+
+def _wanted(plan: Mapping[str, Any], reason: str, **more: int) -> Wanted:
+    return Wanted(mirror=plan["mirror"], plan=plan["plan_hash"], mode=plan["mode"], reason=reason, **more)
 
 
 def _read_by_group(places: Mapping[Place, Log]) -> list[Place]:

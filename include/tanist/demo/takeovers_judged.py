@@ -17,11 +17,9 @@ _ENDS: Final = (
 )
 _CONFIGS: Final = "kafka-configs.sh --bootstrap-server $EAST --describe --entity-type topics --entity-name refunds"
 _FENCE: Final = "tanist fence show m3 -d west"
-_LOSS: Final = (
-    "DIR/evidence-m1 has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
-)
+_LOSS: Final = "DIR/evidence has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
 _GROUP: Final = (
-    "kafka-consumer-groups.sh --bootstrap-server $WEST --describe --group shipping; DIR/evidence-m1 has what was safe"
+    "kafka-consumer-groups.sh --bootstrap-server $WEST --describe --group shipping; DIR/evidence has what was safe"
 )
 _OPEN: Final = "kcat -C -b $WEST -t orders -p 0 -o -5 -e"
 
