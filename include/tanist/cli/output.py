@@ -19,7 +19,9 @@ from tanist.usecases.items import envelope, error_items
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tanist.ports.clock import Clock
 
 REFUSED: Final = 1
 INTERRUPTED: Final = 130
@@ -57,6 +59,12 @@ def emit(
 def say(text: str) -> None:
     """A word on what is going on, for people: standard error."""
     print(text, file=sys.stderr, flush=True)
+
+
+def stages(clock: Clock) -> Callable[[str], None]:
+    """`say`, for what takes long: each line begins with the seconds since now."""
+    began = clock.monotonic()
+    return lambda text: say(f"[{clock.monotonic() - began:5.1f} s] {text}")
 
 
 @contextmanager

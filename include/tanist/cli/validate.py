@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
-from tanist.cli.output import emit, say
-from tanist.composition.validation import validate as run_validation
+from tanist.cli.output import emit, say, stages
 from tanist.composition.validation import validation
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import Kind, Sameness
+from tanist.jobs.submit import run as run_job
 from tanist.usecases.validation import Asked
 
 if TYPE_CHECKING:
@@ -66,13 +66,9 @@ def validate(
     folder = report or Path("validation") / mirror
     run = replace(now.run, announce=_announce)
     submission = validation(now.world, destination, mirror, Asked(level=level, include=tuple(topic or ())), folder, run)
-    began = run.clock.monotonic()
-
-    def stage(text: str) -> None:
-        say(f"[{run.clock.monotonic() - began:5.1f} s] {text}")
-
+    stage = stages(run.clock)
     stage("Spark starts")
-    result = run_validation(submission, run, stage)
+    result = run_job(submission, run.by, stage)
     emit([result], COLUMNS, now.as_json, rows=[_row(each) for each in result["partitions"]])
     _say_differences(result["partitions"])
     speed = result["bytes"] / 1e6 / max(result["seconds"], 0.001)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from tanist.domain.errors import CouldNotTell, Misconfigured
 from tanist.domain.validation.job import Level, ValidationJob
 from tanist.jobs.submission import Submission
-from tanist.jobs.submit import failed, submit
 from tanist.usecases import sides
 from tanist.usecases.validation import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tanist.composition.world import World
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
     from tanist.usecases.validation import Asked
 
 APPLICATION: Final = "data_validation.py"
-_BAD_INPUT: Final = 2
 
 
 def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked, folder: Path, run: Run) -> Submission:
@@ -58,33 +53,3 @@ def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked
         jars=connector_jars() if by_records else (),
         brief=not by_records,
     )
-
-
-def validate(submission: Submission, run: Run, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Run it to its end: the result, as its file holds it.
-
-    Raises:
-        CouldNotTell, Misconfigured: the job says so; ProcessFailed: it has ended without a word.
-    """
-    code = submit(submission, run.by, tell)
-    return result_of(submission, code)
-
-
-def result_of(submission: Submission, code: int) -> dict[str, Any]:
-    """What a job that has ended with `code` has left; an exit code alone is believed of nobody."""
-    if found := _stored(submission.folder / "result.json"):
-        if found.get("run") == submission.job.run:
-            return found
-        raise CouldNotTell(f"{submission.folder} holds the result of another run")
-    if error := _stored(submission.folder / "error.json"):
-        kind = Misconfigured if code == _BAD_INPUT else CouldNotTell
-        raise kind(f"{error['name']}: {error['reason']}")
-    raise failed(code, submission.folder)
-
-
-def _stored(file: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return found

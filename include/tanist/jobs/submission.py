@@ -84,7 +84,7 @@ def spark_home() -> Path:
     """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise MissingDependency("pyspark, which validation runs on, is not installed: pip install 'tanist[spark]'")
+        raise MissingDependency("pyspark, which Spark jobs run on, is not installed: pip install 'tanist[spark]'")
     return Path(spec.origin).parent
 
 

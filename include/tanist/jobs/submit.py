@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.errors import Misconfigured, ProcessFailed, TimedOut
+from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TimedOut
 from tanist.jobs.submission import environment
 from tanist.wire.clock import SystemClock
 
@@ -24,6 +25,37 @@ if TYPE_CHECKING:
 
 _END_SECONDS: Final = 10.0
 LOG: Final = "job.log"
+_BAD_INPUT: Final = 2
+_RESULTS: Final = ("result.json", "report.html", "runs.parquet", "error.json", LOG)
+
+
+def run(submission: Submission, by: Deadline, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Run a job to its end: its result, as its file holds it.
+
+    Raises:
+        CouldNotTell, Misconfigured: the job says so; ProcessFailed: it has ended without a word; what `submit` raises.
+    """
+    return result_of(submission, submit(submission, by, tell))
+
+
+def result_of(submission: Submission, code: int) -> dict[str, Any]:
+    """What a job that has ended with `code` has left; an exit code alone is believed of nobody."""
+    if found := _stored(submission.folder / "result.json"):
+        if found.get("run") == submission.job.run:
+            return found
+        raise CouldNotTell(f"{submission.folder} holds the result of another run")
+    if error := _stored(submission.folder / "error.json"):
+        kind = Misconfigured if code == _BAD_INPUT else CouldNotTell
+        raise kind(f"{error['name']}: {error['reason']}")
+    raise ProcessFailed(f"the job ended with {code} and left no result, log: {submission.folder / LOG}")
+
+
+def _stored(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
 
 
 def submit(submission: Submission, by: Deadline, tell: Callable[[str], None]) -> int:
@@ -48,7 +80,7 @@ def _prepare(folder: Path) -> None:
     """Nothing of an earlier run may be taken for this one's."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("result.json", "report.html", "error.json", LOG):
+        for name in _RESULTS:
             (folder / name).unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -100,8 +132,3 @@ def _end(process: subprocess.Popen[Any]) -> None:
             os.killpg(process.pid, sign)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_SECONDS)
-
-
-def failed(code: int, folder: Path) -> ProcessFailed:
-    """The error of a job that has ended without a result."""
-    return ProcessFailed(f"the job ended with {code} and left no result, log: {folder / LOG}")

@@ -33,7 +33,7 @@ def fix(job: ValidationJob) -> Fixed:
             stack.enter_context(closing(Router(endpoint, "tanist-validation")))
             for endpoint in (job.source, job.destination)
         )
-        ours = _ends(source, at)
+        ours = ends_of(source, at)
         theirs = _settled(copy, job, ours)
         later = _offsets(source, at, End.LAST_STABLE)
     return {asked.partition: _bounds(asked, ours, theirs, later) for asked in job.partitions}
@@ -67,14 +67,15 @@ def _settled(
         if isinstance(ends := ours[asked.partition], Ends)
     }
     while True:
-        theirs = _ends(copy, [asked.partition for asked in job.partitions])
+        theirs = ends_of(copy, [asked.partition for asked in job.partitions])
         behind = [at for at, end in wanted.items() if isinstance(seen := theirs[at], Ends) and seen.last_stable < end]
         if not behind or not by.left(time.monotonic()):
             return theirs
         copy.pause(_PAUSE_SECONDS, by)
 
 
-def _ends(router: Router, at: Sequence[TopicPartition]) -> dict[TopicPartition, Ends | TanistError]:
+def ends_of(router: Router, at: Sequence[TopicPartition]) -> dict[TopicPartition, Ends | TanistError]:
+    """The ends of each log, or why they could not be had."""
     # Asked in this order they can only grow: start <= last stable <= high watermark.
     asked = [_offsets(router, at, end) for end in (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK)]
     return {each: _one(*(answers[each] for answers in asked)) for each in at}

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from tanist.domain.endpoint import SaslMechanism
+from tanist.domain.errors import CouldNotTell
 from tanist.spark.comparing import PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -54,6 +58,18 @@ def frame(spark: SparkSession, endpoint: Endpoint, spans: Sequence[Span]) -> Dat
         (F.col("timestampType") != 0).alias("stamped"),
         (F.length(F.coalesce("key", F.lit(b""))) + F.length(F.coalesce("value", F.lit(b"")))).alias("size"),
     )
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """What Spark could not do inside is CouldNotTell, by its innermost cause: the rest is pages of stack traces."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as failed:  # the latter is raised where Arrow is collected
+        lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
+        causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+        told = [*lines[:1], *causes] or [type(failed).__name__]
+        raise CouldNotTell(f"the Kafka connector: {told[-1]}") from failed
 
 
 def _place(spans: Sequence[Span]) -> Column:

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
-from tanist.domain.errors import CouldNotTell
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.validation.bounds import SHIFT
 from tanist.spark import comparing, records
@@ -36,10 +34,8 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, tell: Callable[[
         CouldNotTell: the connector could not read.
     """
     tell(f"records: {spans}")
-    try:
+    with records.reading():
         return _look(spark, job, spans, tell)
-    except PySparkException as failed:
-        raise CouldNotTell(f"the Kafka connector: {_first_line(failed)}") from failed
 
 
 def _look(spark: SparkSession, job: ValidationJob, spans: Spans, tell: Callable[[str], None]) -> Looked:
@@ -111,7 +107,3 @@ def narrowed(spans: Spans, buckets: Collection[Row]) -> Spans:
 def _within(span: Span, low: int, high: int) -> Span:
     start = max(span.start, low)
     return replace(span, start=start, until=max(start, min(span.until, high)))
-
-
-def _first_line(failed: PySparkException) -> str:
-    return next((line for line in str(failed).splitlines() if line.strip()), type(failed).__name__)

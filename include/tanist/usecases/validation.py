@@ -33,6 +33,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mirrored:
+    """Topics of a mirror, and the state topic that tells of them."""
+
+    view: StateView
+    spec: MirrorSpec
+    topics: tuple[TopicDesired, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     spec: MirrorSpec
     level: Level
@@ -45,35 +54,44 @@ def prepare(destination: Side, mirror: MirrorName, asked: Asked, run: Run) -> Pr
     Raises:
         UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression.
     """
-    if wrong := pattern_problems(asked.include):
+    found = mirrored(destination, mirror, asked.include, run)
+    view, spec = found.view, found.spec
+    offsets = maps(sides.read(destination, OFFSETS_TOPIC, run.by), mirror)
+    return Prepared(
+        spec=spec,
+        level=asked.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
+        partitions=tuple(
+            _partition(view, topic, at, offsets) for topic in found.topics for at in topic.all_partitions()
+        ),
+    )
+
+
+def mirrored(destination: Side, mirror: MirrorName, include: tuple[str, ...], run: Run) -> Mirrored:
+    """The topics of a mirror that `include` chooses; they are announced. Raises what `prepare` does."""
+    if wrong := pattern_problems(include):
         refuse(wrong)
     (found,) = sides.identify((destination,), run)
     view = sides.read(destination, STATE_TOPIC, run.by)
     spec = sides.spec_of(view, mirror, destination.name)
     sides.same_as_pinned(spec, None, found)
-    topics = chosen(view, mirror, asked)
+    topics = chosen(view, mirror, include)
     run.announce([topic.topic for topic in topics])
-    offsets = maps(sides.read(destination, OFFSETS_TOPIC, run.by), mirror)
-    return Prepared(
-        spec=spec,
-        level=asked.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
-        partitions=tuple(_partition(view, topic, at, offsets) for topic in topics for at in topic.all_partitions()),
-    )
+    return Mirrored(view=view, spec=spec, topics=topics)
 
 
-def chosen(view: StateView, mirror: MirrorName, asked: Asked) -> tuple[TopicDesired, ...]:
+def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tuple[TopicDesired, ...]:
     """The topics that were named; else those that are still mirrored; else, after a failover, those that were.
 
     Raises:
         TopicNotInMirror: an expression matches none, or there is none at all.
     """
     topics = {topic.topic: topic for topic in records.topics(view, mirror)}
-    if not asked.include:
+    if not include:
         mirrored = tuple(topic for topic in topics.values() if topic.wish is not Wish.REMOVED)
         if found := mirrored or tuple(topics.values()):
             return found
         raise TopicNotInMirror(f"mirror {mirror!r} has no topics")
-    selection = Selection(asked.include)
+    selection = Selection(include)
     if idle := selection.idle(tuple(topics)):
         refuse([TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}") for text in idle])
     return tuple(topics[name] for name in selection.of(topics))
