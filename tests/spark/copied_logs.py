@@ -41,6 +41,8 @@ class Copied:
     source: dict[int, int] = field(default_factory=dict)
     destination: dict[int, int] = field(default_factory=dict)
     origin: dict[int, int] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+    """The source before anything of it was deleted."""
 
     def last_copies(self) -> dict[int, int]:
         """The truth: source offset to destination offset, of records that both logs still hold."""
@@ -69,6 +71,7 @@ def a_source(rng: Random, size: int, fate: Fate) -> dict[int, int]:
 def a_copy(rng: Random, size: int, fate: Fate) -> Copied:
     """A copy that goes back now and then, begins and ends somewhere, and both logs after their retention."""
     done = Copied(source=a_source(rng, size, fate))
+    done.written = dict(done.source)
     offsets = list(done.source)
     until = len(offsets) - int(len(offsets) * fate.lag * rng.random())
     there = rng.choice((0, 3))

@@ -13,6 +13,7 @@ from tanist import __version__
 from tanist.cli import demo, failover, fence, fetcher, groups, health, metadata, mirrors, sandbox, state
 from tanist.cli.fsm import fsm
 from tanist.cli.output import DEBUG, REFUSED, fail, guard
+from tanist.cli.reconcile import reconcile
 from tanist.cli.validate import validate
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(failover.app, name="failover")
 app.add_typer(fence.app, name="fence")
 app.command("validate")(validate)
+app.command("reconcile")(reconcile)
 app.add_typer(state.app, name="state")
 app.command("fsm")(fsm)
 app.add_typer(sandbox.app, name="sandbox")

@@ -5,37 +5,67 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.problems import exit_code
+from tanist.domain.reconciliation.job import ReconciliationJob
 from tanist.domain.validation.job import ValidationJob
 from tanist.domain.validation.page import as_page
 from tanist.domain.validation.result import Sameness, canonical
 from tanist.protocol.values import reader
+from tanist.spark.reconciliation.job import reconcile
 from tanist.spark.session import session
 from tanist.spark.validation import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+UNKNOWN: Final = 3
 _T = TypeVar("_T")
 
 
 def validation(file: Path, folder: Path) -> int:
     """Validate what `file` asks for; `result.json` and `report.html` go to `folder`. The verdict is the exit code."""
-    try:
+    with _telling(folder) as ended:
         job = read(file, ValidationJob)
         with session(f"tanist validate {job.mirror}") as spark:
             result = validate(spark, job, tell)
+        replace(folder / "report.html", as_page(result))
+        replace(folder / "result.json", canonical(result))
+        ended.code = Sameness(result["verdict"]).exit_code
+    return ended.code
+
+
+def reconciliation(file: Path, folder: Path) -> int:
+    """Reconcile what `file` asks for; `result.json` and `runs.parquet` go to `folder`. 3 if anything is unknown."""
+    with _telling(folder) as ended:
+        job = read(file, ReconciliationJob)
+        with session("tanist reconcile") as spark:
+            result = reconcile(spark, job, folder, tell)
+        replace(folder / "result.json", canonical(result))
+        ended.code = UNKNOWN if result["unknown"] else 0
+    return ended.code
+
+
+@dataclass(slots=True)
+class _Ended:
+    code: int = 0
+
+
+@contextmanager
+def _telling(folder: Path) -> Iterator[_Ended]:
+    """An error of ours goes to `error.json`, and is the exit code."""
+    ended = _Ended()
+    try:
+        yield ended
     except TanistError as error:
         tell(f"error: {error}")
         replace(folder / "error.json", canonical({"name": error.name, "reason": error.reason}))
-        return exit_code(error)
-    replace(folder / "report.html", as_page(result))
-    replace(folder / "result.json", canonical(result))
-    return Sameness(result["verdict"]).exit_code
+        ended.code = exit_code(error)
 
 
 def read(file: Path, kind: Callable[..., _T]) -> _T:

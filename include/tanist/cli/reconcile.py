@@ -1,0 +1,120 @@
+"""`tanist reconcile`: which offset of a copy holds which record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanist.cli.options import Session, TopicsOption, asking
+from tanist.cli.output import emit, say, stages
+from tanist.composition.reconciliation import reconciliation
+from tanist.domain.errors import Misconfigured
+from tanist.domain.names import mirror_name
+from tanist.jobs.submit import run as run_job
+from tanist.usecases.reconciliation import Paired, of_mirror, of_topics, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.reconciliation.job import PositionAsked
+    from tanist.usecases.sides import Run, Side
+
+COLUMNS = ("source_topic", "destination_topic", "partition", "copied", "lost", "others", "runs", "reason")
+POSITION_COLUMNS = ("group", "topic", "partition", "source_offset", "destination_offset", "precision", "standing")
+LONGEST_SECONDS = 6 * 3600.0
+_UNKNOWN = 3
+
+NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The mirror, or none: --source-topic.")]
+SourceOption = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="The cluster of --source-topic, for topics of no mirror.")
+]
+SourceTopicOption = Annotated[
+    str | None, typer.Option("--source-topic", metavar="TOPIC", help="A topic of --source, in place of a mirror.")
+]
+DestinationTopicOption = Annotated[
+    str | None,
+    typer.Option("--destination-topic", metavar="TOPIC", help="Its copy (default: the same name)."),
+]
+PositionsOption = Annotated[
+    Path | None,
+    typer.Option("--positions", metavar="FILE", help='To translate: a JSON list of {"topic", "partition", "offset"}.'),
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="DIR", help="For result.json and runs.parquet (default: ./reconciliation/NAME)."),
+]
+
+
+@asking(seconds=LONGEST_SECONDS)
+def reconcile(
+    now: Session,
+    name: NameArgument = None,
+    *,
+    topic: TopicsOption = None,
+    source: SourceOption = None,
+    source_topic: SourceTopicOption = None,
+    destination_topic: DestinationTopicOption = None,
+    positions_file: PositionsOption = None,
+    report: FolderOption = None,
+) -> None:
+    """Find which offset of a copy holds which record of its source, from the records alone. Changes nothing.
+
+    Works for a mirror, and for any two topics: copies by MirrorMaker 2, copies with losses, repeats and gaps.
+
+    Reads both topics once, in Spark on this machine. Ends with 3 if anything could not be told.
+
+    Example: tanist reconcile --source east --source-topic orders --destination west --destination-topic east.orders
+    """
+    asked = _positions(positions_file)
+    run = replace(now.run, announce=_announce)
+    topics = (source, source_topic, destination_topic)
+    destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
+    folder = report or Path("reconciliation") / (name or str(source_topic))
+    submission = reconciliation(now.world, destination.name, paired, asked, folder)
+    stage = stages(run.clock)
+    stage("Spark starts")
+    result = run_job(submission, run.by, stage)
+    _show(now, result)
+    if result["unknown"]:
+        raise typer.Exit(_UNKNOWN)
+
+
+def _paired(
+    now: Session, name: str | None, include: tuple[str, ...], topics: tuple[str | None, ...], run: Run
+) -> tuple[Side, Paired]:
+    source, topic, copy = topics
+    if name is not None and not any(topics):
+        mirror = mirror_name(name)
+        (destination,) = now.destinations(mirror)
+        return destination, of_mirror(destination, mirror, include, now.world.connect, run)
+    if name is None and source and topic and not include:
+        destination = now.destination()
+        return destination, of_topics(now.world.connect(source), destination, (topic, copy or topic), run)
+    raise Misconfigured(
+        "name either a mirror (and with --topic some of its topics), or two topics: --source, --source-topic, "
+        "--destination, and --destination-topic if the copy has another name"
+    )
+
+
+def _positions(file: Path | None) -> tuple[PositionAsked, ...]:
+    if file is None:
+        return ()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"{file} cannot be read: {error}") from error
+    return positions(text, str(file))
+
+
+def _announce(topics: Sequence[str]) -> None:
+    say(f"reconciling {len(topics)} topic(s): {', '.join(topics)}")
+
+
+def _show(now: Session, result: dict[str, Any]) -> None:
+    emit([result], COLUMNS, now.as_json, rows=result["partitions"])
+    if result["positions"] and not now.as_json:
+        emit(result["positions"], (*POSITION_COLUMNS, "reason"), as_json=False)
+    say(f"runs: {result['runs_file']}")

@@ -1,0 +1,85 @@
+"""What a reconciliation has found: partition by partition, position by position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tanist.domain.reconciliation.job import PositionAsked, TopicPair
+    from tanist.domain.translation import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """Records of one log, and the offsets among which they were read: from `start` up to, not including, `until`."""
+
+    start: int
+    until: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFound:
+    """One partition of a pair. With `trouble` nothing else is known of it.
+
+    `copied`, `lost`: records of the source with and without a copy; `runs`: lines of the offset map.
+    """
+
+    pair: TopicPair
+    partition: int
+    source: LogRead | None = None
+    destination: LogRead | None = None
+    copied: int = 0
+    lost: int = 0
+    runs: int = 0
+    trouble: str = ""
+
+    @property
+    def others(self) -> int:
+        """Records of the destination that are nobody's last copy: repeated, foreign, or gone at the source."""
+        return 0 if self.destination is None else self.destination.records - self.copied
+
+    def item(self) -> dict[str, Any]:
+        """As the result file tells it."""
+        return {
+            "source_topic": self.pair.source,
+            "destination_topic": self.pair.destination,
+            "partition": self.partition,
+            "source": _read(self.source),
+            "destination": _read(self.destination),
+            "copied": self.copied,
+            "lost": self.lost,
+            "others": self.others,
+            "runs": self.runs,
+            "reason": self.trouble,
+        }
+
+
+def _read(log: LogRead | None) -> dict[str, int] | None:
+    return None if log is None else {"start": log.start, "until": log.until, "records": log.records}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionFound:
+    """Where a position goes on. `destination` None: nothing may be said, for `reason`. `standing`: where it lies."""
+
+    asked: PositionAsked
+    destination: int | None
+    precision: Precision
+    standing: str
+    reason: str | None
+
+    def item(self) -> dict[str, Any]:
+        """As the result file tells it."""
+        asked = self.asked
+        return {
+            "group": asked.group,
+            "topic": asked.topic,
+            "partition": asked.partition,
+            "source_offset": asked.offset,
+            "destination_offset": self.destination,
+            "precision": self.precision.value,
+            "standing": self.standing,
+            "reason": self.reason,
+        }

@@ -1,0 +1,99 @@
+"""Which topics a reconciliation pairs, and the positions it is asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.problems import Findings
+from tanist.domain.reconciliation.job import PositionAsked, TopicPair
+from tanist.usecases import sides
+from tanist.usecases.validation import mirrored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.names import MirrorName
+    from tanist.usecases.sides import Run, Side
+
+
+LARGEST: Final = 2**63 - 1
+"""An offset has 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Topics to compare, and the name of the cluster that has those of the source."""
+
+    source: str
+    pairs: tuple[TopicPair, ...]
+
+
+def of_mirror(
+    destination: Side, mirror: MirrorName, include: tuple[str, ...], connect: Callable[[str], Side], run: Run
+) -> Paired:
+    """The topics of a mirror, each under its own name at both ends; both clusters have said who they are.
+
+    Raises:
+        UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression;
+        CouldNotTell: a cluster does not answer.
+    """
+    found = mirrored(destination, mirror, include, run)
+    spec = found.spec
+    (source_id,) = sides.identify((connect(spec.source),), run)
+    sides.same_as_pinned(spec, source_id, spec.destination_cluster_id)
+    return Paired(spec.source, tuple(TopicPair(t.topic, t.topic, len(t.all_partitions())) for t in found.topics))
+
+
+def of_topics(source: Side, destination: Side, topics: tuple[str, str], run: Run) -> Paired:
+    """Any two topics, as far as their partitions go.
+
+    Raises:
+        CouldNotTell: a cluster does not answer. UnknownTopicOrPartition: it has no such topic.
+    """
+    sides.identify((source, destination), run)
+    run.announce([" with ".join(topics)])
+    findings = Findings()
+    counts = [
+        findings.attempt(partial(_partitions, side, topic, run))
+        for side, topic in zip((source, destination), topics, strict=True)
+    ]
+    findings.settle()
+    return Paired(source.name, (TopicPair(*topics, partitions=max(count or 0 for count in counts)),))
+
+
+def _partitions(side: Side, topic: str, run: Run) -> int:
+    found = side.topics.describe([topic], run.by)[topic]
+    if isinstance(found, TanistError):
+        raise found
+    return found.partitions
+
+
+def positions(text: str, origin: str) -> tuple[PositionAsked, ...]:
+    """The positions of a JSON list of {"topic", "partition", "offset"}, each with a "group" or without.
+
+    Raises:
+        Misconfigured: naming the first one that is none.
+    """
+    try:
+        listed = json.loads(text)
+    except ValueError as error:
+        raise Misconfigured(f"{origin} is no JSON: {error}") from error
+    if not isinstance(listed, list):
+        raise Misconfigured(f'{origin} is no list of {{"topic", "partition", "offset"}}')
+    return tuple(_position(each, f"{origin}: item {at}") for at, each in enumerate(listed))
+
+
+def _position(item: Any, origin: str) -> PositionAsked:
+    wanted = {"topic": str, "partition": int, "offset": int}
+    if not isinstance(item, dict) or any(type(item.get(key)) is not kind for key, kind in wanted.items()):
+        raise Misconfigured(f'{origin} is no {{"topic": TEXT, "partition": NUMBER, "offset": NUMBER}}')
+    if not -LARGEST <= item["offset"] <= LARGEST:
+        raise Misconfigured(f"{origin}: {item['offset']} is no offset")
+    group = item.get("group")
+    if not isinstance(group, str | None):
+        raise Misconfigured(f"{origin}: the group is a text")
+    return PositionAsked(item["topic"], item["partition"], item["offset"], group)

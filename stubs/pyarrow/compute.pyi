@@ -1,0 +1,6 @@
+from typing import Any
+
+from pyarrow import Column
+
+def equal(ours: Column, theirs: Any) -> Column: ...
+def unique(column: Column) -> Column: ...

@@ -1,0 +1,79 @@
+"""A copy by MirrorMaker 2, killed on the way: every position is the true one, where MM2's own are a guess."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench import mm2_side
+from bench.pair import Pair
+from tanist.domain.reconciliation.job import PositionAsked, ReconciliationJob, TopicPair
+from tanist.spark.reconciliation.job import reconcile
+from tanist.wire.clock import SystemClock
+from tanist.wire.requests import End
+from tests.fetcher.logs import Row, read
+from tests.fetcher.rig import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tanist.domain.names import TopicPartition
+    from tanist.sandbox.processes import Guardian
+    from tests.fetcher.rig import Rig
+
+pytestmark = [pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(500)]
+BATCH, BATCHES = 100, 60
+
+
+def write(rig: Rig, at: TopicPartition, batches: range) -> None:
+    """Transactions, every fifth of them aborted: the source's offsets have gaps that the copy has not."""
+    for batch in batches:
+        values = [b"%d.%d" % (batch, n) for n in range(BATCH)]
+        rig.source.transaction(at, values, commit=batch % 5 != 0)
+
+
+def test_every_position_in_a_copy_by_mirrormaker_is_the_true_one(
+    spark: SparkSession, rig: Rig, guardian: Guardian, topic_name: str, tmp_path: Path
+) -> None:
+    """Gaps of transactions at the source, records that come twice after kill -9: held against each record's copies."""
+    (at,) = rig.source.create(topic_name)
+    copy = type(at)(mm2_side.copy_of(topic_name), 0)
+    pair = Pair(rig.source.cluster, rig.destination.cluster, tmp_path, guardian, SystemClock())
+    write(rig, at, range(1, BATCHES // 2))
+    first = mm2_side.start(pair, topic_name)
+    until(lambda: rig.destination.end(copy, End.HIGH_WATERMARK) > BATCH, 120)
+    write(rig, at, range(BATCHES // 2, BATCHES))
+    first.send(signal.SIGKILL)
+    rig.source.settle([at])
+    ours = read(rig.source.servers, [at], "read_committed")[at]
+    second = mm2_side.start(pair, topic_name)
+    try:
+        until(lambda: ours[-1].value in {row.value for row in theirs(rig, copy)}, 150)
+    finally:
+        pair.end(second)
+    last_copies = {row.value: row.offset for row in theirs(rig, copy)}
+    truth = {row.offset: last_copies[row.value] for row in ours}
+    end = rig.source.end(at)
+    job = ReconciliationJob(
+        run="r",
+        source=rig.source.cluster.endpoint(),
+        destination=rig.destination.cluster.endpoint(),
+        pairs=(TopicPair(topic_name, copy.topic, 1),),
+        positions=tuple(PositionAsked(topic_name, 0, offset) for offset in range(end + 1)),
+    )
+    result = reconcile(spark, job, tmp_path, lambda _: None)
+    (partition,) = result["partitions"]
+    assert (partition["copied"], partition["lost"]) == (len(ours), 0), partition
+    assert partition["runs"] >= BATCHES - 1, "each marker is a gap"
+    for answer in result["positions"]:
+        to_come = [there for offset, there in truth.items() if offset >= answer["source_offset"]]
+        expected = min(to_come, default=max(truth.values()) + 1)
+        assert answer["destination_offset"] == expected, answer
+
+
+def theirs(rig: Rig, copy: TopicPartition) -> list[Row]:
+    return read(rig.destination.servers, [copy], "read_committed")[copy]
