@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tanist.sandbox.cluster import Cluster
     from tests.conftest import SharedAirflow
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(400)]
 DAG: Final = "fetcher_host"
 MIRROR: Final = MirrorName("hosted")
 
