@@ -98,6 +98,12 @@ class Side:
         producer.flush(10)
         return all(error is None for error in refused)
 
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        """The position of a consumer of partition 0, which has left."""
+        consumer = Consumer(self.client(group_id=group))
+        consumer.commit(offsets=[At(topic, 0, offset)], asynchronous=False)
+        consumer.close()
+
     def read(self, topic: str, partitions: int = 2) -> list[tuple[int, int, bytes | None]]:
         """(partition, offset, value) of everything that any reader sees."""
         options = {"group_id": "look", "isolation_level": "read_uncommitted", "enable_partition_eof": "true"}

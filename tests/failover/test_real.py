@@ -60,6 +60,8 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     worker = pair.worker()
     give(pair.east.cluster, AccessRule(TOPIC, "*", LITERAL, "User:operator", "*", WRITE, ALLOW))
     pair.mirror("one", "orders", "kept")
+    pair.east.commit("billing", "orders", 3)
+    until(lambda: '"billing"' in pair.tanist("groups", "list", "one", "--json").out, 40)
     denied = pair.tanist("failover", "approve", "one", "x", "--reason", "me", expected=None)
     assert "ANOTHER_PLAN" in denied.err
     plan = pair.approved("one", "--topic", "orders")
@@ -76,6 +78,13 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert len(pair.west.read("orders")) == len(before) + 4
     assert pair.west.writes("orders", range(200, 202), user="operator")
     assert not pair.west.writes("kept", range(1), user="operator")
+    pair.west.commit("billing", "orders", 5)
+    told = pair.tanist("groups", "explain", "one", "--group", "billing").out
+    assert "orders-0 took over: group billing is at home at west" in told
+    assert "has 5, committed by a consumer there" in told
+    listed = pair.tanist("groups", "list", "one", "--json").item
+    assert (listed["group"], listed["topics"], listed["at_home"]) == ("billing", [], ["orders"])
+    assert (listed["lag"], listed["position_age_ms"]) == (None, None)
     worker.send(signal.SIGCONT)
     assert pair.east.writes("kept", range(10, 20))
     pair.tanist("mirrors", "wait", "one", "--for", "lag=0", "--timeout", "30s")

@@ -16,6 +16,7 @@ from tanist.domain.records import STATE_TOPIC, Following
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
 from tanist.usecases import sides
+from tanist.usecases.groups.explain import at_home
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import position_item, summary
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Where consumer groups go on at the destination.")
 
-LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "partitions", "lag", "position_age_ms")
+LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "at_home", "lag", "position_age_ms")
 COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
 _STRATEGIES = ("map",)
 
@@ -62,7 +63,7 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
     listed = list_groups(spec, contacts, _chosen(group), now.run)
     _say_how(listed.seen)
     rows = [_line_item(line) for line in listed.lines]
-    emit(rows, LIST_COLUMNS, now.as_json, rows=[row | {"topics": " ".join(row["topics"])} for row in rows])
+    emit(rows, LIST_COLUMNS, now.as_json, rows=[row | _joined(row) for row in rows])
 
 
 @app.command()
@@ -131,13 +132,23 @@ def explain(
     found = translate_groups(spec, contacts, request, now.run)
     if now.as_json:
         items = [position_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]
-        emit(items, (), as_json=True)
+        emit([*items, *_home_items(group, found)], (), as_json=True)
         return
     _say_how(found.seen)
     for row in found.rows:
         print("\n  ".join(explained(row, found.seen)))
-    if not found.rows:
+    for item in _home_items(group, found):
+        print("\n  ".join(item["explanation"]))
+    if group not in found.seen.names:
         say(f"group {group!r} has no position in mirror {spec.mirror}")
+
+
+def _home_items(group: str, found: Synced) -> list[dict[str, Any]]:
+    """Partitions that took over: they have an explanation, and no translation."""
+    return [
+        {"group": group, "topic": at.topic, "partition": at.partition, "explanation": list(at_home(group, at, found))}
+        for at in found.seen.at_home.get(group, ())
+    ]
 
 
 # ── what they share ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,6 +201,8 @@ def _say_how(seen: Gathered) -> None:
 def _show(now: Session, found: Synced, columns: Sequence[str]) -> None:
     _say_how(found.seen)
     emit([position_item(row) for row in found.rows], columns, now.as_json)
+    if found.seen.at_home:
+        say(f"{len(found.seen.at_home)} group(s) are at home on topics that took over; see `tanist groups list`")
 
 
 def _summary(synced: Synced, *, dry_run: bool) -> None:
@@ -206,6 +219,10 @@ def _say_some(title: str, rows: Iterable[PositionRow], most: int = 5) -> None:
         say(f"{title}: and {len(found) - most} more")
 
 
+def _joined(row: dict[str, Any]) -> dict[str, str]:
+    return {name: " ".join(row[name]) for name in ("topics", "at_home")}
+
+
 def _line_item(line: GroupLine) -> dict[str, Any]:
     return {
         "group": line.group,
@@ -214,6 +231,7 @@ def _line_item(line: GroupLine) -> dict[str, Any]:
         "members": line.members,
         "destination_state": line.destination_state,
         "topics": list(line.topics),
+        "at_home": list(line.at_home),
         "partitions": line.partitions,
         "lag": line.lag,
         "position_age_ms": line.age_ms,

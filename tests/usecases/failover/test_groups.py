@@ -21,7 +21,7 @@ from tanist.usecases.failover.planning import Asked
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Asked as AskedSource
 from tanist.usecases.groups.gather import Freshest, Gathered
-from tanist.usecases.groups.rows import PositionRow
+from tanist.usecases.groups.rows import PositionRow, There
 from tanist.usecases.groups.sync import Synced
 from tests.fakes.state import WORKER, MemoryStateStore, MemoryTopic
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, World
@@ -104,7 +104,7 @@ def test_every_position_with_a_problem_is_told_once_with_its_proof() -> None:
     ahead = replace(
         row, group="ahead", translation=Conservative(DestinationOffset(9), "clamped", 3), decision=Withheld("x")
     )
-    moved = moved_by(Synced(rows=(row, bad, ahead), seen=_nothing()))
+    moved = moved_by(Synced(rows=(row, bad, ahead), seen=_nothing(), there=There(groups={}, committed={})))
     assert [each["proof"] for each in moved.rows] == ["none", "mismatch", "none"]
     assert len(moved.problems) == 2
     assert moved.mismatches == (f"bad on {PARTITIONS[0]}: differ; other bytes",)

@@ -11,13 +11,26 @@ from tanist.domain.translation import Commit, Conservative, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.translation import Present
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.rows import PositionRow
+    from tanist.usecases.groups.sync import Synced
 
 
 def explain(row: PositionRow, seen: Gathered) -> tuple[str, ...]:
     """One step of the reasoning a line, in order."""
     return tuple(_lines(row, seen))
+
+
+def at_home(group: str, at: TopicPartition, found: Synced) -> tuple[str, ...]:
+    """The same for a partition that took over: nothing is translated there any more."""
+    where = found.seen.spec.destination
+    return (
+        f"{at} took over: group {group} is at home at {where}, what it commits there is its position",
+        _standing(found.there.standing(group, at)),
+        "decision: nothing is translated, and nothing of it is followed at the source any more",
+    )
 
 
 def _lines(row: PositionRow, seen: Gathered) -> Iterator[str]:
@@ -75,10 +88,16 @@ def _answer(row: PositionRow) -> str:
 
 
 def _present(row: PositionRow) -> str:
-    if row.present is None:
+    return _standing(row.present)
+
+
+def _standing(present: Present | TanistError | None) -> str:
+    if isinstance(present, TanistError):
+        return f"the destination does not tell where it stands: {present.name}: {present.reason}"
+    if present is None:
         return "the destination has no position for it"
-    who = f"by us ({row.present.metadata})" if row.present.ours else "by a consumer there"
-    return f"the destination has {row.present.offset}, committed {who}"
+    who = f"by us ({present.metadata})" if present.ours else "by a consumer there"
+    return f"the destination has {present.offset}, committed {who}"
 
 
 def _decision(row: PositionRow) -> str:

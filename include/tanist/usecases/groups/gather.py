@@ -95,7 +95,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """Everything that translations of one mirror are made of."""
+    """Everything that translations of one mirror are made of.
+
+    `at_home`: partitions that took over, by the groups that had a position there. Nothing is translated any more: what
+    such a group commits at the destination is its position.
+    """
 
     spec: MirrorSpec
     partitions: frozenset[TopicPartition]
@@ -108,6 +112,12 @@ class Gathered:
     followed: GroupsFollowed | None
     asked: Asked
     now: EpochMs
+    at_home: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every group that has, or had, a position in the mirror."""
+        return tuple(sorted(self.positions.keys() | self.at_home.keys()))
 
     def age_ms(self, position: Freshest) -> int | None:
         """How old the knowledge of a position is: it may have moved since. None: nobody knows."""
@@ -141,7 +151,17 @@ def gather(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run, 
         followed=followed if isinstance(followed, GroupsFollowed) else None,
         asked=asked,
         now=run.clock.now(),
+        at_home=_at_home(seen.state, spec.mirror, kept.values(), chosen) if chosen.topics is None else {},
     )
+
+
+def _at_home(
+    state: StateView, mirror: MirrorName, kept: Iterable[GroupPosition], chosen: Chosen
+) -> Mapping[str, tuple[TopicPartition, ...]]:
+    taken = {topic.topic for topic in records.topics(state, mirror) if topic.wish is Wish.REMOVED}
+    theirs = [each for each in kept if each.mirror == mirror and each.partition.topic in taken]
+    names = chosen.of({each.group for each in theirs})
+    return {name: tuple(sorted(each.partition for each in theirs if each.group == name)) for name in sorted(names)}
 
 
 def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[TopicPartition]:

@@ -10,7 +10,7 @@ from tanist.domain.records import Following
 from tanist.usecases.groups.gather import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.records import GroupsFollowed, MirrorSpec
@@ -28,6 +28,7 @@ class GroupLine:
     """One group of a mirror. States are None where nobody tells; `lag` and ages are None where unknown.
 
     `age_ms`: how old the knowledge of its positions is. `lag`: offsets of the source that it has not read yet.
+    `at_home`: topics that took over; of these nothing is followed any more.
     """
 
     group: str
@@ -36,6 +37,7 @@ class GroupLine:
     members: int | None
     destination_state: str | None
     topics: tuple[str, ...]
+    at_home: tuple[str, ...]
     partitions: int
     lag: int | None
     age_ms: int | None
@@ -56,7 +58,7 @@ def list_groups(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: 
     """
     seen = gather(spec, contacts, chosen, run)
     there = contacts.positions.groups(run.by)
-    lines = tuple(_line(seen, group, positions, there) for group, positions in seen.positions.items())
+    lines = tuple(_line(seen, group, seen.positions.get(group, {}), there) for group in seen.names)
     return GroupsListed(lines=lines, seen=seen)
 
 
@@ -66,7 +68,6 @@ def _line(
     facts = seen.asked.groups.get(group)
     ages = [seen.age_ms(each) for each in positions.values()]
     known = [age for age in ages if age is not None]
-    error = seen.asked.errors.get(group)
     return GroupLine(
         group=group,
         kind=seen.kinds.get(group, "classic"),
@@ -74,15 +75,23 @@ def _line(
         members=facts.members if facts else None,
         destination_state=there[group].state if group in there else None,
         topics=tuple(sorted({at.topic for at in positions})),
+        at_home=tuple(sorted({at.topic for at in seen.at_home.get(group, ())})),
         partitions=len(positions),
         lag=_lag(seen, positions),
-        age_ms=max(known) if len(known) == len(ages) else None,
-        reason=f"{error.name}: {error.reason}" if error else "",
+        age_ms=max(known) if known and len(known) == len(ages) else None,
+        reason="; ".join(_reasons(seen, group)),
     )
 
 
+def _reasons(seen: Gathered, group: str) -> Iterator[str]:
+    if error := seen.asked.errors.get(group):
+        yield f"{error.name}: {error.reason}"
+    if taken := sorted({at.topic for at in seen.at_home.get(group, ())}):
+        yield f"at home at {seen.spec.destination} on {', '.join(taken)}: took over"
+
+
 def _lag(seen: Gathered, positions: Mapping[TopicPartition, Freshest]) -> int | None:
-    if not positions.keys() <= seen.source_ends.keys():
+    if not positions or not positions.keys() <= seen.source_ends.keys():
         return None
     return sum(max(0, seen.source_ends[at].high_watermark - each.offset) for at, each in positions.items())
 

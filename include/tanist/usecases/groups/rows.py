@@ -149,6 +149,11 @@ class There:
         there = GroupThere(kind=facts.kind, state=facts.state, members=facts.members, synced=synced)
         return objection(there, rules)
 
+    def standing(self, group: str, at: TopicPartition) -> Present | TanistError | None:
+        """Where `group` stands there, or why that is not known; None: it has no position."""
+        answer = self.committed.get(group, {})
+        return answer if isinstance(answer, TanistError) else self.present(group, at)
+
     def present(self, group: str, at: TopicPartition) -> Present | TanistError | None:
         answer = self.committed.get(group, {})
         found = None if isinstance(answer, TanistError) else answer.get(at)

@@ -36,10 +36,11 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """One row for each position. `seen`: what they were made of."""
+    """One row for each position. `seen`: what they were made of; `there`: what the destination knows of the groups."""
 
     rows: tuple[PositionRow, ...]
     seen: Gathered
+    there: There
 
     @property
     def clamped(self) -> tuple[PositionRow, ...]:
@@ -78,7 +79,8 @@ def translate_groups(
     """
     seen = gather(spec, contacts, request.chosen, run, views)
     rows = _prove(translated(seen), seen, contacts, request, run)
-    return Synced(rows=decided(rows, _there(contacts, seen, run), request.rules), seen=seen)
+    there = _there(contacts, seen, run)
+    return Synced(rows=decided(rows, there, request.rules), seen=seen, there=there)
 
 
 def sync_groups(
@@ -99,7 +101,7 @@ def sync_groups(
 
 def _there(contacts: GroupContacts, seen: Gathered, run: Run) -> There:
     groups = contacts.positions.groups(run.by)
-    names = sorted(seen.positions)
+    names = seen.names
     return There(groups=groups, committed=contacts.positions.committed(names, run.by) if names else {})
 
 
