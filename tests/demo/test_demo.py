@@ -19,6 +19,7 @@ OF_THE_TAKEOVERS = {
     "A planned failover loses nothing that a producer was told is safe",
     "Its fence stops the producers, and afterwards the destination takes their records",
     "An aborted failover leaves the source's topic exactly as it was",
+    "An aborted failover leaves the source's ACLs exactly as they were",
     "After the abort its producers write on, and the mirror copies on",
     "The source is killed: acknowledged records that are lost lie inside the forecast",
     "What is lost is the very end, never a record before a copied one",

@@ -29,6 +29,19 @@ def moved(**changed: Any) -> Moved:
     return replace(whole, **changed)
 
 
+UNDONE = Undone(
+    before={"retention.ms": "1", "max.message.bytes": "2"},
+    after={"retention.ms": "1", "max.message.bytes": "2"},
+    rules_before="deny User:bob",
+    rules_after="deny User:bob",
+    refused=1,
+    afterwards=1,
+    absent=0,
+    acknowledged=1,
+    fences=["lifted"],
+)
+
+
 def told(safe: int, first: Served, reached: int = 6, lost: list[tuple[int, int]] | None = None) -> dict[str, bool]:
     """Whether each promise was kept, by its first words."""
     acknowledged, copy = {HERE: trace(COPIED + (lost or []))}, {HERE: trace(COPIED + LATER)}
@@ -40,8 +53,7 @@ def told(safe: int, first: Served, reached: int = 6, lost: list[tuple[int, int]]
         acknowledged,
         copy,
     )
-    undone = Undone(before={}, after={}, refused=1, afterwards=1, absent=0, acknowledged=1, fences=["lifted"])
-    return {" ".join(each.promise.split()[:4]): each.ok for each in judge_takeovers(moved(), undone, seen)}
+    return {" ".join(each.promise.split()[:4]): each.ok for each in judge_takeovers(moved(), UNDONE, seen)}
 
 
 @pytest.mark.parametrize(
@@ -78,3 +90,20 @@ def test_the_loss_is_held_against_what_the_plan_said_it_would_be_at_most() -> No
     lost = [(100 + n, n) for n in range(153)]
     assert not told(4, Served(4, 44), lost=lost)["The source is killed:"]
     assert told(4, Served(4, 44), lost=lost[1:])["The source is killed:"]
+
+
+@pytest.mark.parametrize(
+    ("undone", "broken"),
+    [
+        (UNDONE, []),
+        (replace(UNDONE, after={"retention.ms": "1"}), ["topic"]),
+        (replace(UNDONE, fences=["standing"]), ["topic"]),
+        (replace(UNDONE, rules_after="none"), ["ACLs"]),
+    ],
+    ids=["nothing", "a setting", "the fence", "an ACL"],
+)
+def test_whatever_an_abort_leaves_behind_at_the_source_breaks_its_promise(undone: Undone, broken: list[str]) -> None:
+    seen = rescued(moved(), [], {}, {}, {}, {})
+    of_abort = [each for each in judge_takeovers(moved(), undone, seen) if each.promise.startswith("An aborted")]
+    assert [each.promise.split()[6] for each in of_abort if not each.ok] == broken
+    assert len(of_abort) == 2

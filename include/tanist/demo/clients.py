@@ -29,6 +29,7 @@ _QUIET: Final = {"log_level": 2}
 """Brokers are killed on purpose here: librdkafka would tell of every connection."""
 _ASK_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2
+NO_AUTHORIZER: Final = "none, the cluster has no authorizer"
 
 
 def settings(bootstrap: str, **more: Any) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def delete_before(bootstrap: str, offsets: Mapping[Place, int]) -> None:
 
 
 def settings_of(bootstrap: str, topic: str) -> dict[str, str]:
-    """Every setting of a topic, defaults too, and every ACL that names it, as one reads them.
+    """Every setting of a topic, defaults too, as one reads them.
 
     Raises:
         KafkaException: the cluster refused.
@@ -100,10 +101,16 @@ def settings_of(bootstrap: str, topic: str) -> dict[str, str]:
     admin = AdminClient(settings(bootstrap))
     resource = ConfigResource(ResourceType.TOPIC, topic)
     (future,) = admin.describe_configs([resource], request_timeout=_ASK_SECONDS).values()
-    return {name: f"{entry.value} ({entry.source})" for name, entry in future.result().items()} | _rules(admin, topic)
+    return {name: f"{entry.value} ({entry.source})" for name, entry in future.result().items()}
 
 
-def _rules(admin: AdminClient, topic: str) -> dict[str, str]:
+def rules_of(bootstrap: str, topic: str) -> str:
+    """Every ACL under which a topic falls, as one reads them.
+
+    Raises:
+        KafkaException: the cluster refused.
+    """
+    admin = AdminClient(settings(bootstrap))
     anybody: Any = None
     wanted = AclBindingFilter(
         ResourceType.TOPIC,
@@ -119,8 +126,8 @@ def _rules(admin: AdminClient, topic: str) -> dict[str, str]:
     except KafkaException as refused:
         if refused.args[0].code() != KafkaError.SECURITY_DISABLED:
             raise
-        return {"acls": "the cluster has no authorizer"}
-    return {"acls": "; ".join(sorted(map(str, found)))}
+        return NO_AUTHORIZER
+    return "; ".join(sorted(map(str, found))) or "none"
 
 
 def places(bootstrap: str, topics: Iterable[str], by: Deadline, clock: Clock) -> tuple[Place, ...]:

@@ -47,10 +47,15 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """A failover that was aborted. `refused` while fenced; `afterwards` acknowledged by the source again."""
+    """A failover that was aborted: settings and ACLs of the source's topic `before` and `after` it.
+
+    `refused` while fenced; `afterwards` acknowledged by the source again.
+    """
 
     before: Mapping[str, str]
     after: Mapping[str, str]
+    rules_before: str
+    rules_after: str
     refused: int
     afterwards: int
     absent: int

@@ -65,6 +65,7 @@ class Takeovers(Scene):
         with self.screen.step(f"A failover of mirror {ABORTED} is aborted while its fence stands") as step:
             by_hand = Typed(self.screen, self.clock, self.house, self.tanist)
             before = clients.settings_of(self.source, STAYING.topic)
+            rules = clients.rules_of(self.source, STAYING.topic)
             load = self._writing(self.source, [STAYING], 3)
             wanted = _wanted(self._planned(ABORTED, "planned"), "a rehearsal", fence_proof=60)
             by_hand.approve(wanted)
@@ -81,6 +82,8 @@ class Takeovers(Scene):
             undone = Undone(
                 before=before,
                 after=clients.settings_of(self.source, STAYING.topic),
+                rules_before=rules,
+                rules_after=clients.rules_of(self.source, STAYING.topic),
                 refused=refused,
                 afterwards=load.acknowledged - at_abort,
                 absent=absent_from(self._read([STAYING.topic]), acknowledged),

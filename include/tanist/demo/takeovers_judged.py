@@ -16,6 +16,7 @@ _ENDS: Final = (
     "   (west has a barrier and what was written later behind it); tanist failover status m2 -d west"
 )
 _CONFIGS: Final = "kafka-configs.sh --bootstrap-server $EAST --describe --entity-type topics --entity-name refunds"
+_RULES: Final = "kafka-acls.sh --bootstrap-server $EAST --list --topic refunds --resource-pattern-type match"
 _FENCE: Final = "tanist fence show m3 -d west"
 _LOSS: Final = "DIR/evidence has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
 _GROUP: Final = (
@@ -43,12 +44,15 @@ def _planned(seen: Moved) -> Iterator[Promise]:
 
 def _undone(seen: Undone) -> Iterator[Promise]:
     changed = sorted(name for name in {**seen.before, **seen.after} if seen.before.get(name) != seen.after.get(name))
-    settings = f"{len(seen.before)} settings and ACLs"
+    settings = f"{len(seen.before)} settings"
     yield the_same(
         "An aborted failover leaves the source's topic exactly as it was",
         f"0 of {settings} changed, fence lifted",
         f"{len(changed)} of {settings} changed, fence {', '.join(seen.fences)}",
         _CONFIGS,
+    )
+    yield the_same(
+        "An aborted failover leaves the source's ACLs exactly as they were", seen.rules_before, seen.rules_after, _RULES
     )
     yield Promise(
         promise="After the abort its producers write on, and the mirror copies on",
