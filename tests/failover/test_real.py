@@ -61,7 +61,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     give(pair.east.cluster, AccessRule(TOPIC, "*", LITERAL, "User:operator", "*", WRITE, ALLOW))
     pair.mirror("one", "orders", "kept")
     pair.east.commit("billing", "orders", 3)
-    until(lambda: '"billing"' in pair.tanist("groups", "list", "one", "--json").out, 40)
+    until(lambda: "billing" in pair.tanist("state", "dump", "--key", "group/one").out, 40)
     denied = pair.tanist("failover", "approve", "one", "x", "--reason", "me", expected=None)
     assert "ANOTHER_PLAN" in denied.err
     plan = pair.approved("one", "--topic", "orders")

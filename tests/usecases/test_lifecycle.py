@@ -17,6 +17,7 @@ from tanist.domain.records import (
     STATE_TOPIC,
     Following,
     Generation,
+    GroupPosition,
     GroupsFollowed,
     MirrorSpec,
     OffsetRunWritten,
@@ -345,6 +346,28 @@ def test_doctor_names_missing_rights_and_dead_clusters(pair: Pair) -> None:
     assert found["cluster ids"] is Verdict.UNKNOWN
     assert found["rights of dr on west"] is Verdict.FAIL
     assert found["workers of west"] is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("east", "west", "failing"),
+    [
+        ({("READ", "__consumer_offsets")}, set(), set()),
+        ({("DESCRIBE", "billing")}, set(), {"groups of dr on east"}),
+        (set(), {("READ", "billing")}, {"groups of dr on west"}),
+    ],
+    ids=["the log of groups can be done without", "seeing a group", "committing for a group"],
+)
+def test_doctor_knows_which_rights_of_groups_are_needed(
+    pair: Pair, east: set[tuple[str, str]], west: set[tuple[str, str]], failing: set[str]
+) -> None:
+    _alive(pair)
+    at = TopicPartition("orders", 0)
+    kept = GroupPosition(mirror=DR, group="billing", partition=at, offset=SourceOffset(1), at=NOW)
+    pair.west.views[GROUPS_TOPIC] = {kept.key: kept}
+    pair.east.missing, pair.west.missing = east, west
+    found = _doctor(pair)
+    assert {"groups of dr on east", "groups of dr on west", "log of groups of dr on east"} <= found.keys()
+    assert {name for name, verdict in found.items() if verdict is not Verdict.PASS} == failing
 
 
 def test_doctor_sees_two_names_of_one_cluster(pair: Pair) -> None:

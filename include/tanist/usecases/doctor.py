@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.readiness import workers_check
-from tanist.domain.records import STATE_TOPIC, specs, topics
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, specs, topics
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, StateView
     from tanist.usecases.rights import Need
     from tanist.usecases.sides import Run, Side
+
+
+_MOST_GROUPS: Final = 200
+"""Of more groups the first are looked at: rights are mostly given by prefix."""
 
 
 def unknown(name: str, error: TanistError) -> Check:
@@ -61,15 +66,18 @@ def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator
             return  # no destination of ours
         yield _state_topic(side, run)
         yield _expiration(side, run)
-        view = sides.read(side, STATE_TOPIC, run.by)
+        view, groups = sides.read(side, STATE_TOPIC, run.by), sides.read(side, GROUPS_TOPIC, run.by)
     except TanistError as error:
         yield unknown(f"state topic of {name}", error)
         return
     alive = workers_check(workers(view), run.clock.now())
     if any(topic.wish is not Wish.REMOVED for topic in topics(view)):
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
+    kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
     for spec in specs(view):
         yield from _access(spec, view, open_sides, run)
+        names = sorted({each.group for each in kept if each.mirror == spec.mirror})
+        yield from _groups(spec, names, open_sides, run)
 
 
 def _state_topic(side: Side, run: Run) -> Check:
@@ -94,6 +102,25 @@ def _expiration(side: Side, run: Run) -> Check:
     )
 
 
+def _groups(spec: MirrorSpec, groups: Sequence[str], open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+    """Of those whose positions are kept: others nobody has seen, for want of a right or of a commit."""
+    asked = groups[:_MOST_GROUPS]
+    if (source := open_sides.get(spec.source)) is not None:
+        yield _log(spec, source, run)
+        if asked:
+            yield _held(f"groups of {spec.mirror} on {spec.source}", source, rights.source_group_needs(asked), run)
+    destination = open_sides[spec.destination]
+    if asked:
+        needed = rights.destination_group_needs(asked)
+        yield _held(f"groups of {spec.mirror} on {spec.destination}", destination, needed, run)
+
+
+def _log(spec: MirrorSpec, source: Side, run: Run) -> Check:
+    """Without it positions are asked for: later, and still right. So it is told, and is no failure."""
+    found = _held(f"log of groups of {spec.mirror} on {spec.source}", source, [rights.GROUP_LOG_NEED], run)
+    return replace(found, verdict=Verdict.PASS) if found.verdict is Verdict.FAIL else found
+
+
 def _access(spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
     names = [topic.topic for topic in topics(view, spec.mirror) if topic.wish is not Wish.REMOVED]
     needs = (
@@ -113,9 +140,14 @@ def _held(title: str, side: Side, needed: Sequence[Need], run: Run) -> Check:
         found = rights.met(side, needed, sides.first_contact(run))
     except TanistError as error:
         return unknown(title, error)
-    missing = [each.need.title for each in found if each.verdict is Verdict.FAIL]
+    missing = [each.need.told for each in found if each.verdict is Verdict.FAIL]
     untold = [f"{each.need.title}: {each.reason}" for each in found if each.verdict is Verdict.UNKNOWN]
     verdict = Verdict.FAIL if missing else Verdict.UNKNOWN if untold else Verdict.PASS
-    reason = f"missing: {', '.join(missing[:10])}" if missing else "; ".join(untold[:5])
+    reason = f"missing: {_some(missing, 10)}" if missing else _some(untold, 5)
     held = len(found) - len(missing) - len(untold)
     return Check(name=title, verdict=verdict, observed=f"{held} of {len(found)} held", reason=reason)
+
+
+def _some(texts: Sequence[str], most: int) -> str:
+    more = f"; and {len(texts) - most} more" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + more

@@ -39,6 +39,11 @@ class Need:
         operations = " or ".join(right.operation for right in self.rights)
         return f"{operations} on {first.resource_type} {first.resource}"
 
+    @property
+    def told(self) -> str:
+        """The right, and what fails without it."""
+        return f"{self.title} ({self.rights[0].needed_for})"
+
 
 @dataclass(frozen=True, slots=True)
 class NeedMet:
@@ -81,6 +86,21 @@ def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[Need, ...]
     for topic in (STATE_TOPIC, OFFSETS_TOPIC) if state else ():
         needs += [_need("WRITE", "Topic", topic, "recording states"), _need("READ", "Topic", topic, "reading states")]
     return tuple(needs)
+
+
+def source_group_needs(groups: Iterable[str]) -> tuple[Need, ...]:
+    """What following `groups` needs, besides reading their log."""
+    return tuple(_need("DESCRIBE", "Group", group, "seeing where the group stands") for group in groups)
+
+
+GROUP_LOG_NEED = _need(
+    "READ", "Topic", "__consumer_offsets", "positions within milliseconds; asked for each second without"
+)
+
+
+def destination_group_needs(groups: Iterable[str]) -> tuple[Need, ...]:
+    """What committing the positions of `groups` needs."""
+    return tuple(_need("READ", "Group", group, "committing the group's positions") for group in groups)
 
 
 def met(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[NeedMet, ...]:
