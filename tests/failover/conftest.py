@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the 
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.spec import ClusterSpec
 from tanist.wire import admin
-from tanist.wire.admin import AccessFilter, AccessRule
+from tanist.wire.admin import AccessRule
 from tanist.wire.clock import SystemClock
 from tanist.wire.router import Router
 from tests.cli.conftest import section
@@ -47,13 +47,6 @@ def give(cluster: Cluster, *wanted: AccessRule) -> None:
     """Make rules as the cluster's administrator."""
     router = Router(cluster.endpoint(), "tanist-test")
     assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
-    router.close()
-
-
-def take(cluster: Cluster, *unwanted: AccessRule) -> None:
-    """Take exactly these rules away."""
-    router = Router(cluster.endpoint(), "tanist-test")
-    admin.delete_acls(router, [AccessFilter(*rule) for rule in unwanted], SOON(20))
     router.close()
 
 
@@ -94,16 +87,14 @@ class Side:
     def topic(self, name: str, partitions: int = 2, **configs: str) -> None:
         given = {key.replace("_", "."): value for key, value in configs.items()}
         client = AdminClient(self.client("admin"))
-        client.create_topics([NewTopic(name, partitions, config=given)])[name].result(20)
+        client.create_topics([NewTopic(name, partitions, 1, config=given)])[name].result(20)
 
-    def writes(self, topic: str, values: range, user: str = "app", *, partitions: int = 2) -> bool:
-        """Whether all of `values` were taken, one partition after the other."""
+    def writes(self, topic: str, values: range, user: str = "app") -> bool:
+        """Whether all of `values` were taken."""
         producer = Producer(self.client(user, message_timeout_ms="4000", acks="all"))
         refused: list[object] = []
         for n in values:
-            producer.produce(
-                topic, b"%d" % n, key=b"k", partition=n % partitions, on_delivery=lambda e, _m: refused.append(e)
-            )
+            producer.produce(topic, b"%d" % n, key=b"k", partition=n % 2, on_delivery=lambda e, _m: refused.append(e))
         producer.flush(10)
         return all(error is None for error in refused)
 
@@ -192,27 +183,19 @@ class Pair:
         return done.returncode
 
 
-@contextmanager
-def running(guardian: Guardian, config: ClientConfig, home: Path, *, brokers: int = 1) -> Iterator[Pair]:
-    """East, and west of so many brokers, with their users and the approvers' topic."""
+@pytest.fixture(scope="package")
+def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with ExitStack() as stack:
-        specs = (
-            ClusterSpec(name="east", authorizer=True, heap_mb=384),
-            ClusterSpec(name="west", authorizer=True, heap_mb=384, brokers=brokers),
-        )
-        both = [Cluster.new(spec, guardian=guardian) for spec in specs]
+        both = [
+            Cluster.new(ClusterSpec(name=n, authorizer=True, heap_mb=384), guardian=guardian) for n in ("east", "west")
+        ]
         for cluster in both:
             stack.callback(cluster.close)
             cluster.launch()
         for cluster in both:
             cluster.start()
             grant(cluster)
-        east, west = (Side(cluster, config) for cluster in both)
+        east, west = (Side(cluster, client_config) for cluster in both)
+        found = Pair(east, west, tmp_path_factory.mktemp("failover"), guardian)
         west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
-        yield Pair(east, west, home, guardian)
-
-
-@pytest.fixture(scope="package")
-def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with running(guardian, client_config, tmp_path_factory.mktemp("failover")) as found:
         yield found
