@@ -25,8 +25,8 @@ from tanist.sandbox.spec import ClusterSpec
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tanist.wire.clock import SystemClock
+from tests.fakes.cluster import worker_store
 from tests.fetcher.rig import Rig, Side, soon, until
-from tests.fetcher.stores import MemoryStore
 from tests.groups.mirrors import Mirrored, run
 from tests.groups.readers import wanted
 
@@ -67,7 +67,7 @@ def _freshness(rig: Rig, at: TopicPartition, rate: float, seconds: float) -> dic
     destination, clock = rig.destination.cluster.endpoint(), SystemClock()
     layout = TopicLayout(partitions=1, allow_small=True)
     group = f"bench-{rate:g}"
-    state = MemoryStore()
+    state = worker_store()
     state.append([rig.spec, wanted(rig.spec, TOPIC, PARTITIONS)], soon())
     with (
         CompactedTopic.open(

@@ -35,7 +35,6 @@ from tanist.wire.clock import SystemClock
 from tanist.wire.hot import Appends
 from tanist.wire.requests import End, Markers
 from tanist.wire.router import Router
-from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,
     MemoryApprovals,
@@ -177,7 +176,7 @@ def in_memory(cluster: GuardedCluster, kind: FenceKind) -> Rig:
         fencing=MemoryFencing(cluster),
         opening=MemoryOpening(cluster),
         replicas=MemoryReplicas(cluster),
-        approvals=MemoryApprovals(cluster, JumpingClock(), "mirror"),
+        approvals=MemoryApprovals(cluster, "mirror"),
         writers=Writers(ProducerId(1), ProducerId(2), ProducerId(3)),
         world=Memory(cluster),
     )

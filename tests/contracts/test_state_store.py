@@ -13,10 +13,12 @@ from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.domain.records import Claim, Generation, PartitionObserved, Tombstone
 from tanist.domain.states import MirrorState
 from tanist.wire.clock import SystemClock
-from tests.fakes.state import WORKER, MemoryStateStore, MemoryTopic
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.state import WORKER, FileLog, MemoryStateStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from tanist.domain.records import StateRecord
     from tanist.ports.state import StateStore
@@ -29,24 +31,26 @@ SOON = SystemClock().deadline
 
 
 class Opener(Protocol):
-    def __call__(self, writer: str | None = None) -> StateStore: ...
+    def __call__(self, writer: str | None = None, beside: str = "") -> StateStore: ...
 
 
-@pytest.fixture(params=["memory", "kafka"])
-def open_store(request: pytest.FixtureRequest, topic_name: str) -> Iterator[Opener]:
-    """Opens the same topic again and again."""
-    if request.param == "memory":
-        topic = MemoryTopic()
-        yield lambda writer=None: MemoryStateStore(topic, writer)
+@pytest.fixture(params=["memory", "file", "kafka"])
+def open_store(request: pytest.FixtureRequest, topic_name: str, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the same topic again and again, or one `beside` it."""
+    if request.param != "kafka":
+        cluster = MemoryCluster()
+        if request.param == "file":
+            cluster.states[topic_name] = FileLog(tmp_path / "log")
+        yield lambda writer=None, beside="": MemoryStateStore(cluster, topic_name + beside, writer)
         return
     clusters: Mapping[str, Cluster] = request.getfixturevalue("clusters")
     with ExitStack() as stack:
 
-        def real(writer: str | None = None) -> StateStore:
+        def real(writer: str | None = None, beside: str = "") -> StateStore:
             return stack.enter_context(
                 CompactedTopic.open(
                     clusters["west"].endpoint(),
-                    topic_name,
+                    topic_name + beside,
                     SOON(20),
                     layout=TopicLayout(partitions=6, allow_small=True),
                     writer=f"{writer}-{topic_name}" if writer == OPERATOR else writer,
@@ -121,6 +125,14 @@ def test_of_two_operators_the_older_is_fenced_not_overwritten(open_store: Opener
     with pytest.raises(OperatorFenced):
         older.append([generation(66)], SOON(10))
     assert open_store().view()[generation(0).key] == generation(1)
+
+
+def test_an_operator_writes_to_one_topic_at_a_time(open_store: Opener) -> None:
+    """Its transactional id is the cluster's: to open another topic fences the store that was open."""
+    first, second = open_store(OPERATOR), open_store(OPERATOR, "-b")
+    with pytest.raises(OperatorFenced):
+        first.append([generation(1)], SOON(10))
+    assert second.append([generation(2)], SOON(10))[generation(0).key] == generation(2)
 
 
 def test_an_operator_decides_on_the_last_word_of_the_one_it_fenced(open_store: Opener) -> None:

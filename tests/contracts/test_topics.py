@@ -16,7 +16,8 @@ from tanist.domain.broker_errors import (
 )
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.wire.clock import SystemClock
-from tests.fakes.topics import MemoryCluster, MemoryTopics
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.write_rules import ANYBODY
 from tanist.ports.replicas import InSync
 from tanist.ports.sealing import Barrier
-from tests.fakes.topics import MemoryCluster
+from tests.fakes.cluster import MemoryCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.anchoring import Writers
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.write_rules import WriteRule
-    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.clock import Deadline
 
 LAST_EPOCH = 32_767
 MAX_BYTES = "max.message.bytes"
@@ -44,11 +44,6 @@ class GuardedCluster(MemoryCluster):
     approvals: list[Approval] = field(default_factory=list)
     canaries: list[str] = field(default_factory=list)
     transactions: tuple[OpenTransaction, ...] = ()
-
-    def grow(self, at: TopicPartition, count: int = 1) -> int:
-        start, stable, high = self.ends[at]
-        self.ends[at] = (start, stable + count, high + count)
-        return high + count
 
     def may_write(self, topic: str, user: str) -> bool:
         """An ordinary client's record, as large as most."""
@@ -246,8 +241,8 @@ class MemoryReplicas:
 class MemoryApprovals:
     """The port `Approvals`. `approver`: may write."""
 
-    def __init__(self, cluster: GuardedCluster, clock: Clock, user: str = "approver", *, approver: bool = True) -> None:
-        self._cluster, self._clock, self._user, self._approver = cluster, clock, user, approver
+    def __init__(self, cluster: GuardedCluster, user: str = "approver", *, approver: bool = True) -> None:
+        self._cluster, self._user, self._approver = cluster, user, approver
 
     def principal(self, by: Deadline) -> str:
         return self._user if self._cluster.authorizer else f"UNPROTECTED:{self._user}"
@@ -258,7 +253,7 @@ class MemoryApprovals:
 
     def create(self, by: Deadline) -> None:
         self._cluster.answer()
-        self._cluster.topics[APPROVALS_TOPIC] = None  # type: ignore[assignment]  # only whether it is there counts
+        self._cluster.with_topic(APPROVALS_TOPIC)
 
     def all(self, by: Deadline) -> tuple[Approval, ...]:
         self._must_exist(by)
@@ -276,7 +271,7 @@ class MemoryApprovals:
             approver=signature(self.principal(by), request.on_behalf_of),
             reason=request.reason,
             valid_for_ms=request.valid_for_ms,
-            at=self._clock.now(),
+            at=self._cluster.clock.now(),
         )
         self._cluster.approvals.append(approval)
         return approval

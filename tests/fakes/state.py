@@ -1,46 +1,66 @@
-"""A state topic in memory: bytes in, bytes out, so that what cannot be stored fails here too."""
+"""A state topic in memory, or in a file: bytes in, bytes out, so that what cannot be stored fails here too."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+import base64
+import fcntl
+import json
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from tanist.domain.errors import OperatorFenced, Unreachable
+from tanist.domain.errors import OperatorFenced
 from tanist.domain.records import NOTHING_YET, fold
 from tanist.protocol.stored import Unreadable, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from tanist.domain.records import StateRecord, StateView
     from tanist.ports.clock import Deadline
+    from tests.fakes.cluster import MemoryCluster
+
+    Entry: TypeAlias = tuple[bytes, bytes | None]
+    StateLog: TypeAlias = "list[Entry] | FileLog"
 
 WORKER = "worker"
 
 
-@dataclass
-class MemoryTopic:
-    """The log that stores share. `dead`: its cluster does not answer."""
+class FileLog:
+    """What is in a state topic, one entry a line of a file: for workers that are processes."""
 
-    log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
-    operators: dict[str, int] = field(default_factory=dict)
-    dead: bool = False
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __len__(self) -> int:
+        return len(self[0:])
+
+    def __getitem__(self, part: slice) -> list[Entry]:
+        with self._path.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            file.seek(0)
+            lines = file.readlines()[part]
+        parts = [[base64.b64decode(each) for each in json.loads(line)] for line in lines]
+        return [(key, value or None) for key, value in parts]
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        lines = [json.dumps([base64.b64encode(part or b"").decode() for part in entry]) + "\n" for entry in entries]
+        with self._path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write("".join(lines).encode())
 
 
 class MemoryStateStore:
     """The port `StateStore`. Each has read only as far as it has caught up."""
 
-    def __init__(self, topic: MemoryTopic, writer: str | None = None) -> None:
-        self._topic, self._writer = topic, writer
+    def __init__(self, cluster: MemoryCluster, topic: str, writer: str | None = None) -> None:
+        self._cluster, self._topic, self._writer = cluster, topic, writer
         self._view: StateView = NOTHING_YET
         self._position = 0
-        with topic.lock:
-            self._epoch = topic.operators.get(writer or "", 0) + 1
-            if writer and writer != WORKER:
-                topic.operators[writer] = self._epoch
+        with cluster.lock:
+            self._epoch = cluster.operators.get(writer or "", 0) + 1
+            if self._is_operator():
+                cluster.operators[str(writer)] = self._epoch
             self._read()
 
     def view(self) -> StateView:
@@ -50,37 +70,39 @@ class MemoryStateStore:
         return None
 
     def catch_up(self, by: Deadline) -> StateView:
-        with self._topic.lock:
-            self._answer()
+        with self._cluster.lock:
+            self._cluster.answer()
             return self._read()
 
     def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
         if self._writer is None:
             raise TypeError("opened for reading")
-        with self._topic.lock:
-            self._answer()
-            if self._writer != WORKER and self._topic.operators[self._writer] != self._epoch:
-                raise OperatorFenced(self._writer)
-            self._topic.log += [encode(record) for record in records]
+        with self._cluster.lock:
+            self._cluster.answer()
+            if self._is_operator():
+                if self._cluster.operators[self._writer] != self._epoch:
+                    raise OperatorFenced(self._writer)
+                self._cluster.calls.append(f"append {', '.join(record.key for record in records)}")
+            self._cluster.states[self._topic].extend(encode(record) for record in records)
             return self._read()
 
     def follow(self, by: Deadline | None) -> Iterator[StateRecord]:
-        yield from self._decoded(0)
+        yield from _decoded(self._cluster.states[self._topic][0:])
 
     def close(self) -> None:
         pass
 
-    def _answer(self) -> None:
-        if self._topic.dead:
-            raise Unreachable("memory: connection refused")
-
-    def _decoded(self, start: int) -> list[StateRecord]:
-        read = [decode(key, value) for key, value in self._topic.log[start:]]
-        return [record for record in read if not isinstance(record, Unreadable)]
+    def _is_operator(self) -> bool:
+        return self._writer not in {None, WORKER}
 
     def _read(self) -> StateView:
-        new = self._decoded(self._position)
-        self._position = len(self._topic.log)
+        new = self._cluster.states[self._topic][self._position :]
+        self._position += len(new)
         if new:
-            self._view = MappingProxyType(dict(fold(self._view, new)))
+            self._view = MappingProxyType(dict(fold(self._view, _decoded(new))))
         return self._view
+
+
+def _decoded(entries: Sequence[Entry]) -> list[StateRecord]:
+    read = [decode(key, value) for key, value in entries]
+    return [record for record in read if not isinstance(record, Unreadable)]

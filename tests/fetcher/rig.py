@@ -22,9 +22,9 @@ from tanist.wire import requests
 from tanist.wire.clock import SystemClock
 from tanist.wire.requests import End
 from tanist.wire.router import Router
+from tests.fakes.cluster import worker_store
 from tests.fetcher.copier import Copier
 from tests.fetcher.logs import Logs, first_difference, read
-from tests.fetcher.stores import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -161,7 +161,7 @@ def value(answer: _T | TanistError) -> _T:
 class Rig:
     source: Side
     destination: Side
-    store: StateStore = field(default_factory=MemoryStore)
+    store: StateStore = field(default_factory=worker_store)
 
     def __post_init__(self) -> None:
         data, filler, start = (requests.init_producer_id(self.destination.router, soon()) for _ in range(3))

@@ -9,16 +9,17 @@ import pytest
 
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import MirrorSpec, TopicDesired
+from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.states import Wish
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.lanes import Lanes
 from tanist.sandbox.ports import free_ports
 from tanist.wire.clock import SystemClock
+from tests.fakes.cluster import MemoryCluster
 from tests.fakes.membership import MemoryGroup, MemoryMembership
-from tests.fakes.state import WORKER, MemoryStateStore, MemoryTopic
-from tests.fetcher.rig import soon, until
+from tests.fakes.state import WORKER, MemoryStateStore
+from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,9 +55,9 @@ def dead() -> Endpoint:
 @pytest.fixture
 def coordination(dead: Endpoint) -> Iterator[Coordination]:
     """At work on a topic whose source does not answer."""
-    topic, clock = MemoryTopic(), SystemClock()
-    MemoryStateStore(topic, "m").append(WISHES, soon())
-    state = MemoryStateStore(topic, WORKER)
+    cluster, clock = MemoryCluster(), SystemClock()
+    cluster.write(STATE_TOPIC, *WISHES)
+    state = MemoryStateStore(cluster, STATE_TOPIC, WORKER)
     claims = Claims("w1", state, clock)
     thread = Coordination(
         worker=Worker(id="w1", version="1", host="h", started_at=NOW),

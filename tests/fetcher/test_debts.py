@@ -29,7 +29,6 @@ from tanist.fetcher.debts import EVERY_SECONDS, SEAL_AGAIN_SECONDS, Debts, Guard
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.usecases.failover import abort
 from tests.fakes.failover import MemoryFencing, MemorySealing
-from tests.fakes.state import WORKER, MemoryStateStore
 from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Killed, World
 
@@ -51,11 +50,11 @@ class Sources:
     def read(self, source: str, by: Deadline) -> StateView:
         self.asked += 1
         self._world.east.answer()
-        return MemoryStateStore(self._world.state[source][STATE_TOPIC], None).catch_up(by)
+        return self._world.east.view(STATE_TOPIC)
 
     def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
         self._world.east.answer()
-        MemoryStateStore(self._world.state[source][STATE_TOPIC], WORKER).append(promotions, by)
+        self._world.east.write(STATE_TOPIC, *promotions)
 
     def close(self) -> None:
         pass
@@ -138,7 +137,7 @@ def test_a_barrier_that_brokers_forgot_is_put_up_again() -> None:
 
 
 def told(world: World) -> set[int]:
-    east = MemoryStateStore(world.state["east"][STATE_TOPIC], None).catch_up(world.soon())
+    east = world.east.view(STATE_TOPIC)
     return {generation(east, DR, topic) for topic in TOPICS}
 
 
@@ -161,7 +160,7 @@ def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -
 def test_what_a_source_was_told_already_never_goes_down() -> None:
     world = World()
     later = [Generation(mirror=DR, topic=topic, count=7) for topic in TOPICS]
-    MemoryStateStore(world.state["east"][STATE_TOPIC], WORKER).append(later, world.soon())
+    world.east.write(STATE_TOPIC, *later)
     world.east.topics[STATE_TOPIC] = world.west.topics[STATE_TOPIC]
     world.run(world.approve().plan)
     settled(world, debts(world))

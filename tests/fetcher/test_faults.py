@@ -13,9 +13,9 @@ from tanist.domain.anchoring import Anchor
 from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
 from tanist.domain.states import Finding
 from tanist.wire.requests import End
+from tests.fakes.cluster import worker_store
 from tests.fetcher.raw import Wires
 from tests.fetcher.rig import Rig, until
-from tests.fetcher.stores import FileStore
 from tests.fetcher.test_log_start import batches
 from tests.fetcher.worker import process
 
@@ -71,7 +71,7 @@ def test_a_tail_that_is_not_committed_is_neither_lost_nor_repeated(
     """Worker killed after sending, followers asleep. Off: position by high watermark, sequence by the broker."""
     rig = into_trio
     store = tmp_path / "store"
-    rig.store = FileStore(store)
+    rig.store = worker_store(store)
     [at] = rig.source.create(topic_name)
     rig.destination.create(topic_name, brokers=[1, 2, 3])
     batches(rig, at, 1)
@@ -190,7 +190,7 @@ def test_workers_that_are_killed_one_after_another_copy_every_record_once(
 ) -> None:
     rig = into_trio
     store = tmp_path / "store"
-    rig.store = FileStore(store)
+    rig.store = worker_store(store)
     at = rig.create(topic_name, 4)
     with traffic(rig, at, 0.005):
         for n in range(4):

@@ -10,12 +10,13 @@ import pytest
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRun
-from tanist.domain.records import OffsetRunWritten
+from tanist.domain.records import STATE_TOPIC, OffsetRunWritten
 from tanist.fetcher import filling
 from tanist.fetcher.appending import Appending
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.state import WORKER, MemoryStateStore
 from tests.fetcher.raw import Wires, producers, surplus, unanswered
 from tests.fetcher.rig import until
-from tests.fetcher.stores import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +161,7 @@ def replace_epochs(sent: Any, epochs: tuple[int, ...]) -> Any:
     return sent._replace(coordinator_epochs=epochs)
 
 
-class Forgetful(MemoryStore):
+class Forgetful(MemoryStateStore):
     def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
         return super().append([r for r in records if not isinstance(r, OffsetRunWritten)], by)
 
@@ -172,7 +173,7 @@ def test_a_surplus_is_on_record_before_the_next_record_and_worked_off(
 ) -> None:
     """Off: no run is written."""
     if rule == "off":
-        rig.store = Forgetful()
+        rig.store = Forgetful(MemoryCluster(), STATE_TOPIC, WORKER)
     [at] = rig.create(topic_name)
     with rig.copier([at]) as copier:
         idle(rig, copier, at)

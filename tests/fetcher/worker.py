@@ -14,8 +14,8 @@ from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import MirrorSpec
 from tanist.protocol.stored import decode, encode
+from tests.fakes.cluster import worker_store
 from tests.fetcher.copier import Copier
-from tests.fetcher.stores import FileStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ def main(told: dict[str, Any]) -> None:
         spec=spec,
         source=_endpoint("source", told["source"]),
         destination=_endpoint("destination", told["destination"]),
-        store=FileStore(Path(told["store"])),
+        store=worker_store(Path(told["store"])),
         partitions=tuple(TopicPartition(topic, number) for topic, number in told["partitions"]),
         name=told["name"],
     )

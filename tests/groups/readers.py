@@ -14,7 +14,7 @@ from tanist.domain.records import GroupPosition, GroupsFollowed, TopicDesired
 from tanist.domain.states import Wish
 from tanist.fetcher.group_tail import GroupTail, TailTools
 from tanist.wire.clock import SystemClock
-from tests.fetcher.stores import MemoryStore
+from tests.fakes.cluster import worker_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ class Followed:
     """A tail with stores in memory."""
 
     def __init__(self, spec: MirrorSpec, source: Endpoint, topics: Sequence[str]) -> None:
-        self.state, self.groups = MemoryStore(), MemoryStore()
+        self.state, self.groups = worker_store(), worker_store()
         self.spec = spec
         self.state.append([spec, *(wanted(spec, topic) for topic in topics)], SystemClock().deadline(1))
         self.tail = GroupTail(

@@ -20,7 +20,6 @@ from tanist.domain.records import (
     RunStatus,
     StateRecord,
     TopicDesired,
-    fold,
 )
 from tanist.domain.write_rules import CLOSED, WriteRule
 from tanist.usecases.metadata.compare import Request, diff
@@ -28,7 +27,9 @@ from tanist.usecases.metadata.sync import Synced, sync
 from tanist.usecases.mirrors import desire
 from tanist.usecases.mirrors.create import Request as NewMirror
 from tanist.usecases.mirrors.create import create
-from tests.usecases.fake_cluster import FakeCluster, FakeTopics, a_run
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.topics import MemoryTopics
+from tests.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,17 +55,17 @@ class Pair:
     """East mirrored to west: all of `orders.*` that is there (2 partitions each) is in."""
 
     def __init__(self) -> None:
-        self.east = FakeCluster("east").with_topic("orders", 2, 10).with_topic("orders-eu", 2, 10)
+        self.east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("orders-eu", 2, 10)
         self.east.with_topic("payments")
-        self.west = FakeCluster("west")
+        self.west = MemoryCluster("west")
         create(NewMirror(mirror="dr", include=("orders.*",)), self.east.side(), self.west.side(), a_run())
         self.west.calls.clear()
 
     def write(self, *records: StateRecord, topic: str = STATE_TOPIC) -> None:
-        self.west.views[topic] = fold(self.west.views.get(topic, {}), records)
+        self.west.write(topic, *records)
 
     def topic(self, name: str) -> TopicDesired:
-        found = self.west.views[STATE_TOPIC][f"topic/dr/{name}"]
+        found = self.west.view(STATE_TOPIC)[f"topic/dr/{name}"]
         assert isinstance(found, TopicDesired)
         return found
 
@@ -114,7 +115,7 @@ def test_a_broken_topic_holds_up_no_other(pair: Pair) -> None:
     for name in ("orders", "orders-eu"):
         pair.grow(name, 3)
         pair.set(name, retention_ms="5")
-    pair.west.missing.add(("ALTER", "orders"))
+    pair.west.denied.add(("ALTER", "orders"))
     synced = pair.sync()
     assert {(row.name, row.verdict) for row in synced.rows} == {
         ("orders", Outcome.FAILED),
@@ -123,18 +124,18 @@ def test_a_broken_topic_holds_up_no_other(pair: Pair) -> None:
         ("orders-eu:retention.ms", Outcome.CHANGED),
     }
     (failed,) = synced.having(Outcome.FAILED)
-    assert "ALTER on Topic orders" in failed.reason
+    assert "needs ALTER on topic orders" in failed.reason
     assert (pair.topic("orders").partitions, pair.topic("orders-eu").partitions) == (2, 3)
     assert dict(pair.topic("orders").held_configs)["retention.ms"] == "5"
 
 
 def test_a_config_that_is_refused_holds_up_no_other(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    accept = FakeTopics.alter_configs
+    accept = MemoryTopics.alter_configs
 
-    def refuse(self: FakeTopics, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
+    def refuse(self: MemoryTopics, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         return InvalidConfig("policy") if "segment.bytes" in changes else accept(self, topic, changes, by)
 
-    monkeypatch.setattr(FakeTopics, "alter_configs", refuse)
+    monkeypatch.setattr(MemoryTopics, "alter_configs", refuse)
     pair.set("orders", segment_bytes="7", max_message_bytes="2000000")
     rows = [(row.name, row.change, row.verdict) for row in pair.sync().rows]
     assert rows == [
@@ -183,14 +184,14 @@ def test_a_failover_is_never_disturbed(pair: Pair) -> None:
 def test_a_failover_that_begins_while_both_sides_are_read_is_seen(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read may show its fence: the record is read after the source."""
     pair.set("orders", segment_bytes="7")
-    look = FakeTopics.describe
+    look = MemoryTopics.describe
 
-    def begin(self: FakeTopics, names: list[str], by: Deadline) -> object:
+    def begin(self: MemoryTopics, names: list[str], by: Deadline) -> object:
         if self.cluster.name == "east":
             pair.write(RUN)
         return look(self, names, by)
 
-    monkeypatch.setattr(FakeTopics, "describe", begin)
+    monkeypatch.setattr(MemoryTopics, "describe", begin)
     with pytest.raises(errors.MirrorHeld):
         pair.sync()
     assert pair.west.calls == []
@@ -200,13 +201,13 @@ def test_a_failover_that_begins_between_two_topics_stops_the_sync(pair: Pair, mo
     """What was done is not put on record over its head; the rows say so, and the next sync finds it."""
     for name in ("orders", "orders-eu"):
         pair.grow(name, 3)
-    grow = FakeTopics.grow
+    grow = MemoryTopics.grow
 
-    def begin(self: FakeTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+    def begin(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
         pair.write(RUN)
         return grow(self, topic, partitions, by)
 
-    monkeypatch.setattr(FakeTopics, "grow", begin)
+    monkeypatch.setattr(MemoryTopics, "grow", begin)
     before = dict(pair.west.operators)
     synced = pair.sync()
     assert [row.verdict for row in synced.rows] == [Outcome.FAILED, Outcome.FAILED]
@@ -233,7 +234,7 @@ def test_a_source_that_was_replaced_is_followed_no_more(pair: Pair) -> None:
     pair.grow("orders", 4)
     pair.east.with_topic("orders-us").with_topic(STATE_TOPIC)
     told = [Generation(mirror=DR, topic=name, count=1) for name in ("orders", "orders-us")]
-    pair.east.views[STATE_TOPIC] = fold({}, told)
+    pair.east.write(STATE_TOPIC, *told)
     pair.grow("orders-eu", 3)
     assert pair.verdicts() == {
         "orders": Outcome.CONFLICT,
@@ -245,13 +246,13 @@ def test_a_source_that_was_replaced_is_followed_no_more(pair: Pair) -> None:
 def test_what_people_asked_for_meanwhile_is_kept(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause between the look and the record is not undone by it."""
     pair.grow("orders", 4)
-    grow = FakeTopics.grow
+    grow = MemoryTopics.grow
 
-    def pause(self: FakeTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+    def pause(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
         desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
         return grow(self, topic, partitions, by)
 
-    monkeypatch.setattr(FakeTopics, "grow", pause)
+    monkeypatch.setattr(MemoryTopics, "grow", pause)
     pair.sync()
     assert (pair.topic("orders").partitions, pair.topic("orders").wish) == (4, "PAUSED")
 
@@ -292,7 +293,7 @@ def test_only_the_topics_that_were_asked_for(pair: Pair) -> None:
 
 def test_another_source_cluster_halts_the_sync(pair: Pair) -> None:
     """KIP-1279: the id of the source is looked at before anything else of it."""
-    pair.east.cluster = "another"
+    pair.east.id = "another"
     with pytest.raises(errors.AnotherCluster):
         pair.sync()
     pair.east.dead = True
@@ -303,12 +304,12 @@ def test_another_source_cluster_halts_the_sync(pair: Pair) -> None:
 
 def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() -> None:
     eve, bob = (WriteRule(f"User:{who}", "*", allowed=True) for who in ("eve", "bob"))
-    east, west = FakeCluster("east").with_topic("orders", 2, 10), FakeCluster("west")
+    east, west = MemoryCluster("east").with_topic("orders", 2, 10), MemoryCluster("west")
     east.rules["orders"] = (eve,)
     create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())
 
     def held() -> tuple[WriteRule, ...]:
-        found = west.views[STATE_TOPIC]["topic/dr/orders"]
+        found = west.view(STATE_TOPIC)["topic/dr/orders"]
         assert isinstance(found, TopicDesired)
         return found.held_rules
 
@@ -322,7 +323,7 @@ def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() 
 
 
 def test_without_the_right_to_see_rules_a_topic_is_not_taken_in_silence() -> None:
-    east, west = FakeCluster("east").with_topic("orders", 2, 10), FakeCluster("west")
-    east.missing.add(("DESCRIBE", "kafka-cluster"))
+    east, west = MemoryCluster("east").with_topic("orders", 2, 10), MemoryCluster("west")
+    east.denied.add(("DESCRIBE", "kafka-cluster"))
     with pytest.raises(errors.AuthorizationFailed, match="DESCRIBE on Cluster"):
         create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())

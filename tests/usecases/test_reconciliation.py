@@ -14,7 +14,8 @@ from tanist.domain.problems import Problems
 from tanist.domain.reconciliation.job import PositionAsked, TopicPair
 from tanist.usecases.mirrors.create import Request, create
 from tanist.usecases.reconciliation import Paired, of_mirror, of_topics, positions
-from tests.usecases.fake_cluster import FakeCluster, a_run
+from tests.fakes.cluster import MemoryCluster
+from tests.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from tanist.usecases.sides import Side
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 DR = MirrorName("dr")
 
 
-def mirrored() -> tuple[FakeCluster, FakeCluster]:
-    east = FakeCluster("east").with_topic("orders", 2, 10).with_topic("bills")
-    west = FakeCluster("west")
+def mirrored() -> tuple[MemoryCluster, MemoryCluster]:
+    east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("bills")
+    west = MemoryCluster("west")
     create(Request(mirror="dr", include=("orders", "bills")), east.side(), west.side(), a_run())
     return east, west
 
 
-def reconciled(east: FakeCluster, west: FakeCluster, *include: str) -> Paired:
+def reconciled(east: MemoryCluster, west: MemoryCluster, *include: str) -> Paired:
     def connect(name: str) -> Side:
         assert name == "east"
         return east.side()
@@ -52,17 +53,17 @@ def test_the_topics_of_a_mirror_are_paired_with_their_copies() -> None:
 def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_read() -> None:
     """Records of a stranger's log would pair with nothing, or with the wrong ones."""
     east, west = mirrored()
-    stranger = FakeCluster("east", cluster="another").with_topic("orders", 2)
+    stranger = MemoryCluster("east", id="another").with_topic("orders", 2)
     with pytest.raises(errors.AnotherCluster):
         reconciled(stranger, west)
-    east.die()
+    east.dead = True
     with pytest.raises(errors.Unreachable):
         reconciled(east, west)
 
 
 def test_two_topics_are_paired_as_far_as_the_larger_one_goes() -> None:
     """A partition that one of them has not is told by the job; a topic that is not there is told at once, both are."""
-    east, west = FakeCluster("east").with_topic("orders", 3), FakeCluster("west").with_topic("east.orders", 2)
+    east, west = MemoryCluster("east").with_topic("orders", 3), MemoryCluster("west").with_topic("east.orders", 2)
     pair = TopicPair("orders", "east.orders", 3)
     assert of_topics(east.side(), west.side(), ("orders", "east.orders"), a_run()) == Paired("east", (pair,))
     with pytest.raises(UnknownTopicOrPartition):

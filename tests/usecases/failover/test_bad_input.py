@@ -38,9 +38,9 @@ def world() -> World:
 @pytest.fixture
 def unchanged(world: World) -> Iterator[World]:
     """Whatever is tried with it: neither cluster nor the state topic knows of it afterwards."""
-    before = len(world.state["west"]["__mirror_state"].log)
+    before = len(world.west.states["__mirror_state"])
     yield world
-    assert len(world.state["west"]["__mirror_state"].log) == before
+    assert len(world.west.states["__mirror_state"]) == before
     assert world.source_is_as_it_was()
     assert not world.west.deny
     assert not any(at in PARTITIONS and world.west.epochs.get((at, 8)) for at in PARTITIONS)

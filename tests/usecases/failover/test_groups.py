@@ -23,7 +23,6 @@ from tanist.usecases.groups.gather import Asked as AskedSource
 from tanist.usecases.groups.gather import Freshest, Gathered
 from tanist.usecases.groups.rows import PositionRow, There
 from tanist.usecases.groups.sync import Synced
-from tests.fakes.state import WORKER, MemoryStateStore, MemoryTopic
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, World
 
 BILLING = ("billing.*",)
@@ -33,10 +32,8 @@ BILLING = ("billing.*",)
 def world() -> World:
     """With one group, `billing-1`, whose positions are kept."""
     made = World()
-    made.west.topics[GROUPS_TOPIC] = made.west.topics["__mirror_state"]
-    made.state["west"][GROUPS_TOPIC] = MemoryTopic()
     kept = GroupPosition(mirror=DR, group="billing-1", partition=PARTITIONS[0], offset=SourceOffset(3), at=EpochMs(1))
-    MemoryStateStore(made.state["west"][GROUPS_TOPIC], WORKER).append([kept], made.soon())
+    made.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
     return made
 
 
@@ -60,7 +57,7 @@ def test_another_choice_of_groups_is_another_plan_and_only_the_approved_ones_are
 def test_a_group_that_appears_later_makes_no_other_plan(world: World) -> None:
     before = planned(world, BILLING).plan.hash
     late = GroupPosition(mirror=DR, group="billing-2", partition=PARTITIONS[0], offset=SourceOffset(0), at=EpochMs(1))
-    MemoryStateStore(world.state["west"][GROUPS_TOPIC], WORKER).append([late], world.soon())
+    world.west.write(GROUPS_TOPIC, late)
     assert planned(world, BILLING).plan.hash == before
 
 

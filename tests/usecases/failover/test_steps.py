@@ -63,12 +63,12 @@ def test_a_step_that_is_done_already_is_done_at_once(mode: Mode) -> None:
     world, plan = approved(mode)
     for at, step in enumerate(STEPS):
         world.run(plan, until=step)
-        written = len(world.state["west"]["__mirror_state"].log)
+        written = len(world.west.states["__mirror_state"])
         for earlier in STEPS[: at + 1]:
             began = world.clock.monotonic()
             assert list(world.run(plan, until=earlier).left) == STEPS[at + 1 :]
             assert world.clock.monotonic() == began
-        assert len(world.state["west"]["__mirror_state"].log) == written
+        assert len(world.west.states["__mirror_state"]) == written
     with pytest.raises(ApprovalUsed):
         world.run(plan)
 
@@ -167,10 +167,10 @@ def test_two_at_one_step_are_one_too_many() -> None:
 
 def test_a_step_that_the_route_has_not() -> None:
     world, plan = approved(Mode.PLANNED)
-    written = len(world.state["west"]["__mirror_state"].log)
+    written = len(world.west.states["__mirror_state"])
     with pytest.raises(Misconfigured, match="no step 'jump': hold, fence"):
         world.run(plan, until="jump")
-    assert len(world.state["west"]["__mirror_state"].log) == written
+    assert len(world.west.states["__mirror_state"]) == written
 
 
 def test_steps_after_the_point_of_no_return_count_those_before_it_as_done() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.checks import Mode
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
@@ -21,13 +20,12 @@ from tanist.domain.records import (
 )
 from tanist.domain.states import MirrorState, Wish
 from tanist.domain.write_rules import WriteRule
-from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Patience, Source
 from tanist.usecases.failover.planning import Asked
 from tanist.usecases.failover.run import Outcome, run
 from tanist.usecases.failover.work import Tools
-from tanist.usecases.sides import Run, Side
+from tanist.usecases.sides import Run
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,
@@ -37,16 +35,14 @@ from tests.fakes.failover import (
     MemoryReplicas,
     MemorySealing,
 )
-from tests.fakes.state import WORKER, MemoryStateStore, MemoryTopic
-from tests.fakes.topics import MemoryAccess, MemoryLogs, MemoryTopics
+from tests.fakes.sink import MemorySink
+from tests.fakes.state import WORKER, MemoryStateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.failover.evidence import Evidence
     from tanist.ports.clock import Deadline
-    from tanist.ports.configs import Configs
 
 DR = MirrorName("dr")
 RATE = 4.0
@@ -60,20 +56,6 @@ PARTITIONS = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for
 
 class Killed(BaseException):
     """The process is gone: nothing may catch it."""
-
-
-@dataclass
-class Memory:
-    """The port `Sink`."""
-
-    kept: Evidence | None = None
-
-    def flush(self, evidence: Evidence) -> None:
-        assert evidence.broken_at() is None
-        self.kept = evidence
-
-    def before(self) -> Evidence | None:
-        return self.kept
 
 
 class BusyClock(JumpingClock):
@@ -95,22 +77,17 @@ class World:
     writing: bool = False
     speed: int = 10
     clock: BusyClock = field(default_factory=BusyClock)
-    sink: Memory = field(default_factory=Memory)
+    sink: MemorySink = field(default_factory=MemorySink)
     groups_moved: GroupsMoved = field(default_factory=lambda: GroupsMoved(rows=({"group": "billing"},)))
     moved: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.east = GuardedCluster(id="id-east", authorizer=self.authorizer)
-        self.west = GuardedCluster(id="id-west", authorizer=self.authorizer)
-        self.state = {side: {STATE_TOPIC: MemoryTopic(), OFFSETS_TOPIC: MemoryTopic()} for side in ("east", "west")}
-        for cluster in (self.east, self.west):
-            made = [
-                NewTopic(name=name, partitions=n, replication_factor=1, configs={"retention.ms": "-1"})
-                for name, n in TOPICS.items()
-            ]
-            MemoryTopics(cluster).create(made, self.soon())
-        for topic in (STATE_TOPIC, OFFSETS_TOPIC):
-            self.west.topics[topic] = _facts(topic)
+        self.east = GuardedCluster("east", authorizer=self.authorizer, clock=self.clock)
+        self.west = GuardedCluster("west", authorizer=self.authorizer, clock=self.clock)
+        for name, partitions in TOPICS.items():
+            self.east.with_topic(name, partitions, retention_ms="-1")
+            self.west.with_topic(name, partitions, retention_ms="-1")
+        self.west.with_topic(STATE_TOPIC).with_topic(OFFSETS_TOPIC)
         self.clock.meanwhile = self.tick
         for at in PARTITIONS:
             self.east.grow(at, 10)
@@ -125,10 +102,10 @@ class World:
             start_id=START,
             created_at=EpochMs(0),
         )
-        self.worker = MemoryStateStore(self.state["west"][STATE_TOPIC], WORKER)
+        self.worker = MemoryStateStore(self.west, STATE_TOPIC, WORKER)
         self._register()
         self.tick()
-        MemoryApprovals(self.west, self.clock).create(self.soon())
+        MemoryApprovals(self.west).create(self.soon())
 
     def _register(self) -> None:
         desired = [
@@ -208,43 +185,20 @@ class World:
     def soon(self, seconds: float = 30) -> Deadline:
         return self.clock.deadline(seconds)
 
-    def side(self, name: str, cluster: GuardedCluster) -> Side:
-        def open_store(
-            topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False
-        ) -> MemoryStateStore:
-            cluster.answer()
-            if topic not in cluster.topics:
-                if not create:
-                    raise UnknownTopicOrPartition(topic)
-                cluster.topics[topic] = _facts(topic)
-            return MemoryStateStore(self.state[name][topic], f"tanist-{mirror}" if mirror else None)
-
-        configs: Configs = None  # type: ignore[assignment]  # not looked at
-        return Side(
-            name=name,
-            bootstrap=f"{name}:9092",
-            topics=MemoryTopics(cluster),
-            configs=configs,
-            logs=MemoryLogs(cluster),
-            access=MemoryAccess(cluster),
-            open_store=open_store,
-            small_state=True,
-        )
-
     def clusters(self, user: str = "approver", *, approver: bool = True) -> Clusters:
         return Clusters(
             spec=self.spec,
             source=Source(
-                side=self.side("east", self.east),
+                side=self.east.side(),
                 fencing=MemoryFencing(self.east),
                 replicas=MemoryReplicas(self.east),
             ),
             destination=Destination(
-                side=self.side("west", self.west),
+                side=self.west.side(),
                 sealing=MemorySealing(self.west),
                 opening=MemoryOpening(self.west, self.must_be_sealed),
                 replicas=MemoryReplicas(self.west),
-                approvals=MemoryApprovals(self.west, self.clock, user, approver=approver),
+                approvals=MemoryApprovals(self.west, user, approver=approver),
             ),
             move_groups=self._move_groups,
         )
@@ -302,7 +256,3 @@ class World:
 
     def source_is_as_it_was(self) -> bool:
         return not self.east.deny and all("max.message.bytes" not in self.east.topics[t].configs for t in TOPICS)
-
-
-def _facts(name: str) -> TopicFacts:
-    return TopicFacts(name=name, topic_id=name, internal=False, partitions=1, replication_factor=1)

@@ -1,0 +1,57 @@
+"""What brokers tell of rights, from what a cluster in memory denies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import ClusterAuthorizationFailed
+from tanist.domain.write_rules import learnt
+from tanist.ports.access import Right, RightHeld, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.write_rules import WriteRule
+    from tanist.ports.clock import Deadline
+    from tests.fakes.cluster import MemoryCluster
+
+
+class MemoryAccess:
+    """The port `Access`."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
+        self._cluster.answer()
+        return tuple(RightHeld(right=right, verdict=self._verdict(right)) for right in rights)
+
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+        self._cluster.answer()
+        if not self._cluster.may("DESCRIBE", "kafka-cluster"):
+            raise ClusterAuthorizationFailed("rules")
+        return {topic: learnt(self._cluster.rules.get(topic, ())) for topic in topics}
+
+    def close(self) -> None:
+        pass
+
+    def _verdict(self, right: Right) -> Verdict:
+        if right.resource_type == "Topic":
+            return self._of_a_topic(right.operation, right.resource)
+        if right.resource_type == "Cluster":
+            return self._told(right.operation, right.resource)
+        return Verdict.UNKNOWN  # there are no groups here, and of what is not there brokers tell nothing
+
+    def _of_a_topic(self, operation: str, topic: str) -> Verdict:
+        if not self._cluster.may("DESCRIBE", topic):
+            return Verdict.FAIL
+        if topic in self._cluster.topics:
+            return self._told(operation, topic)
+        return self._of_an_absent_topic(operation)
+
+    def _of_an_absent_topic(self, operation: str) -> Verdict:
+        creatable = operation == "CREATE" and self._cluster.may("CREATE", "kafka-cluster")
+        return Verdict.PASS if creatable or operation == "DESCRIBE" else Verdict.UNKNOWN
+
+    def _told(self, operation: str, resource: str) -> Verdict:
+        return Verdict.PASS if self._cluster.may(operation, resource) else Verdict.FAIL

@@ -1,0 +1,135 @@
+"""One cluster in memory, and the ports through which use cases see it. It refuses what a broker would refuse."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import Unreachable
+from tanist.domain.names import TopicPartition
+from tanist.domain.records import STATE_TOPIC
+from tanist.ports.topics import NewTopic, TopicFacts
+from tanist.usecases.sides import Side
+from tests.fakes.access import MemoryAccess
+from tests.fakes.clock import JumpingClock
+from tests.fakes.configs import BROKER_DEFAULTS, MemoryConfigs
+from tests.fakes.logs import MemoryLogs
+from tests.fakes.state import WORKER, FileLog, MemoryStateStore
+from tests.fakes.topics import MemoryTopics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.write_rules import WriteRule
+    from tanist.ports.clock import Deadline
+    from tests.fakes.state import StateLog
+
+
+@dataclass
+class MemoryCluster:
+    """What the fakes of one cluster share.
+
+    `ends`: log start, last stable offset, high watermark. `denied`: (operation, resource) that our principal lacks; all
+    else is granted. `rules`: who may write. `calls`: what changed it, in order, but for what workers write. `dead`: no
+    broker answers.
+    """
+
+    name: str = "memory"
+    id: str = ""
+    brokers: int = 3
+    clock: JumpingClock = field(default_factory=JumpingClock)
+    topics: dict[str, TopicFacts] = field(default_factory=dict)
+    ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
+    states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
+    operators: dict[str, int] = field(default_factory=dict)
+    denied: set[tuple[str, str]] = field(default_factory=set)
+    rules: dict[str, tuple[WriteRule, ...]] = field(default_factory=dict)
+    dead: bool = False
+    calls: list[str] = field(default_factory=list)
+    broker_configs: dict[str, str] = field(default_factory=lambda: dict(BROKER_DEFAULTS))
+    producer_ids: int = 1000
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.id = self.id or f"id-{self.name}"
+
+    def answer(self) -> None:
+        if self.dead:
+            raise Unreachable(f"{self.name}:9092: connection refused")
+
+    def may(self, operation: str, resource: str) -> bool:
+        return (operation, resource) not in self.denied
+
+    # ── what is on it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def with_topic(self, name: str, partitions: int = 1, end: int = 0, **configs: str) -> Self:
+        """A topic whose every partition ends at `end`; configs with '_' for '.'."""
+        given = {key.replace("_", "."): value for key, value in configs.items()}
+        self.put(NewTopic(name=name, partitions=partitions, replication_factor=min(3, self.brokers), configs=given))
+        for n in range(partitions):
+            self.grow(TopicPartition(name, n), end)
+        return self
+
+    def put(self, new: NewTopic) -> None:
+        self.topics[new.name] = TopicFacts(
+            name=new.name,
+            topic_id=f"id-of-{new.name}",
+            internal=False,
+            partitions=new.partitions,
+            replication_factor=new.replication_factor or 1,
+            configs=dict(new.configs),
+        )
+        self.ends |= {TopicPartition(new.name, n): (0, 0, 0) for n in range(new.partitions)}
+
+    def grow(self, at: TopicPartition, count: int = 1) -> int:
+        """So many records more; where the log ends then."""
+        start, stable, high = self.ends[at]
+        self.ends[at] = (start, stable + count, high + count)
+        return high + count
+
+    def view(self, topic: str) -> StateView:
+        """What is in a state topic."""
+        return MemoryStateStore(self, topic).view()
+
+    def write(self, topic: str, *records: StateRecord) -> None:
+        """As a worker."""
+        MemoryStateStore(self, topic, WORKER).append(records, self.clock.deadline(1))
+
+    # ── how it is reached ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def side(self) -> Side:
+        return Side(
+            name=self.name,
+            bootstrap=f"{self.name}:9092",
+            topics=MemoryTopics(self),
+            configs=MemoryConfigs(self),
+            logs=MemoryLogs(self),
+            access=MemoryAccess(self),
+            open_store=self.open_store,
+            small_state=self.brokers < 3,
+        )
+
+    def open_store(
+        self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False
+    ) -> MemoryStateStore:
+        self.answer()
+        if topic not in self.topics:
+            if not create:
+                raise UnknownTopicOrPartition(topic)
+            self.calls.append(f"create {topic}")
+            self.with_topic(topic)
+        return MemoryStateStore(self, topic, f"tanist-{mirror}" if mirror else None)
+
+
+def worker_store(path: Path | None = None) -> MemoryStateStore:
+    """A worker's store on a state topic of its own; in a file, all processes that name it share it."""
+    cluster = MemoryCluster()
+    if path:
+        cluster.states[STATE_TOPIC] = FileLog(path)
+    return MemoryStateStore(cluster, STATE_TOPIC, WORKER)

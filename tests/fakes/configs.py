@@ -1,0 +1,44 @@
+"""Configurations of brokers in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import ClusterAuthorizationFailed
+from tanist.domain.errors import TanistError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.ports.clock import Deadline
+    from tests.fakes.cluster import MemoryCluster
+
+BROKER_DEFAULTS = {"producer.id.expiration.ms": "86400000", "auto.create.topics.enable": "true"}
+
+
+class MemoryConfigs:
+    """The port `Configs`."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def broker(self, by: Deadline) -> Mapping[str, str]:
+        self._permit("DESCRIBE_CONFIGS")
+        return dict(self._cluster.broker_configs)
+
+    def set_for_all_brokers(self, name: str, value: str, by: Deadline) -> TanistError | None:
+        try:
+            self._permit("ALTER_CONFIGS")
+        except TanistError as error:
+            return error
+        self._cluster.calls.append(f"set {name}")
+        self._cluster.broker_configs[name] = value
+        return None
+
+    def close(self) -> None:
+        pass
+
+    def _permit(self, operation: str) -> None:
+        self._cluster.answer()
+        if not self._cluster.may(operation, "kafka-cluster"):
+            raise ClusterAuthorizationFailed(f"{operation} on the cluster")

@@ -1,0 +1,47 @@
+"""Ends of partition logs, and producer ids, in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.names import ProducerId
+from tanist.ports.logs import LogEnds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+    from tests.fakes.cluster import MemoryCluster
+
+
+class MemoryLogs:
+    """The port `Logs`."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def ends(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+        self._cluster.answer()
+        return {at: self._end(at) for at in partitions}
+
+    def new_producer_id(self, by: Deadline) -> ProducerId:
+        self._cluster.answer()
+        self._cluster.calls.append("producer id")
+        self._cluster.producer_ids += 1
+        return ProducerId(self._cluster.producer_ids)
+
+    def close(self) -> None:
+        pass
+
+    def _end(self, at: TopicPartition) -> LogEnds | TanistError:
+        if not self._cluster.may("DESCRIBE", at.topic):
+            return TopicAuthorizationFailed(str(at))
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        start, stable, high = self._cluster.ends[at]
+        return LogEnds(start=start, last_stable=stable, high_watermark=high, observed_at=self._cluster.clock.now())
