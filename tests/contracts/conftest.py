@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,11 +10,15 @@ import pytest
 import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.spec import ClusterSpec
+from tanist.wire.router import Router
+from tests.contracts.reached import USER, Reached, Real, allow_everything, in_memory, nowhere, real
+from tests.fakes.cluster import MemoryCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.sandbox.processes import Guardian
+    from tests.conftest import ClientConfig
 
 
 @pytest.fixture(scope="package")
@@ -21,3 +26,27 @@ def guarded(guardian: Guardian) -> Iterator[Cluster]:
     """One broker with an authorizer; users other than `admin` start without any right."""
     with Cluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
         yield cluster
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def reached(request: pytest.FixtureRequest) -> Iterator[Reached]:
+    if request.param == "memory":
+        yield in_memory(MemoryCluster(brokers=1))
+        return
+    cluster: Cluster = request.getfixturevalue("guarded")
+    client_config: ClientConfig = request.getfixturevalue("client_config")
+    with ExitStack() as stack:
+        router = stack.enter_context(Router(cluster.endpoint(), "tanist-test"))
+        allow_everything(router)
+        yield real(cluster.endpoint_for(USER), Real(router, client_config(cluster.endpoint())), stack)
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def dead(request: pytest.FixtureRequest) -> Iterator[Reached]:
+    """No broker answers."""
+    if request.param == "memory":
+        yield in_memory(MemoryCluster(dead=True))
+        return
+    endpoint = nowhere()
+    with ExitStack() as stack, Router(endpoint, "tanist-test") as router:
+        yield real(endpoint, Real(router, {}), stack)

@@ -31,10 +31,10 @@ from tanist.protocol.batch import filler_batch
 from tanist.protocol.codes import NONE, error_for
 from tanist.wire import admin, requests
 from tanist.wire.admin import AccessRule
-from tanist.wire.clock import SystemClock
 from tanist.wire.hot import Appends
 from tanist.wire.requests import End, Markers
 from tanist.wire.router import Router
+from tests.contracts.reached import SOON, wait_until
 from tests.fakes.failover import (
     GuardedCluster,
     MemoryApprovals,
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from tests.conftest import ClientConfig
 
 pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
-SOON = SystemClock().deadline
 DR = MirrorName("dr")
 
 
@@ -373,12 +372,3 @@ def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: Clie
         with pytest.raises((AuthorizationFailed, KafkaException)):
             nobody.append(asked("p"), SOON(10))
         assert len(rig.approvals.all(SOON(10))) == count
-
-
-def wait_until(true: Any, seconds: float = 5) -> None:
-    """Brokers learn of rules and configs a moment after the controller has answered."""
-    clock = SystemClock()
-    by = clock.deadline(seconds)
-    while not true():
-        assert by.left(clock.monotonic())
-        clock.wait(0.05)

@@ -14,8 +14,10 @@ from tanist.domain.broker_errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.wire.clock import SystemClock
+from tests.contracts.reached import SOON
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 
     from tanist.ports.topics import Topics
     from tanist.sandbox.cluster import Cluster
+    from tests.contracts.reached import Reached
 
 pytestmark = pytest.mark.calm
-SOON = SystemClock().deadline
 
 
 @pytest.fixture(params=["memory", "kafka"])
@@ -55,6 +57,8 @@ def test_a_created_topic_is_there_at_once(topics: Topics, topic_name: str) -> No
     found = facts(topics, topic_name)
     assert (found.partitions, found.replication_factor) == (20, 1)
     assert found.configs == {"retention.ms": "60000"}, "what the broker sets is not the topic's own"
+    assert found.effective["retention.ms"] == "60000"
+    assert found.effective["cleanup.policy"] == "delete", "nor what nobody has set, but it applies"
     assert found.topic_id
     assert topic_name in topics.names(SOON(10))
 
@@ -111,6 +115,51 @@ def wait_for(topics: Topics, name: str, configs: Mapping[str, str | None]) -> No
     while facts(topics, name).configs != configs:
         assert deadline.left(clock.monotonic()), facts(topics, name).configs
         clock.wait(0.02)
+
+
+def test_a_right_that_is_lacking_is_named_and_hides_no_other_topic(reached: Reached, topic_name: str) -> None:
+    topics = reached.topics
+    operations = ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
+    unseen, untold, fixed, kept = (f"{topic_name}-{operation}" for operation in operations)
+    for name, operation in zip((unseen, untold, fixed, kept), operations, strict=True):
+        reached.topic(name)
+        reached.world.deny(operation, "Topic", name)
+    reached.topic(topic_name)
+    described = topics.describe([unseen, untold, topic_name], SOON(10))
+    lacking(described[unseen], "DESCRIBE on topic")
+    lacking(described[untold], "DESCRIBE_CONFIGS on topic")
+    assert isinstance(described[topic_name], TopicFacts)
+    lacking(topics.grow(fixed, 5, SOON(10)), "ALTER on topic")
+    lacking(topics.alter_configs(kept, {"retention.ms": "1"}, SOON(10)), "ALTER_CONFIGS on topic")
+    assert topic_name in topics.names(SOON(10))
+    assert unseen not in topics.names(SOON(10))
+
+
+def test_a_topic_is_made_by_who_may_make_it_or_any(reached: Reached, topic_name: str) -> None:
+    first, second = new(topic_name), new(f"{topic_name}-b")
+    for each in (first, second):
+        reached.world.deny("CREATE", "Topic", each.name)
+    assert reached.topics.create([first], SOON(10)) == {first.name: None}
+    reached.world.deny("CREATE", "Cluster", "kafka-cluster")
+    lacking(reached.topics.create([second], SOON(10))[second.name], "CREATE on topic")
+
+
+def lacking(answer: object, right: str) -> None:
+    assert isinstance(answer, AuthorizationFailed)
+    assert right in answer.reason
+
+
+def test_of_a_dead_cluster_nothing_is_told(dead: Reached) -> None:
+    for ask in (dead.topics.cluster_id, dead.topics.names, lambda by: dead.topics.describe(["t"], by)):
+        with pytest.raises(CouldNotTell):
+            ask(SOON(0.2))
+    for change in (
+        lambda by: dead.topics.create([new("t")], by),
+        lambda by: dead.topics.grow("t", 2, by),
+        lambda by: dead.topics.alter_configs("t", {"retention.ms": "1"}, by),
+    ):
+        with pytest.raises(CouldNotTell):
+            change(SOON(0.2))
 
 
 def test_fifteen_hundred_topics_at_once_are_no_policy_violation(topics: Topics, topic_name: str) -> None:

@@ -1,0 +1,161 @@
+"""A cluster behind its ports, in memory or real, and what others do to it meanwhile."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import Producer
+
+from tanist.clusters.access import KafkaAccess
+from tanist.clusters.configs import KafkaConfigs
+from tanist.clusters.logs import KafkaLogs
+from tanist.clusters.topics import KafkaTopics
+from tanist.domain.endpoint import Address, Endpoint
+from tanist.domain.names import TopicPartition
+from tanist.ports.topics import NewTopic
+from tanist.sandbox.ports import free_ports
+from tanist.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls, describe_acls
+from tanist.wire.clock import SystemClock
+from tanist.wire.requests import delete_records
+from tests.fakes.access import MemoryAccess
+from tests.fakes.configs import MemoryConfigs
+from tests.fakes.logs import MemoryLogs
+from tests.fakes.topics import MemoryTopics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.ports.access import Access
+    from tanist.ports.clock import Clock
+    from tanist.ports.configs import Configs
+    from tanist.ports.logs import Logs
+    from tanist.ports.topics import Topics
+    from tanist.wire.router import Router
+    from tests.fakes.cluster import MemoryCluster
+
+SOON = SystemClock().deadline
+USER: Final = "approver"
+"""Has every right on the guarded cluster but those that a test denies; its other users belong to other tests."""
+
+_TYPES: Final = {"Topic": 2, "Group": 3, "Cluster": 4}
+_OPERATIONS: Final = {"READ": 3, "CREATE": 5, "ALTER": 7, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11}
+_ALL, _LITERAL, _DENY, _ALLOW = 2, 3, 2, 3
+
+
+@dataclass
+class Reached:
+    """One cluster, as a principal sees it that has every right but those denied."""
+
+    topics: Topics
+    logs: Logs
+    access: Access
+    configs: Configs
+    clock: Clock
+    world: Memory | Real
+
+    def topic(self, name: str, partitions: int = 2) -> tuple[TopicPartition, ...]:
+        new = NewTopic(name=name, partitions=partitions, replication_factor=1)
+        assert self.topics.create([new], SOON(20)) == {name: None}
+        return tuple(TopicPartition(name, n) for n in range(partitions))
+
+
+@dataclass
+class Memory:
+    cluster: MemoryCluster
+
+    def deny(self, operation: str, resource_type: str, resource: str) -> None:
+        self.cluster.denied.add((operation, resource))
+
+    def write(self, at: TopicPartition, count: int) -> None:
+        self.cluster.grow(at, count)
+
+    def write_uncommitted(self, at: TopicPartition, count: int) -> None:
+        start, stable, high = self.cluster.ends[at]
+        self.cluster.ends[at] = (start, stable, high + count)
+
+    def delete_before(self, at: TopicPartition, offset: int) -> None:
+        _, stable, high = self.cluster.ends[at]
+        self.cluster.ends[at] = (offset, stable, high)
+
+
+@dataclass
+class Real:
+    """`router` and `client` are an administrator's."""
+
+    router: Router
+    client: dict[str, Any]
+
+    def deny(self, operation: str, resource_type: str, resource: str) -> None:
+        """Until the broker knows of it."""
+        rule = rule_of(operation, resource_type, resource, _DENY)
+        assert create_acls(self.router, [rule], SOON(10)) == [None]
+        wait_until(lambda: rule in describe_acls(self.router, AccessFilter(principal=f"User:{USER}"), SOON(10)))
+
+    def write(self, at: TopicPartition, count: int) -> None:
+        producer = Producer(self.client)
+        for _ in range(count):
+            producer.produce(at.topic, b"x", partition=at.partition)
+        assert producer.flush(10) == 0
+
+    def write_uncommitted(self, at: TopicPartition, count: int) -> None:
+        """The transaction stays open until the brokers abort it."""
+        producer = Producer({**self.client, "transactional.id": at.topic, "transaction.timeout.ms": 10_000})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        for _ in range(count):
+            producer.produce(at.topic, b"x", partition=at.partition)
+        assert producer.flush(10) == 0
+
+    def delete_before(self, at: TopicPartition, offset: int) -> None:
+        assert delete_records(self.router, {at: offset}, SOON(10)) == {at: offset}
+
+
+def nowhere() -> Endpoint:
+    """Where nobody listens."""
+    return Endpoint(name="dead", bootstrap=(Address("127.0.0.1", free_ports(1)[0]),))
+
+
+def rule_of(operation: str, resource_type: str, resource: str, permission: int) -> AccessRule:
+    number = _OPERATIONS.get(operation, _ALL)
+    return AccessRule(_TYPES[resource_type], resource, _LITERAL, f"User:{USER}", "*", number, permission)
+
+
+def allow_everything(router: Router) -> None:
+    delete_acls(router, [AccessFilter(principal=f"User:{USER}")], SOON(10))
+    everything = (("Topic", "*"), ("Group", "*"), ("Cluster", "kafka-cluster"))
+    rules = [rule_of("ALL", kind, name, _ALLOW) for kind, name in everything]
+    assert create_acls(router, rules, SOON(10)) == [None] * len(rules)
+    wait_until(lambda: len(describe_acls(router, AccessFilter(principal=f"User:{USER}"), SOON(10))) == len(rules))
+
+
+def in_memory(cluster: MemoryCluster) -> Reached:
+    return Reached(
+        topics=MemoryTopics(cluster),
+        logs=MemoryLogs(cluster),
+        access=MemoryAccess(cluster),
+        configs=MemoryConfigs(cluster),
+        clock=cluster.clock,
+        world=Memory(cluster),
+    )
+
+
+def real(endpoint: Endpoint, world: Real, stack: ExitStack) -> Reached:
+    return Reached(
+        topics=stack.enter_context(closing(KafkaTopics(endpoint))),
+        logs=stack.enter_context(closing(KafkaLogs(endpoint))),
+        access=stack.enter_context(closing(KafkaAccess(endpoint))),
+        configs=stack.enter_context(closing(KafkaConfigs(endpoint))),
+        clock=SystemClock(),
+        world=world,
+    )
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 5) -> None:
+    """Brokers learn of rules and configs a moment after the controller has answered."""
+    clock = SystemClock()
+    by = clock.deadline(seconds)
+    while not true():
+        assert by.left(clock.monotonic())
+        clock.wait(0.05)

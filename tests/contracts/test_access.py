@@ -1,0 +1,77 @@
+"""What every Access does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.broker_errors import ClusterAuthorizationFailed
+from tanist.domain.errors import CouldNotTell
+from tanist.ports.access import Right, Verdict
+from tests.contracts.reached import SOON
+
+if TYPE_CHECKING:
+    from tests.contracts.reached import Reached
+
+pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+CLUSTER = "kafka-cluster"
+
+
+def verdicts(reached: Reached, *asked: tuple[str, str, str]) -> list[Verdict]:
+    """One for each (operation, resource type, resource), in that order."""
+    rights = [Right(operation=o, resource_type=kind, resource=name, needed_for="") for o, kind, name in asked]
+    found = reached.access.check(rights, SOON(10))
+    assert [each.right for each in found] == rights
+    return [each.verdict for each in found]
+
+
+def test_each_right_is_told_by_itself(reached: Reached, topic_name: str) -> None:
+    reached.topic(topic_name)
+    reached.world.deny("READ", "Topic", topic_name)
+    reached.world.deny("ALTER", "Cluster", CLUSTER)
+    denied = (("READ", "Topic", topic_name), ("ALTER", "Cluster", CLUSTER))
+    granted = (("WRITE", "Topic", topic_name), ("CREATE", "Cluster", CLUSTER))
+    assert verdicts(reached, *denied, *granted) == [Verdict.FAIL] * 2 + [Verdict.PASS] * 2
+
+
+def test_of_a_topic_that_we_may_not_see_every_right_is_lacking(reached: Reached, topic_name: str) -> None:
+    """Whether it is there or not; a right on the whole cluster is none on it."""
+    there, missing = topic_name, f"{topic_name}-missing"
+    reached.topic(there)
+    for name in (there, missing):
+        reached.world.deny("DESCRIBE", "Topic", name)
+    asked = [(operation, "Topic", name) for operation in ("DESCRIBE", "WRITE") for name in (there, missing)]
+    assert verdicts(reached, *asked) == [Verdict.FAIL] * 4
+
+
+def test_rights_on_a_topic_that_is_not_there_are_not_told(reached: Reached, topic_name: str) -> None:
+    """But that it may be made, where the cluster grants it."""
+    asked = [(operation, "Topic", topic_name) for operation in ("WRITE", "DESCRIBE", "CREATE")]
+    assert verdicts(reached, *asked) == [Verdict.UNKNOWN, Verdict.PASS, Verdict.PASS]
+    reached.world.deny("CREATE", "Cluster", CLUSTER)
+    assert verdicts(reached, *asked) == [Verdict.UNKNOWN, Verdict.PASS, Verdict.UNKNOWN]
+
+
+def test_rights_that_no_broker_tells_are_unknown(reached: Reached) -> None:
+    """Those on transactional ids, and on groups that are not there."""
+    asked = (("WRITE", "TransactionalId", "tanist-dr"), ("READ", "Group", "nobody"))
+    assert verdicts(reached, *asked) == [Verdict.UNKNOWN] * 2
+
+
+def test_who_may_write_is_not_told_to_everybody(reached: Reached, topic_name: str) -> None:
+    """And that is no empty answer."""
+    reached.topic(topic_name)
+    assert set(reached.access.write_rules([topic_name], SOON(10))) == {topic_name}
+    reached.world.deny("DESCRIBE", "Cluster", CLUSTER)
+    with pytest.raises(ClusterAuthorizationFailed):
+        reached.access.write_rules([topic_name], SOON(10))
+
+
+def test_nothing_asked_is_nothing_answered(reached: Reached) -> None:
+    assert reached.access.check([], SOON(1)) == ()
+
+
+def test_a_dead_cluster_grants_nothing(dead: Reached) -> None:
+    with pytest.raises(CouldNotTell):
+        dead.access.check([Right(operation="READ", resource_type="Topic", resource="t", needed_for="")], SOON(0.5))

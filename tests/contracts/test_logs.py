@@ -1,0 +1,79 @@
+"""What every Logs does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import CouldNotTell
+from tanist.domain.names import TopicPartition
+from tanist.ports.logs import LogEnds
+from tests.contracts.reached import SOON
+
+if TYPE_CHECKING:
+    from tests.contracts.reached import Reached
+
+pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+
+
+def ends(reached: Reached, at: TopicPartition) -> tuple[int, int, int]:
+    """Log start, last stable offset, high watermark."""
+    found = reached.logs.ends([at], SOON(10))[at]
+    assert isinstance(found, LogEnds), found
+    return (found.start, found.last_stable, found.high_watermark)
+
+
+def test_ends_are_those_of_each_partition_and_of_now(reached: Reached, topic_name: str) -> None:
+    written, empty = reached.topic(topic_name)
+    before = reached.clock.now()
+    reached.world.write(written, 3)
+    found = reached.logs.ends([written, empty], SOON(10))
+    after = reached.clock.now()
+    assert [isinstance(each, LogEnds) and before <= each.observed_at <= after for each in found.values()] == [True] * 2
+    assert (ends(reached, written), ends(reached, empty)) == ((0, 3, 3), (0, 0, 0))
+
+
+def test_an_open_transaction_holds_the_last_stable_offset_and_deleting_moves_the_start(
+    reached: Reached, topic_name: str
+) -> None:
+    (at,) = reached.topic(topic_name, 1)
+    reached.world.write(at, 3)
+    reached.world.write_uncommitted(at, 2)
+    reached.world.delete_before(at, 2)
+    assert ends(reached, at) == (2, 3, 5)
+
+
+def test_a_partition_that_is_not_there_does_not_hide_the_others(reached: Reached, topic_name: str) -> None:
+    (at,) = reached.topic(topic_name, 1)
+    missing = [TopicPartition(topic_name, 7), TopicPartition(f"{topic_name}-missing", 0)]
+    found = reached.logs.ends([*missing, at], SOON(10))
+    assert isinstance(found[at], LogEnds)
+    assert [type(found[each]) for each in missing] == [UnknownTopicOrPartition] * 2
+
+
+def test_a_topic_that_we_may_not_see_does_not_hide_the_others(reached: Reached, topic_name: str) -> None:
+    (at,), (hidden,) = reached.topic(topic_name, 1), reached.topic(f"{topic_name}-hidden", 1)
+    reached.world.deny("DESCRIBE", "Topic", hidden.topic)
+    found = reached.logs.ends([hidden, at], SOON(10))
+    assert isinstance(found[hidden], TopicAuthorizationFailed)
+    assert isinstance(found[at], LogEnds)
+
+
+def test_nothing_asked_is_nothing_answered(reached: Reached) -> None:
+    assert reached.logs.ends([], SOON(1)) == {}
+
+
+def test_no_producer_id_is_given_twice(reached: Reached) -> None:
+    given = [reached.logs.new_producer_id(SOON(10)) for _ in range(3)]
+    assert len(set(given)) == 3
+    assert min(given) >= 0
+
+
+def test_of_a_dead_cluster_nothing_is_told(dead: Reached) -> None:
+    at = TopicPartition("orders", 0)
+    with pytest.raises(CouldNotTell):
+        dead.logs.ends([at], SOON(0.5))
+    with pytest.raises(CouldNotTell):
+        dead.logs.new_producer_id(SOON(0.5))
