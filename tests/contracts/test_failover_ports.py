@@ -29,6 +29,7 @@ from tanist.ports.sealing import Barrier
 from tanist.ports.topics import NewTopic
 from tanist.protocol.batch import filler_batch
 from tanist.protocol.codes import NONE, error_for
+from tanist.protocol.frames import ProduceBatch
 from tanist.wire import admin, requests
 from tanist.wire.admin import AccessRule
 from tanist.wire.hot import Appends
@@ -116,7 +117,7 @@ class Real:
         batch = filler_batch(1, writers.data, 0, sequence, time.time_ns() // 1_000_000)
         self.router.refresh([at.topic], SOON(10))
         appends = Appends(self.router.connection(self.router.leader(at), SOON(10), lane="append"))
-        appends.post([(at, memoryview(batch))], SOON(10))
+        appends.post([ProduceBatch(at.topic, at.partition, memoryview(batch))], SOON(10))
         code = appends.collect(SOON(10)).partitions[0].error_code
         if code != NONE:
             assert isinstance(error_for(code, ""), (InvalidProducerEpoch, OutOfOrderSequence))

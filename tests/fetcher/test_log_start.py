@@ -11,6 +11,7 @@ from tanist.domain.errors import LogStartTooFar
 from tanist.domain.states import Finding
 from tanist.fetcher import appending
 from tanist.protocol.batch import filler_batch
+from tanist.protocol.frames import ProduceBatch
 from tanist.wire import requests
 from tanist.wire.hot import Appends
 from tanist.wire.requests import End
@@ -60,7 +61,8 @@ def write_nulls(side: Side, at: TopicPartition, count: int) -> None:
     while end < count:
         some = min(400_000, count - end)
         pipeline = Appends(side.router.connection(side.router.leader(at), soon(), "test"))
-        pipeline.post([(at, memoryview(filler_batch(some, producer, 0, end, 1)))], soon())
+        batch = memoryview(filler_batch(some, producer, 0, end, 1))
+        pipeline.post([ProduceBatch(at.topic, at.partition, batch)], soon())
         assert pipeline.collect(soon()).partitions[0].base_offset == end
         end += some
 
@@ -143,7 +145,7 @@ def test_fillers_that_are_sent_twice_by_two_workers_take_each_offset_once(
     monkeypatch.setattr("tanist.fetcher.alignment.MOST_AT_ONCE", 400)
     post = Appends.post
 
-    def twice(self: Appends, batches: Sequence[tuple[TopicPartition, memoryview]], by: Deadline) -> None:
+    def twice(self: Appends, batches: Sequence[ProduceBatch], by: Deadline) -> None:
         post(self, batches, by)
         self.collect(by)
         post(self, batches, by)

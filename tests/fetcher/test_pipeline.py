@@ -21,6 +21,8 @@ from tests.protocol.batches import encode_batch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tanist.protocol.frames import ProduceBatch
+
 CLOCK = SystemClock()
 OUT_OF_ORDER = 45
 RECORDS = 2
@@ -32,25 +34,22 @@ class Answers:
     def __init__(self, codes: Sequence[int | None]) -> None:
         self.codes = deque(codes)
         self.connection = SimpleNamespace(closed=False)
-        self.posts: deque[list[TopicPartition]] = deque()
+        self.posts: deque[int] = deque()
         self.offset = 0
 
     @property
     def in_flight(self) -> int:
         return len(self.posts)
 
-    def post(self, batches: Sequence[tuple[TopicPartition, memoryview]], _by: object) -> None:
-        self.posts.append([at for at, _ in batches])
+    def post(self, batches: Sequence[ProduceBatch], _by: object) -> None:
+        self.posts.append(len(batches))
 
     def collect(self, _by: object) -> Any:
         asked, code = self.posts.popleft(), self.codes.popleft()
         if code is None:
             raise ConnectionLost("played")
         base, self.offset = self.offset, self.offset + RECORDS
-        told = [SimpleNamespace(topic=at.topic, partition=at.partition, base_offset=base) for at in asked]
-        for each in told:
-            each.error_code, each.message = code, ""
-        return SimpleNamespace(partitions=told)
+        return SimpleNamespace(partitions=[SimpleNamespace(base_offset=base, error_code=code, message="")] * asked)
 
 
 class Routes:

@@ -39,7 +39,7 @@ def recovered(
 ) -> PartitionCopy:
     """A copy after a recovery in which no log can be read."""
     at = TopicPartition("orders", 0)
-    monkeypatch.setattr(recovery, "copy_ends", lambda *_: {at: Unreachable("not even asked")})
+    monkeypatch.setattr(recovery, "ids_and_ends", lambda *_: {at: Unreachable("not even asked")})
     copy = PartitionCopy(Assigned(SPEC, at, 0, 1), filler_epoch=1)
     assert copy.writers == Writers(ProducerId(1), ProducerId(2), ProducerId(3))
     Recovery(cast("Any", (None, None)), cast("Any", None), JumpingClock(), gate).recover([copy])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
@@ -12,11 +14,13 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from tanist.domain.broker_errors import NotLeader
 from tanist.domain.errors import BrokerError, MalformedFrame
-from tanist.domain.names import TopicPartition
 from tanist.protocol.frames import (
+    BY_ID,
+    BY_NAME,
     FetchLimits,
     FetchPosition,
     Isolation,
+    ProduceBatch,
     correlation_id,
     fetch_request,
     parse_fetch,
@@ -27,7 +31,18 @@ from tanist.protocol.frames import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PARSERS: tuple[Callable[[memoryview], object], ...] = (parse_fetch, parse_produce)
+    from tanist.protocol.frames import ProduceVersion
+
+VERSIONS = pytest.mark.parametrize("version", [BY_NAME, BY_ID], ids=["by name", "by id"])
+PARSERS: tuple[Callable[[memoryview], object], ...] = (
+    parse_fetch,
+    partial(parse_produce, BY_NAME),
+    partial(parse_produce, BY_ID),
+)
+
+
+def topic_id(name: str) -> UUID:
+    return UUID(bytes=name.encode().ljust(16, b"\xff"))
 
 
 def test_a_fetch_request_is_what_kafka_python_writes() -> None:
@@ -71,8 +86,14 @@ def test_a_fetch_request_is_what_kafka_python_writes() -> None:
     assert fetch_request(77, "tanist", positions, limits) == bytes(theirs.encode(header=True, framed=True))
 
 
-def test_a_produce_request_is_what_kafka_python_writes_around_the_very_same_batches() -> None:
-    batches = [(TopicPartition(name, n), memoryview(bytes([n]) * (n + 1))) for n in range(5) for name in ("b", "ä")]
+@VERSIONS
+def test_a_produce_request_is_what_kafka_python_writes_around_the_very_same_batches(version: ProduceVersion) -> None:
+    sizes = (1, 127, 128, 70_000)
+    batches = [
+        ProduceBatch(name, n, memoryview(bytes(size)), topic_id(name))
+        for n, size in enumerate(sizes)
+        for name in ("b", "ä")
+    ]
     topic = ProduceRequest.TopicProduceData
     theirs = ProduceRequest(
         transactional_id=None,
@@ -81,20 +102,30 @@ def test_a_produce_request_is_what_kafka_python_writes_around_the_very_same_batc
         topic_data=[
             topic(
                 name=name,
+                topic_id=topic_id(name),
                 partition_data=[
-                    topic.PartitionProduceData(index=at.partition, records=bytes(batch))
-                    for at, batch in batches
-                    if at.topic == name
+                    topic.PartitionProduceData(index=each.partition, records=bytes(each.batch))
+                    for each in batches
+                    if each.topic == name
                 ],
             )
             for name in ("b", "ä")
         ],
-        version=8,
+        version=version.number,
     )
     theirs.with_header(correlation_id=78, client_id="tanist")
-    views = produce_request(78, "tanist", batches, 1234)
+    views = produce_request(version, 78, "tanist", batches, 1234)
     assert b"".join(views) == bytes(theirs.encode(header=True, framed=True))
-    assert sum(any(view is batch for _, batch in batches) for view in views) == len(batches)
+    assert sum(any(view is each.batch for each in batches) for view in views) == len(batches)
+
+
+def test_two_topics_of_one_name_are_two_topics_of_a_request() -> None:
+    """A copy that was deleted and made anew, one partition of which has noticed."""
+    old, new = topic_id("old"), topic_id("new")
+    batches = [ProduceBatch("t", n, memoryview(b"x"), (new, old)[n % 2]) for n in range(4)]
+    written = b"".join(produce_request(BY_ID, 1, "c", batches, 9))
+    request = ProduceRequest.decode(written, version=BY_ID.number, header=True, framed=True)
+    assert {t.topic_id: [p.index for p in t.partition_data] for t in request.topic_data} == {new: [0, 2], old: [1, 3]}
 
 
 def answer(kind: Any, version: int, **fields: Any) -> bytes:
@@ -133,9 +164,12 @@ def fetch_answer(rng: Random, *, error: int = 0) -> tuple[bytes, list[tuple[Any,
     return answer(FetchResponse, 11, **fields), expected
 
 
-def produce_answer(rng: Random) -> tuple[bytes, list[tuple[Any, ...]]]:
+def produce_answer(version: ProduceVersion, rng: Random) -> tuple[bytes, list[tuple[Any, ...]]]:
+    """A random answer, with a new leader where the version can tell one, and what must be read from it."""
+    tagged = version is BY_ID
     topic = ProduceResponse.TopicProduceResponse
     part = topic.PartitionProduceResponse
+    leader = part.LeaderIdAndEpoch
     topics, expected = [], []
     for name in [f"t{n}" for n in range(rng.randrange(4))]:
         parts = []
@@ -155,11 +189,17 @@ def produce_answer(rng: Random) -> tuple[bytes, list[tuple[Any, ...]]]:
                         for i, text in enumerate(said)
                     ],
                     error_message=message,
+                    **({"current_leader": leader(leader_id=n, leader_epoch=3)} if tagged and n % 2 else {}),
                 )
             )
-            expected.append((name, n, code, base, time, start, message or "; ".join(said)))
-        topics.append(topic(name=name, partition_responses=parts))
-    return answer(ProduceResponse, 8, responses=topics, throttle_time_ms=6), expected
+            called = topic_id(name).bytes if version is BY_ID else name
+            expected.append((called, n, code, base, time, start, message or "; ".join(said)))
+        topics.append(topic(name=name, topic_id=topic_id(name), partition_responses=parts))
+    fields: dict[str, Any] = {"responses": topics, "throttle_time_ms": 6}
+    if tagged and rng.random() < 0.5:
+        node = ProduceResponse.NodeEndpoint(node_id=1, host="elsewhere", port=9092, rack=None)
+        fields["node_endpoints"] = [node]
+    return answer(ProduceResponse, version.number, **fields), expected
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -172,20 +212,22 @@ def test_fetch_answers_are_read_to_the_last_field_without_copying(seed: int) -> 
     assert correlation_id(memoryview(frame)) == 9
 
 
+@VERSIONS
 @pytest.mark.parametrize("seed", range(60))
-def test_produce_answers_are_read_to_the_last_field(seed: int) -> None:
-    frame, expected = produce_answer(Random(seed))
-    throttle, partitions = parse_produce(memoryview(frame))
+def test_produce_answers_are_read_to_the_last_field(version: ProduceVersion, seed: int) -> None:
+    frame, expected = produce_answer(version, Random(seed))
+    throttle, partitions = parse_produce(version, memoryview(frame))
     assert throttle == 6
     assert [tuple(found) for found in partitions] == expected
 
 
 def frames() -> list[tuple[Callable[[memoryview], object], bytes]]:
-    return [
-        (parse, make(Random(seed))[0])
-        for parse, make in ((parse_fetch, fetch_answer), (parse_produce, produce_answer))
-        for seed in range(12)
-    ]
+    makers: tuple[Callable[[Random], tuple[bytes, object]], ...] = (
+        fetch_answer,
+        partial(produce_answer, BY_NAME),
+        partial(produce_answer, BY_ID),
+    )
+    return [(parse, make(Random(seed))[0]) for parse, make in zip(PARSERS, makers, strict=True) for seed in range(12)]
 
 
 def test_an_answer_that_ends_anywhere_else_is_malformed_as_a_whole() -> None:
@@ -214,12 +256,22 @@ def no_crash(parse: Callable[[memoryview], object], frame: memoryview) -> None:
         return
 
 
-@pytest.mark.parametrize("parse", PARSERS)
 @pytest.mark.parametrize("count", [-1, -(2**31), 2**31 - 1])
-def test_impossible_counts_are_malformed(parse: Callable[[memoryview], object], count: int) -> None:
-    head = struct.pack(">iihi", 1, 0, 0, 0) if parse is parse_fetch else struct.pack(">i", 1)
+@pytest.mark.parametrize(("parse", "head"), [(PARSERS[0], (1, 0, 0, 0)), (PARSERS[1], (1,))], ids=["fetch", "produce"])
+def test_impossible_counts_are_malformed(
+    parse: Callable[[memoryview], object], head: tuple[int, ...], count: int
+) -> None:
+    packed = struct.pack(">iihi" if len(head) > 1 else ">i", *head)
     with pytest.raises(MalformedFrame):
-        parse(memoryview(head + struct.pack(">i", count) + bytes(8)))
+        parse(memoryview(packed + struct.pack(">i", count) + bytes(8)))
+
+
+@pytest.mark.parametrize("count", ["00", "ffffffff0f", "ffffffffffffffffff7f", "ffffffffffffffffffff"])
+@pytest.mark.parametrize("where", ["", "00"], ids=["tags", "topics"])
+def test_impossible_counts_of_the_flexible_encoding_are_malformed(where: str, count: str) -> None:
+    frame = struct.pack(">i", 1) + bytes.fromhex(where + count) + bytes(8)
+    with pytest.raises(MalformedFrame):
+        parse_produce(BY_ID, memoryview(frame))
 
 
 def test_a_fetch_refused_as_a_whole_is_that_error() -> None:

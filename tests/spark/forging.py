@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tanist.protocol.batch import HEADER_SIZE, patch
 from tanist.protocol.crc import crc32c
+from tanist.protocol.frames import ProduceBatch
 from tanist.wire.hot import Appends
 from tests.fetcher.rig import soon, until
 from tests.protocol.batches import GZIP, encode_batch, encode_record, seal
@@ -27,7 +28,7 @@ def append(side: Side, at: TopicPartition, copies: Sequence[bytearray]) -> None:
     for each in copies:
         patched = bytearray(each)
         patch(memoryview(patched), -1, -1, -1)
-        appends.post([(at, memoryview(patched))], soon())
+        appends.post([ProduceBatch(at.topic, at.partition, memoryview(patched))], soon())
         (answer,) = appends.collect(soon()).partitions
         assert answer.error_code == 0, answer
     until(lambda: side.end(at) > end, 5)

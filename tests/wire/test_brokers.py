@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -18,6 +19,7 @@ from tanist.domain.broker_errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
+    UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import Unreachable
@@ -25,7 +27,7 @@ from tanist.domain.names import BrokerId, TopicPartition
 from tanist.ports.clock import Deadline
 from tanist.protocol.batch import filler_batch, patch, same_records, walk
 from tanist.protocol.codes import error_for
-from tanist.protocol.frames import FetchLimits, FetchPosition, Isolation
+from tanist.protocol.frames import FetchLimits, FetchPosition, Isolation, ProduceBatch
 from tanist.protocol.markers import ControlType, control_type
 from tanist.wire import admin
 from tanist.wire.connection import ReceiveBuffer
@@ -40,6 +42,7 @@ from tanist.wire.requests import (
     init_producer_id,
     list_offsets,
     offset_for_leader_epoch,
+    topic_ids,
     write_markers,
 )
 from tanist.wire.router import Router
@@ -106,7 +109,7 @@ def appends(router: Router) -> Appends:
 def append(router: Router, to: TopicPartition, batch: bytearray | memoryview) -> int:
     """One batch alone; its base offset, or the error of the broker."""
     pipeline = appends(router)
-    pipeline.post([(to, memoryview(batch))], soon())
+    pipeline.post([ProduceBatch(to.topic, to.partition, memoryview(batch))], soon())
     [answer] = pipeline.collect(soon()).partitions
     if answer.error_code:
         raise error_for(answer.error_code, answer.message)
@@ -165,6 +168,22 @@ def test_fillers_count_and_are_compare_and_append(
     assert delete_records(router, {at: 100_009}, soon()) == {at: 100_009}
     assert list_offsets(router, {at: End.EARLIEST}, soon()) == {at: 100_009}
     assert isinstance(fetch(router, {at: 5}, soon())[at], OffsetOutOfRange)
+
+
+def test_a_batch_for_a_topic_of_another_id_is_refused_and_one_without_an_id_is_not(
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+) -> None:
+    [at] = create(topic_name)
+    its_id = topic_ids(router, [at], soon())[at]
+    assert isinstance(its_id, UUID)
+    assert its_id == router.topics()[topic_name].topic_id
+    pipeline = appends(router)
+    codes = []
+    for sequence, topic_id in enumerate([its_id, UUID(int=its_id.int ^ 1), None]):
+        batch = memoryview(filler_batch(1, producer_id, 0, sequence - (sequence == 2), now_ms()))
+        pipeline.post([ProduceBatch(at.topic, at.partition, batch, topic_id)], soon())
+        codes += [each.error_code for each in pipeline.collect(soon()).partitions]
+    assert codes == [0, UnknownTopicId.code, 0]
 
 
 def test_deleting_to_minus_one_is_not_possible(router: Router) -> None:
@@ -244,7 +263,7 @@ def copy(router: Router, source: TopicPartition, to: TopicPartition) -> None:
             before = bytes(batch)
             patch(batch, producer_id, 0, sequence)
             assert same_records(memoryview(before), batch)
-            writing.post([(to, batch)], soon())
+            writing.post([ProduceBatch(to.topic, to.partition, batch)], soon())
             sequence += header.record_count
             if writing.in_flight == 4:
                 assert [each.error_code for each in writing.collect(soon()).partitions] == [0]

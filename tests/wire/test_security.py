@@ -14,7 +14,7 @@ from tanist.domain.errors import AuthenticationFailed, CouldNotTell, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.ports.clock import Deadline
 from tanist.protocol.batch import filler_batch
-from tanist.protocol.frames import FetchLimits, FetchPosition
+from tanist.protocol.frames import FetchLimits, FetchPosition, ProduceBatch
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.credentials import make_certificates
 from tanist.sandbox.spec import ClusterSpec
@@ -126,7 +126,7 @@ def test_a_session_is_prolonged_before_it_ends_with_appends_in_flight(secured: C
         buffer, sequence, until = ReceiveBuffer(), 0, time.monotonic() + 2.5 * SESSION_MS / 1000
         while time.monotonic() < until:
             batch = memoryview(filler_batch(50_000, producer_id, 0, sequence, time.time_ns() // 1_000_000))
-            writing.post([(at, batch)], soon())
+            writing.post([ProduceBatch(at.topic, at.partition, batch)], soon())
             if writing.in_flight == 3:
                 assert [each.base_offset for each in writing.collect(soon()).partitions] == [sequence - 100_000]
             reading.post([FetchPosition(at.topic, 0, 0, 1 << 20)], FetchLimits(max_wait_ms=10), soon())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import MessageTooLarge, OutOfOrderSequence
-from tanist.domain.errors import LogStartTooFar, TanistError
+from tanist.domain.errors import LogStartTooFar
 from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset
 from tanist.fetcher.evidence import copy_ends
 from tanist.fetcher.filling import NotAsExpected
 from tanist.protocol.batch import filler_batch
 from tanist.protocol.codes import NONE, error_for
 from tanist.wire import requests
+from tanist.wire.leaders import value
 
 if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
@@ -56,9 +57,7 @@ class Alignment:
         if copy.end < to:
             self._append(copy, appends, to, by)
             return False
-        answer = requests.delete_records(self._destination, {copy.partition: to}, by)[copy.partition]
-        if isinstance(answer, TanistError):
-            raise answer
+        value(requests.delete_records(self._destination, {copy.partition: to}, by)[copy.partition])
         return True
 
     def _append(self, copy: PartitionCopy, appends: Appends, to: int, by: Deadline) -> None:
@@ -67,7 +66,7 @@ class Alignment:
         behind = self._behind.pop(copy.partition, 0)
         sequence = (copy.end - behind) % SEQUENCE_MODULUS
         batch = filler_batch(count, copy.writers.start, 0, sequence, self._clock.now())
-        appends.post([(copy.partition, memoryview(batch))], by)
+        appends.post([copy.to_append(memoryview(batch))], by)
         answer = appends.collect(by).partitions[0]
         refused = None if answer.error_code == NONE else error_for(answer.error_code, f"fillers of {copy.partition}")
         if isinstance(refused, MessageTooLarge) and count > 1:
@@ -85,13 +84,9 @@ class Alignment:
     def _distance(self, copy: PartitionCopy, by: Deadline) -> int:
         """The end is read after the sequence: what another worker fills in between is then seen."""
         at = copy.partition
-        producers = requests.describe_producers(self._destination, [at], by)[at]
-        if isinstance(producers, TanistError):
-            raise producers
+        producers = value(requests.describe_producers(self._destination, [at], by)[at])
         expected = next((p.last_sequence + 1 for p in producers if p.producer_id == copy.writers.start), 0)
-        ends = copy_ends(self._destination, [at], by)[at]
-        if isinstance(ends, TanistError):
-            raise ends
+        ends = value(copy_ends(self._destination, [at], by)[at])
         if not ends.high_watermark == ends.end == copy.end:
             raise NotAsExpected(f"{at} ends at {ends.end}, committed {ends.high_watermark}, not at {copy.end}")
         return copy.end - expected

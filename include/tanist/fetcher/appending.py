@@ -179,7 +179,7 @@ class Appending:
         try:
             appends = self._open(broker)
             self._posted.append(_Posted(appends, broker, sent))
-            appends.post([(copy.partition, batch) for copy, _, batch in ready], by)
+            appends.post([copy.to_append(batch) for copy, _, batch in ready], by)
         except Stopped:
             raise
         except TanistError as why:
@@ -203,11 +203,10 @@ class Appending:
         except TanistError as why:
             self._lost(posted.broker, posted.sent, why)
             return
-        answers = {(each.topic, each.partition): each for each in answer.partitions}
-        for copy, sent in posted.sent:
+        for (copy, sent), produced in zip(posted.sent, answer.partitions, strict=True):
             copy.in_flight.popleft()
             if copy.phase is Phase.COPY:
-                self._answered(copy, sent, answers[copy.partition.topic, copy.partition.partition])
+                self._answered(copy, sent, produced)
 
     def _answered(self, copy: PartitionCopy, sent: Sent, answer: ProducedPartition) -> None:
         if answer.error_code != NONE:

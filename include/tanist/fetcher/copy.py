@@ -13,8 +13,11 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import Report
+from tanist.protocol.frames import ProduceBatch
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tanist.domain.anchoring import Alignment, Anchor
     from tanist.domain.copying import Step
     from tanist.domain.names import EpochMs, TopicPartition
@@ -56,6 +59,8 @@ class PartitionCopy:
     position: SourceOffset = SourceOffset(0)  # noqa: RUF009
     end: DestinationOffset = DestinationOffset(0)  # noqa: RUF009
     sequence: int = 0
+    topic_id: UUID | None = None
+    """Of the destination's topic that all this is about; nothing is appended to a later one of that name."""
     offsets: OffsetMap = field(default_factory=OffsetMap)
     align: Alignment | None = None
     steps: deque[Step[BatchHeader, memoryview]] = field(default_factory=deque)
@@ -110,6 +115,10 @@ class PartitionCopy:
     @property
     def quiet(self) -> bool:
         return not self.steps and not self.in_flight
+
+    def to_append(self, batch: memoryview) -> ProduceBatch:
+        """`batch` on its way to this very copy."""
+        return ProduceBatch(self.partition.topic, self.partition.partition, batch, self.topic_id)
 
     def go_on(self, found: Anchor, offsets: OffsetMap) -> None:
         """Copying goes on at `found`; `offsets` is the map that this was decided by, with its new runs."""

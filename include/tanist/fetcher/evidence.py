@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.anchoring import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
 from tanist.domain.broker_errors import OffsetOutOfRange
@@ -13,10 +13,12 @@ from tanist.protocol.batch import same_records, walk
 from tanist.protocol.frames import FetchLimits, Isolation
 from tanist.protocol.markers import ControlType, control_type
 from tanist.wire import requests
+from tanist.wire.leaders import value
 from tanist.wire.requests import End
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from uuid import UUID
 
     from tanist.domain.copying import Step
     from tanist.domain.names import TopicPartition
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from tanist.protocol.batch import BatchHeader
     from tanist.protocol.frames import FetchedPartition
     from tanist.wire.router import Router
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
 
 FIRST_READ: Final = 64 << 10  # bytes; a first batch that is larger comes whole (KIP-74)
 NEXT_READ: Final = 1 << 20
@@ -57,7 +62,19 @@ def copy_ends(
     return {at: _ends(starts[at], ends[at]) for at in partitions}
 
 
-def _both(one: int | TanistError, other: int | TanistError) -> tuple[int, int] | TanistError:
+def ids_and_ends(
+    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
+) -> Mapping[TopicPartition, tuple[UUID | None, CopyEnds] | TanistError]:
+    """Which topic each copy is, and its ends.
+
+    The id is asked for first: should the log be that of a later topic already, then what follows from it is refused.
+    """
+    ids = requests.topic_ids(destination, partitions, by)
+    ends = copy_ends(destination, partitions, by)
+    return {at: _both(ids[at], ends[at]) for at in partitions}
+
+
+def _both(one: _A | TanistError, other: _B | TanistError) -> tuple[_A, _B] | TanistError:
     if isinstance(one, TanistError):
         return one
     return other if isinstance(other, TanistError) else (one, other)
@@ -87,10 +104,7 @@ class WireEvidence:
 
     def copy_ends(self) -> CopyEnds:
         ends, self._first_ends = self._first_ends, None
-        answer = ends if ends is not None else copy_ends(self._destination, [self._at], self._by)[self._at]
-        if isinstance(answer, TanistError):
-            raise answer
-        return answer
+        return ends if ends is not None else value(copy_ends(self._destination, [self._at], self._by)[self._at])
 
     def copy(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[BatchHeader, memoryview]]:
         found: list[tuple[BatchHeader, memoryview]] = []
@@ -125,16 +139,14 @@ class WireEvidence:
     def source_start(self) -> SourceStart:
         """Read once: both answers must belong together."""
         if self._start is None:
-            earliest = _value(requests.list_offsets(self._source, {self._at: End.EARLIEST}, self._by)[self._at])
+            earliest = value(requests.list_offsets(self._source, {self._at: End.EARLIEST}, self._by)[self._at])
             fetched = self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ)
             first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
             self._start = SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
         return self._start
 
     def next_sequence(self) -> int | None:
-        producers = requests.describe_producers(self._destination, [self._at], self._by)[self._at]
-        if isinstance(producers, TanistError):
-            raise producers
+        producers = value(requests.describe_producers(self._destination, [self._at], self._by)[self._at])
         data_id = self._runs.spec.data_id
         return next((p.last_sequence + 1 for p in producers if p.producer_id == data_id), None)
 
@@ -143,14 +155,4 @@ class WireEvidence:
 
     def _fetch(self, router: Router, offset: int, isolation: Isolation, size: int) -> FetchedPartition:
         limits = FetchLimits(max_wait_ms=0, isolation=isolation)
-        answers = requests.fetch(router, {self._at: offset}, self._by, limits, size)
-        fetched = answers[self._at]
-        if isinstance(fetched, TanistError):
-            raise fetched
-        return fetched
-
-
-def _value(answer: int | TanistError) -> int:
-    if isinstance(answer, TanistError):
-        raise answer
-    return answer
+        return value(requests.fetch(router, {self._at: offset}, self._by, limits, size)[self._at])

@@ -14,6 +14,7 @@ from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.names import DestinationOffset
 from tanist.fetcher.evidence import committed_and_end
 from tanist.wire import requests
+from tanist.wire.leaders import value
 from tanist.wire.requests import End, Markers
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ class Filling:
         for at, ends in committed_and_end(self._destination, list(wanted), by).items():
             copy = wanted[at]
             try:
-                if isinstance(ends, TanistError):
-                    raise ends
-                committed, end = ends
+                committed, end = value(ends)
                 if not committed == end == copy.end:
                     raise NotAsExpected(f"{at} ends at {end}, committed {committed}, not at {copy.end}")
                 if copy.filler_spent:
@@ -85,9 +84,7 @@ class Filling:
 
     def _renew_epoch(self, copy: PartitionCopy, by: Deadline) -> None:
         """The next epoch, above whatever the leader has seen of our filler id."""
-        producers = requests.describe_producers(self._destination, [copy.partition], by)[copy.partition]
-        if isinstance(producers, TanistError):
-            raise producers
+        producers = value(requests.describe_producers(self._destination, [copy.partition], by)[copy.partition])
         filler = copy.writers.filler
         seen = max((p.producer_epoch for p in producers if p.producer_id == filler), default=0)
         copy.filler_epoch = self._claims.raise_epoch(copy.assigned.slice, max(seen, copy.filler_epoch), by)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.anchoring import SourceBehind, anchor
 from tanist.domain.errors import CouldNotTell, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
-from tanist.fetcher.evidence import WireEvidence, copy_ends
+from tanist.fetcher.evidence import WireEvidence, ids_and_ends
+from tanist.wire.leaders import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from uuid import UUID
 
     from tanist.domain.anchoring import CopyEnds
     from tanist.domain.errors import PartitionBroken
@@ -48,11 +50,11 @@ class Recovery:
         waiting = list(copies)
         try:
             barred = self._gate(by)
-            ends = copy_ends(self._routers[1], [copy.partition for copy in copies], by)
+            seen = ids_and_ends(self._routers[1], [copy.partition for copy in copies], by)
             while waiting:
                 at = waiting[-1].partition
                 by = self._clock.deadline(RECOVERY_SECONDS)
-                self._recover(waiting[-1], barred(at.topic) or ends[at], by)
+                self._recover(waiting[-1], barred(at.topic) or seen[at], by)
                 waiting.pop()
         except Stopped:
             raise
@@ -60,11 +62,10 @@ class Recovery:
             for copy in waiting:
                 copy.recover(why, self._clock.monotonic())
 
-    def _recover(self, copy: PartitionCopy, ends: CopyEnds | TanistError, by: Deadline) -> None:
+    def _recover(self, copy: PartitionCopy, seen: tuple[UUID | None, CopyEnds] | TanistError, by: Deadline) -> None:
         """Raises only what concerns all: a cluster that does not answer."""
         try:
-            if isinstance(ends, TanistError):
-                raise ends
+            copy.topic_id, ends = value(seen)
             self._go_on(copy, ends, by)
         except (Stopped, TimedOut, Unreachable):
             raise

@@ -1,7 +1,8 @@
-"""The hot path's four frames, packed and read by hand: Fetch v11 and Produce v8, the last versions without varints.
+"""The hot path's frames, packed and read by hand: Fetch v11, Produce v8 and v13.
 
-Both are spoken by every broker from 2.3 to the newest. A request is whole, size prefix included; an answer is what
-follows its size prefix. Answers are read to the last byte before anything is returned, so nobody acts on half of one.
+Fetch v11 and Produce v8 are spoken by every broker from 2.4 to the newest, Produce v13 from 4.1 on (KIP-516). A request
+is whole, size prefix included; an answer is what follows its size prefix. Answers are read to the last byte before
+anything is returned, so nobody acts on half of one.
 """
 
 from __future__ import annotations
@@ -10,36 +11,34 @@ from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 from struct import Struct
-from struct import error as StructError  # noqa: N812
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.errors import MalformedFrame
 from tanist.protocol.codes import NONE, error_for
+from tanist.protocol.encoding import CLASSIC, FLEXIBLE, I32, UNREADABLE, read_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from uuid import UUID
 
-    from tanist.domain.names import TopicPartition
+    from tanist.protocol.encoding import Encoding
 
+PRODUCE: Final = 0
 _FETCH, _FETCH_VERSION = 1, 11
-_PRODUCE, _PRODUCE_VERSION = 0, 8
 _CONSUMER: Final = -1
 _ALL_IN_SYNC: Final = -1
 _NO_EPOCH: Final = -1
 
-_I16: Final = Struct(">h")
-_I32: Final = Struct(">i")
 _HEADER: Final = Struct(">hhih")  # api key, version, correlation id, length of client id
 _FETCH_HEAD: Final = Struct(">iiiibii")  # replica, max wait, min bytes, max bytes, isolation, session id, session epoch
 _FETCH_PARTITION: Final = Struct(">iiqqi")  # partition, leader epoch, offset, log start, max bytes
 _FETCH_TAIL: Final = Struct(">ih")  # forgotten topics, rack
-_FETCH_ANSWER: Final = Struct(">iihii")  # correlation id, throttle, error, session id, topics
+_FETCH_ANSWER: Final = Struct(">iihi")  # correlation id, throttle, error, session id
 _FETCHED: Final = Struct(">ihqqqi")  # partition, error, high watermark, last stable, log start, aborted
 _ABORTED: Final = Struct(">qq")
 _REPLICA_AND_SIZE: Final = Struct(">ii")
-_PRODUCE_HEAD: Final = Struct(">hhii")  # transactional id, acks, timeout, topics
-_PRODUCE_PARTITION: Final = Struct(">ii")
-_PRODUCED: Final = Struct(">ihqqqi")  # partition, error, base offset, append time, log start, record errors
+_PRODUCE_HEAD: Final = Struct(">hi")  # acks, timeout
+_PRODUCED: Final = Struct(">ihqqq")  # partition, error, base offset, append time, log start
 
 
 class Isolation(IntEnum):
@@ -85,14 +84,23 @@ class FetchAnswer(NamedTuple):
     partitions: list[FetchedPartition]
 
 
-class ProducedPartition(NamedTuple):
-    """`base_offset` is -1 with an error; `message` is the broker's, or empty.
-
-    `log_append_time` is -1 on a topic that keeps the producers' times, except for a batch that was appended before:
-    then it is that batch's timestamp, a hint at a duplicate.
-    """
+class ProduceBatch(NamedTuple):
+    """One batch for one partition. With a `topic_id` it is for that topic alone, where the broker can tell (4.1)."""
 
     topic: str
+    partition: int
+    batch: memoryview
+    topic_id: UUID | None = None
+
+
+class ProducedPartition(NamedTuple):
+    """`topic` is its name or its id, as in the request; `message` is the broker's, or empty.
+
+    `base_offset` is -1 with an error. `log_append_time` is -1 on a topic that keeps the producers' times, except for a
+    batch that was appended before: then it is that batch's timestamp, a hint at a duplicate.
+    """
+
+    topic: str | bytes
     partition: int
     error_code: int
     base_offset: int
@@ -106,16 +114,32 @@ class ProduceAnswer(NamedTuple):
     partitions: list[ProducedPartition]
 
 
+class ProduceVersion(NamedTuple):
+    """One version of Produce, and what it calls a topic."""
+
+    number: int
+    encoding: Encoding
+    topic_of: Callable[[ProduceBatch], Any]
+    pack_topic: Callable[[Any], bytes]
+    read_topic: Callable[[memoryview, int], tuple[str | bytes, int]]
+
+
+BY_NAME: Final = ProduceVersion(8, CLASSIC, attrgetter("topic"), CLASSIC.string, CLASSIC.read_string)
+BY_ID: Final = ProduceVersion(13, FLEXIBLE, attrgetter("topic_id.bytes"), bytes, read_id)
+"""The broker refuses a batch for a topic that was deleted, whatever has its name now: UNKNOWN_TOPIC_ID."""
+
+
 def fetch_request(
     correlation_id: int, client_id: str, positions: Sequence[FetchPosition], limits: FetchLimits
 ) -> bytes:
     """A Fetch v11 without a session. The broker fills it in this order: rotate them, or the last ones starve."""
     wait, least, most, isolation = limits
-    topics = [_topic(name) + _fetch_partitions(list(group)) for name, group in groupby(positions, attrgetter("topic"))]
+    by_topic = groupby(positions, attrgetter("topic"))
+    topics = [CLASSIC.string(name) + _fetch_partitions(list(group)) for name, group in by_topic]
     return _framed(
         _head(_FETCH, _FETCH_VERSION, correlation_id, client_id),
         _FETCH_HEAD.pack(_CONSUMER, wait, least, most, isolation, 0, _NO_EPOCH),
-        _I32.pack(len(topics)),
+        CLASSIC.count(len(topics)),
         *topics,
         _FETCH_TAIL.pack(0, 0),
     )
@@ -124,7 +148,7 @@ def fetch_request(
 def _fetch_partitions(positions: Sequence[FetchPosition]) -> bytes:
     pack = _FETCH_PARTITION.pack
     packed = [pack(partition, _NO_EPOCH, offset, -1, size) for _, partition, offset, size in positions]
-    return b"".join([_I32.pack(len(packed)), *packed])
+    return b"".join([CLASSIC.count(len(packed)), *packed])
 
 
 def parse_fetch(frame: memoryview) -> FetchAnswer:
@@ -135,15 +159,16 @@ def parse_fetch(frame: memoryview) -> FetchAnswer:
         BrokerError: the request as a whole was refused.
     """
     try:
-        _, throttle, error, _, topics = _FETCH_ANSWER.unpack_from(frame)
-        at, found = _FETCH_ANSWER.size, list[FetchedPartition]()
-        for _ in range(_count(topics)):
-            topic, at = _string(frame, at)
-            partitions, at = _array(frame, at)
+        _, throttle, error, _ = _FETCH_ANSWER.unpack_from(frame)
+        found: list[FetchedPartition] = []
+        topics, at = CLASSIC.read_count(frame, _FETCH_ANSWER.size)
+        for _ in range(topics):
+            topic, at = CLASSIC.read_string(frame, at)
+            partitions, at = CLASSIC.read_count(frame, at)
             for _ in range(partitions):
                 fetched, at = _fetched(frame, at, topic)
                 found.append(fetched)
-    except StructError as early:
+    except UNREADABLE as early:
         raise MalformedFrame(f"a fetch answer of {len(frame)} bytes ends too early") from early
     _must_end(frame, at)
     if error != NONE:
@@ -166,59 +191,66 @@ def _fetched(frame: memoryview, at: int, topic: str) -> tuple[FetchedPartition, 
 
 
 def produce_request(
-    correlation_id: int, client_id: str, batches: Sequence[tuple[TopicPartition, memoryview]], timeout_ms: int
+    version: ProduceVersion, correlation_id: int, client_id: str, batches: Sequence[ProduceBatch], timeout_ms: int
 ) -> list[bytes | memoryview]:
-    """A Produce v8 with acks=all as views to send one after another; the batches are not copied.
+    """A Produce with acks=all as views to send one after another; the batches are not copied.
 
     At least one; one batch for each partition, each partition once (ProduceRequest.validateRecords). `timeout_ms` is
     how long the leader waits for the other replicas.
     """
-    by_topic = sorted(batches, key=_topic_of)
-    topics = [(name, list(group)) for name, group in groupby(by_topic, _topic_of)]
-    head = _head(_PRODUCE, _PRODUCE_VERSION, correlation_id, client_id)
-    pending = head + _PRODUCE_HEAD.pack(-1, _ALL_IN_SYNC, timeout_ms, len(topics))
+    number, encoding, topic_of, pack_topic, _ = version
+    topics = [(topic, list(group)) for topic, group in groupby(sorted(batches, key=topic_of), topic_of)]
+    pending = _head(PRODUCE, number, correlation_id, client_id) + encoding.no_tags + encoding.null_string
+    pending += _PRODUCE_HEAD.pack(_ALL_IN_SYNC, timeout_ms) + encoding.count(len(topics))
     views: list[bytes | memoryview] = []
-    for name, group in topics:
-        pending += _topic(name) + _I32.pack(len(group))
-        for to, batch in group:
-            views += [pending + _PRODUCE_PARTITION.pack(to.partition, len(batch)), batch]
-            pending = b""
-    views[0] = _I32.pack(sum(map(len, views))) + views[0]
+    for topic, group in topics:
+        pending += pack_topic(topic) + encoding.count(len(group))
+        for each in group:
+            views += [pending + I32.pack(each.partition) + encoding.count(len(each.batch)), each.batch]
+            pending = encoding.no_tags
+        pending += encoding.no_tags
+    if rest := pending + encoding.no_tags:
+        views.append(rest)
+    views[0] = I32.pack(sum(map(len, views))) + views[0]
     return views
 
 
-def parse_produce(frame: memoryview) -> ProduceAnswer:
-    """The partitions of a Produce v8 answer, in its order.
+def parse_produce(version: ProduceVersion, frame: memoryview) -> ProduceAnswer:
+    """The partitions of an answer to `version`, in its order.
 
     Raises:
         MalformedFrame: it ends early, late, or counts below zero.
     """
+    _, encoding, _, _, read_topic = version
     found: list[ProducedPartition] = []
     try:
-        topics, at = _array(frame, _I32.size)
+        topics, at = encoding.read_count(frame, encoding.skip_tags(frame, I32.size))
         for _ in range(topics):
-            topic, at = _string(frame, at)
-            partitions, at = _array(frame, at)
+            topic, at = read_topic(frame, at)
+            partitions, at = encoding.read_count(frame, at)
             for _ in range(partitions):
-                produced, at = _produced(frame, at, topic)
+                produced, at = _produced(encoding, frame, at, topic)
                 found.append(produced)
-        throttle = _I32.unpack_from(frame, at)[0]
-    except StructError as early:
+            at = encoding.skip_tags(frame, at)
+        throttle = I32.unpack_from(frame, at)[0]
+        at = encoding.skip_tags(frame, at + I32.size)
+    except UNREADABLE as early:
         raise MalformedFrame(f"a produce answer of {len(frame)} bytes ends too early") from early
-    _must_end(frame, at + _I32.size)
+    _must_end(frame, at)
     return ProduceAnswer(throttle, found)
 
 
-def _produced(frame: memoryview, at: int, topic: str) -> tuple[ProducedPartition, int]:
-    partition, error, base, appended, start, complaints = _PRODUCED.unpack_from(frame, at)
-    at += _PRODUCED.size
+def _produced(encoding: Encoding, frame: memoryview, at: int, topic: str | bytes) -> tuple[ProducedPartition, int]:
+    partition, error, base, appended, start = _PRODUCED.unpack_from(frame, at)
+    complaints, at = encoding.read_count(frame, at + _PRODUCED.size)
     said: list[str] = []
-    for _ in range(_count(complaints)):
-        complaint, at = _string(frame, at + _I32.size)
+    for _ in range(complaints):
+        complaint, at = encoding.read_string(frame, at + I32.size)
         said.append(complaint)
-    message, at = _string(frame, at)
+        at = encoding.skip_tags(frame, at)
+    message, at = encoding.read_string(frame, at)
     text = message or "; ".join(said)
-    return ProducedPartition(topic, partition, error, base, appended, start, text), at
+    return ProducedPartition(topic, partition, error, base, appended, start, text), encoding.skip_tags(frame, at)
 
 
 def correlation_id(frame: memoryview) -> int:
@@ -227,14 +259,10 @@ def correlation_id(frame: memoryview) -> int:
     Raises:
         MalformedFrame: there is none.
     """
-    if len(frame) < _I32.size:
+    if len(frame) < I32.size:
         raise MalformedFrame(f"an answer of {len(frame)} bytes has no correlation id")
-    number: int = _I32.unpack_from(frame)[0]
+    number: int = I32.unpack_from(frame)[0]
     return number
-
-
-def _topic_of(item: tuple[TopicPartition, memoryview]) -> str:
-    return item[0].topic
 
 
 def _head(key: int, version: int, correlation: int, client_id: str) -> bytes:
@@ -242,33 +270,8 @@ def _head(key: int, version: int, correlation: int, client_id: str) -> bytes:
     return _HEADER.pack(key, version, correlation, len(name)) + name
 
 
-def _topic(name: str) -> bytes:
-    text = name.encode()
-    return _I16.pack(len(text)) + text
-
-
 def _framed(*parts: bytes) -> bytes:
-    return b"".join([_I32.pack(sum(map(len, parts))), *parts])
-
-
-def _string(frame: memoryview, at: int) -> tuple[str, int]:
-    """A nullable string; null reads as empty."""
-    length: int = _I16.unpack_from(frame, at)[0]
-    stop = at + _I16.size + max(length, 0)
-    try:
-        return str(frame[at + _I16.size : stop], "utf-8"), stop
-    except UnicodeDecodeError as broken:
-        raise MalformedFrame(f"a name at byte {at} is not UTF-8") from broken
-
-
-def _array(frame: memoryview, at: int) -> tuple[int, int]:
-    return _count(_I32.unpack_from(frame, at)[0]), at + _I32.size
-
-
-def _count(number: int) -> int:
-    if number < 0:
-        raise MalformedFrame(f"a list of {number} entries")
-    return number
+    return b"".join([I32.pack(sum(map(len, parts))), *parts])
 
 
 def _must_end(frame: memoryview, at: int) -> None:

@@ -1,4 +1,4 @@
-"""Variable-length integers of the record format (Protocol Buffers; ByteUtils)."""
+"""Variable-length integers of the record format and of flexible frames (Protocol Buffers; ByteUtils)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def zigzag(number: int) -> bytes:
     return varint(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
-def read_zigzag(data: Buffer, at: int) -> tuple[int, int]:
-    """A signed number at `at`, and where the next field begins.
+def read_varint(data: Buffer, at: int) -> tuple[int, int]:
+    """An unsigned number at `at`, and where the next field begins.
 
     Raises:
         CorruptBatch: it has no end, or more than ten bytes.
@@ -38,9 +38,15 @@ def read_zigzag(data: Buffer, at: int) -> tuple[int, int]:
     view, number = memoryview(data), 0
     for index in range(_LONGEST):
         if at + index >= len(view):
-            raise CorruptBatch(f"a number runs over the end of its record at byte {at}")
+            raise CorruptBatch(f"a number runs over the end at byte {at}")
         byte = view[at + index]
         number |= (byte & _BITS) << 7 * index
         if byte < _MORE:
-            return number >> 1 ^ -(number & 1), at + index + 1
+            return number, at + index + 1
     raise CorruptBatch(f"a number of more than {_LONGEST} bytes at byte {at}")
+
+
+def read_zigzag(data: Buffer, at: int) -> tuple[int, int]:
+    """A signed number at `at`, and where the next field begins. Raises as `read_varint`."""
+    number, at = read_varint(data, at)
+    return number >> 1 ^ -(number & 1), at

@@ -127,6 +127,11 @@ class Connection:
             raise UnsupportedVersion(f"{self.peer}: we need {wanted}; it speaks it {spoken}")
         return min(highest, theirs[1])
 
+    def speaks(self, api_key: int, version: int) -> bool:
+        """Whether the broker understands `version` of a request that is packed by hand."""
+        lowest, highest = self.versions.get(api_key, (0, -1))
+        return lowest <= version <= highest
+
     def next_correlation_id(self) -> int:
         self._last_correlation = (self._last_correlation + 1) & 0x7FFFFFFF
         return self._last_correlation

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import MalformedFrame
 from tanist.protocol.frames import (
+    BY_ID,
+    BY_NAME,
+    PRODUCE,
     FetchAnswer,
     FetchLimits,
     ProduceAnswer,
@@ -20,10 +23,10 @@ from tanist.wire.connection import ReceiveBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-    from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
-    from tanist.protocol.frames import FetchPosition
+    from tanist.protocol.frames import FetchPosition, ProduceBatch, ProduceVersion
     from tanist.wire.connection import Connection
 
 
@@ -71,6 +74,7 @@ class Fetches(_Pipeline):
 class Appends(_Pipeline):
     """Post batches, several requests in flight, and collect the answers in the order of the posts.
 
+    Where the broker can (4.1), and all batches of a request have a topic id, it is for topics of these ids alone.
     `replication_ms` is how long a leader waits for its followers before it answers REQUEST_TIMED_OUT.
     """
 
@@ -79,22 +83,38 @@ class Appends(_Pipeline):
         self._replication_ms = replication_ms
         self._buffer = ReceiveBuffer()
         self._early: deque[ProduceAnswer] = deque()
+        self._takes_ids = connection.speaks(PRODUCE, BY_ID.number)
+        self._posted: deque[tuple[ProduceVersion, list[tuple[Any, int]]]] = deque()
+        """Of each post in flight: the version, and topic and partition of each batch."""
 
     @property
     def in_flight(self) -> int:
         """Posts whose answers have not been collected."""
         return len(self._expected) + len(self._early)
 
-    def post(self, batches: Sequence[tuple[TopicPartition, memoryview]], by: Deadline) -> None:
+    def post(self, batches: Sequence[ProduceBatch], by: Deadline) -> None:
         """At least one batch, one for a partition. When this returns the kernel has them, their memory is free."""
         while self._expected and self.connection.login_due:
             self._early.append(self._receive(by))
         number = self.connection.next_correlation_id()
-        self._post(number, produce_request(number, self.connection.client_id, batches, self._replication_ms), by)
+        version = BY_ID if self._takes_ids and all(each.topic_id is not None for each in batches) else BY_NAME
+        views = produce_request(version, number, self.connection.client_id, batches, self._replication_ms)
+        self._post(number, views, by)
+        self._posted.append((version, [(version.topic_of(each), each.partition) for each in batches]))
 
     def collect(self, by: Deadline) -> ProduceAnswer:
-        """The oldest answer. After any error here nobody knows what was appended: recover."""
+        """The oldest answer, its partitions in the order of the batches.
+
+        After any error here nobody knows what was appended: recover.
+        """
         return self._early.popleft() if self._early else self._receive(by)
 
     def _receive(self, by: Deadline) -> ProduceAnswer:
-        return parse_produce(self._take(self._buffer, by))
+        frame = self._take(self._buffer, by)
+        version, places = self._posted.popleft()
+        throttle, partitions = parse_produce(version, frame)
+        found = {(each.topic, each.partition): each for each in partitions}
+        try:
+            return ProduceAnswer(throttle, [found[place] for place in places])
+        except KeyError as missing:
+            raise MalformedFrame(f"{self.connection.peer}: a produce answer without {missing}") from missing

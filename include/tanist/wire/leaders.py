@@ -124,6 +124,13 @@ def result(each: Any, context: str, value: _A) -> _A | TanistError:
     return value if each.error_code == NONE else error_for(each.error_code, context)
 
 
+def value(answer: _A | TanistError) -> _A:
+    """What a partition was answered; an error is raised."""
+    if isinstance(answer, TanistError):
+        raise answer
+    return answer
+
+
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
     """Topics in the order of their first partition, as requests want them."""
     topics: defaultdict[str, list[int]] = defaultdict(list)

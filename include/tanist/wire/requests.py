@@ -27,9 +27,11 @@ from tanist.wire.messages import (
     OffsetForLeaderEpochRequest,
     WriteTxnMarkersRequest,
 )
+from tanist.wire.router import describe_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from uuid import UUID
 
     from tanist.ports.clock import Deadline
     from tanist.wire.connection import Connection
@@ -76,6 +78,16 @@ class EpochEnd(NamedTuple):
 
     leader_epoch: int
     end_offset: int
+
+
+def topic_ids(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> Answers[UUID | None]:
+    """Which topic each leader has under that name now; None below Kafka 2.8."""
+    return ask_leaders(router, dict.fromkeys(partitions), by, _topic_ids)
+
+
+def _topic_ids(connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline) -> Answers[UUID | None]:
+    found = describe_topics(connection, sorted({at.topic for at in partitions}), by)
+    return {at: found[at.topic].error or found[at.topic].topic_id for at in partitions if at.topic in found}
 
 
 def list_offsets(router: Router, ends: Mapping[TopicPartition, End], by: Deadline) -> Answers[int]:

@@ -82,18 +82,7 @@ class Router:
         Raises:
             Unreachable: no broker answers. AuthenticationFailed, WrongListener, TimedOut, Stopped: as they say.
         """
-        connection = self.any_connection(by)
-        version = connection.version(MetadataRequest, 8, 12)
-        kind = MetadataRequest.MetadataRequestTopic
-        asked = None if topics is None else [kind(topic_id=_NO_TOPIC_ID, name=name) for name in topics]
-        request = MetadataRequest(
-            topics=asked,
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-            version=version,
-        )
-        self._learn(connection.call(request, by), forget=topics is None)
+        self._learn(_metadata(self.any_connection(by), topics, by), forget=topics is None)
 
     def _learn(self, answer: Any, *, forget: bool) -> None:
         self.cluster_id = answer.cluster_id
@@ -220,6 +209,23 @@ class Router:
                 connection.close()
         self._connections.clear()
         self._stop.close()
+
+
+def describe_topics(connection: Connection, topics: Sequence[str], by: Deadline) -> Mapping[str, TopicInfo]:
+    """What this very broker knows of `topics` now."""
+    return {topic.name: _topic_info(topic) for topic in _metadata(connection, topics, by).topics}
+
+
+def _metadata(connection: Connection, topics: Sequence[str] | None, by: Deadline) -> Any:
+    kind = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(
+        topics=None if topics is None else [kind(topic_id=_NO_TOPIC_ID, name=name) for name in topics],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+        version=connection.version(MetadataRequest, 8, 12),
+    )
+    return connection.call(request, by)
 
 
 def _topic_info(topic: Any) -> TopicInfo:
