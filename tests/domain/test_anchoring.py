@@ -223,6 +223,31 @@ def test_a_surplus_marker_at_the_end_moves_no_position(copy: list[tuple[int, ...
     assert found.end == len(copy)
 
 
+def test_the_map_of_an_earlier_copy_says_nothing_of_one_that_was_made_anew() -> None:
+    """Its runs would move records that are where they should be; a log that holds something may have such a map."""
+    world = a_world(3, [])
+    world.runs.append(OffsetRun(SourceOffset(1), DestinationOffset(2)))
+    with pytest.raises(Diverged, match="made anew"):
+        anchor(Evidence(world), WRITERS)
+    assert anchor(Evidence(a_world(3, [None])), WRITERS).end == 1
+
+
+@dataclass(slots=True)
+class TheMapIsAhead(Evidence):
+    """Another worker writes its first records, and a run, between our looks at the empty log and at the map."""
+
+    def offset_map(self) -> OffsetMap:
+        self.world.copy.markers(0, [0, 1])
+        self.world.settle()
+        self.world.runs.append(OffsetRun(SourceOffset(1), DestinationOffset(2)))
+        return Evidence.offset_map(self)
+
+
+def test_a_map_that_is_younger_than_our_look_at_the_empty_copy_is_not_that_of_an_earlier_one() -> None:
+    with pytest.raises(NotCommittedYet, match="moved on"):
+        anchor(TheMapIsAhead(a_world(3, [])), WRITERS)
+
+
 @dataclass(slots=True)
 class LateFirstAppend(Evidence):
     """A batch of the worker before us lands while the broker is asked for the next sequence."""

@@ -249,6 +249,8 @@ def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: Offse
     sequence = (evidence.next_sequence() or 0) if ends.start else 0
     if evidence.copy_ends() != ends:  # what landed meanwhile is in `sequence`, not in `position`
         raise NotCommittedYet(f"the copy moved on from {ends.end} while its writer was looked up")
+    if offsets.runs and not ends.end:
+        raise Diverged("the copy is empty, and its offset map is that of an earlier one: it was made anew")
     misaligned = ends.start < start.first_batch
     return Anchor(position, ends.end, sequence, align=Alignment(start.first_batch) if misaligned else None)
 

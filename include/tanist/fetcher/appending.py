@@ -17,6 +17,7 @@ from tanist.domain.broker_errors import (
     InvalidTimestamp,
     MessageTooLarge,
     RecordListTooLarge,
+    UnknownTopicOrPartition,
     UnsupportedCompression,
 )
 from tanist.domain.copying import Append, Fill
@@ -286,15 +287,15 @@ class Appending:
                 copy.recover(why, self._clock.monotonic())
 
     def tend(self, copies: Sequence[PartitionCopy]) -> None:
-        """Now and then, what no append would show: records of somebody else, and a source that deleted some."""
+        """Now and then, what no append would show: a copy that somebody changed, and a source that deleted records."""
         now = self._clock.monotonic()
         if now >= self._tend_at:
             self._tend_at = now + TEND_EVERY_SECONDS
-            self._look_for_foreign([copy for copy in copies if copy.phase is Phase.COPY and copy.quiet])
+            self._look_at_ends([copy for copy in copies if copy.phase is Phase.COPY and copy.quiet])
             self._trim(copies)
 
-    def _look_for_foreign(self, idle: Sequence[PartitionCopy]) -> None:
-        """An idle copy whose end moved without us recovers: both logs tell what it is that landed there."""
+    def _look_at_ends(self, idle: Sequence[PartitionCopy]) -> None:
+        """An idle copy whose end moved without us recovers: both logs tell what landed there, or what is gone."""
         by = self._clock.deadline(CONTROL_SECONDS)
         try:
             marks = requests.list_offsets(self._destination, {c.partition: End.HIGH_WATERMARK for c in idle}, by)
@@ -304,8 +305,10 @@ class Appending:
             log.warning("idle copies were not looked at", extra={"reason": why.reason})
             return
         for copy in idle:
-            mark = marks.get(copy.partition)
-            if isinstance(mark, int) and mark > copy.end:
+            mark = marks[copy.partition]
+            if isinstance(mark, UnknownTopicOrPartition):
+                copy.recover(mark, self._clock.monotonic())
+            elif isinstance(mark, int) and mark != copy.end:  # shorter: what was acknowledged is gone
                 copy.suspect_from = copy.end
                 copy.recover(None, self._clock.monotonic())
 
