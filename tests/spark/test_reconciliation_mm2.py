@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from tanist.sandbox.processes import Guardian
     from tests.fetcher.rig import Rig
 
-pytestmark = [pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(500)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.storm,
+    pytest.mark.timeout(500),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
+]
 BATCH, BATCHES = 100, 60
+ABORTED = len(range(5, BATCHES, 5))
+COMMITTED = BATCHES - 1 - ABORTED
 
 
 def write(rig: Rig, at: TopicPartition, batches: range) -> None:
@@ -39,7 +46,10 @@ def write(rig: Rig, at: TopicPartition, batches: range) -> None:
 def test_every_position_in_a_copy_by_mirrormaker_is_the_true_one(
     spark: SparkSession, rig: Rig, guardian: Guardian, topic_name: str, tmp_path: Path
 ) -> None:
-    """Gaps of transactions at the source, records that come twice after kill -9: held against each record's copies."""
+    """Gaps of transactions at the source, records that come twice after kill -9: held against each record's copies.
+
+    MirrorMaker copies aborted records, too. Who stands at one of those goes on behind the copy before it.
+    """
     (at,) = rig.source.create(topic_name)
     copy = type(at)(mm2_side.copy_of(topic_name), 0)
     pair = Pair(rig.source.cluster, rig.destination.cluster, tmp_path, guardian, SystemClock())
@@ -68,11 +78,13 @@ def test_every_position_in_a_copy_by_mirrormaker_is_the_true_one(
     result = reconcile(spark, job, tmp_path, lambda _: None)
     (partition,) = result["partitions"]
     assert (partition["copied"], partition["lost"]) == (len(ours), 0), partition
-    assert partition["runs"] >= BATCHES - 1, "each marker is a gap"
+    assert partition["runs"] >= COMMITTED - 1, "each marker is a gap"
+    assert partition["others"] >= ABORTED * BATCH
     for answer in result["positions"]:
-        to_come = [there for offset, there in truth.items() if offset >= answer["source_offset"]]
-        expected = min(to_come, default=max(truth.values()) + 1)
-        assert answer["destination_offset"] == expected, answer
+        position = answer["source_offset"]
+        behind = max((there for offset, there in truth.items() if offset < position), default=-1) + 1
+        ahead = min((there for offset, there in truth.items() if offset >= position), default=behind)
+        assert answer["destination_offset"] == (ahead if position in truth else min(behind, ahead)), answer
 
 
 def theirs(rig: Rig, copy: TopicPartition) -> list[Row]:
