@@ -40,7 +40,10 @@ class MemoryAccess:
             return self._of_a_topic(right.operation, right.resource)
         if right.resource_type == "Cluster":
             return self._told(right.operation, right.resource)
-        return Verdict.UNKNOWN  # there are no groups here, and of what is not there brokers tell nothing
+        if right.resource in self._cluster.groups:
+            seen = self._cluster.may("DESCRIBE", right.resource)
+            return self._told(right.operation, right.resource) if seen else Verdict.FAIL
+        return Verdict.UNKNOWN  # of what is not there brokers tell nothing
 
     def _of_a_topic(self, operation: str, topic: str) -> Verdict:
         if not self._cluster.may("DESCRIBE", topic):

@@ -51,7 +51,9 @@ class Pair:
     """East mirrored to west: orders (2 partitions, 10 records each) in, payments not yet."""
 
     def __init__(self) -> None:
-        self.east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("payments")
+        self.east = (
+            MemoryCluster("east").with_topic("orders", 2, 10).with_topic("payments").with_topic("__consumer_offsets")
+        )
         self.west = MemoryCluster("west")
         create(Request(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
         self.west.calls.clear()
@@ -364,8 +366,10 @@ def test_doctor_knows_which_rights_of_groups_are_needed(
     _alive(pair)
     at = TopicPartition("orders", 0)
     kept = GroupPosition(mirror=DR, group="billing", partition=at, offset=SourceOffset(1), at=NOW)
-    pair.west.views[GROUPS_TOPIC] = {kept.key: kept}
-    pair.east.missing, pair.west.missing = east, west
+    pair.write(kept, topic=GROUPS_TOPIC)
+    for cluster in (pair.east, pair.west):
+        cluster.groups.add("billing")
+    pair.east.denied, pair.west.denied = east, west
     found = _doctor(pair)
     assert {"groups of dr on east", "groups of dr on west", "log of groups of dr on east"} <= found.keys()
     assert {name for name, verdict in found.items() if verdict is not Verdict.PASS} == failing
