@@ -14,13 +14,13 @@ from tests.fetcher.rig import soon, until
 from tests.protocol.batches import GZIP, encode_batch, encode_record, seal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.names import TopicPartition
     from tests.fetcher.rig import Side
 
 
-def append(side: Side, at: TopicPartition, copies: Sequence[bytearray]) -> None:
+def append(side: Side, at: TopicPartition, copies: Iterable[bytearray]) -> None:
     """`copies` as they are, one after another, without a producer id."""
     end = side.end(at)
     side.router.refresh([at.topic], soon())
@@ -64,3 +64,10 @@ def without(record: int, timestamp_ms: int, batch: int = 3) -> bytearray:
     left = [n for n in range(10) if n != record]
     body = b"".join(encode_record(at, b"k", b"%d-%d" % (batch, n), time_delta=n) for at, n in enumerate(left))
     return seal(zlib.compress(body, wbits=31), 0, GZIP, len(left), timestamp_ms, (-1, -1, -1))
+
+
+def many(numbers: Sequence[int], times: Iterable[int], size: int = 100) -> Iterator[bytearray]:
+    """One batch for each of `times`: records of those numbers, of `size` bytes. No two batches are alike."""
+    body = b"".join(encode_record(at, None, b"%*d" % (size, n), time_delta=n) for at, n in enumerate(numbers))
+    for timestamp_ms in times:
+        yield seal(body, 0, 0, len(numbers), timestamp_ms, (-1, -1, -1))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret
-from tanist.domain.errors import Misconfigured, TimedOut
+from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TanistError, TimedOut
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 from tanist.domain.offset_map import OffsetRun
 from tanist.domain.validation.job import Level, PartitionAsked, ValidationJob
@@ -76,6 +76,28 @@ def runs(pid: int) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@pytest.mark.parametrize(
+    ("file", "left", "error"),
+    [
+        ("error.json", {"name": "X", "reason": "bad", "exit_code": 2}, Misconfigured),
+        ("error.json", {"name": "X", "reason": "silent", "exit_code": 3}, CouldNotTell),
+        ("result.json", {"run": "another"}, CouldNotTell),
+        ("nothing.json", {}, ProcessFailed),
+    ],
+)
+def test_an_exit_code_is_believed_of_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, left: dict[str, object], error: type[TanistError]
+) -> None:
+    """What a job has left counts, and only what this one has left."""
+    submission = Submission(application="data_validation.py", job=job(), folder=tmp_path)
+    leaves = ["sh", "-c", f"echo '{json.dumps(left)}' > {tmp_path / file}"]
+    monkeypatch.setattr(Submission, "command", lambda *_: leaves)
+    with pytest.raises(error):
+        submitting.run(submission, SystemClock().deadline(5), print)
+    leaves[-1] = f"echo '{json.dumps({'run': job().run})}' > {tmp_path / 'result.json'}"
+    assert submitting.run(submission, SystemClock().deadline(5), print) == {"run": job().run}
 
 
 def test_a_folder_that_cannot_be_written_to_is_bad_input(tmp_path: Path) -> None:

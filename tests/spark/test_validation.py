@@ -11,17 +11,15 @@ import pytest
 from tanist.domain.endpoint import Address
 from tanist.domain.names import TopicPartition
 from tanist.domain.states import MirrorState
-from tanist.domain.validation.job import Level, PartitionAsked, ValidationJob
-from tanist.domain.validation.page import as_page
-from tanist.domain.validation.result import Kind, PartitionFound, Sameness, canonical
+from tanist.domain.validation.job import Level, PartitionAsked
+from tanist.domain.validation.result import PartitionFound, Sameness
 from tanist.protocol.batch import header_of
 from tests.fetcher.raw import surplus
 from tests.protocol.batches import GZIP, encode_batch
+from tests.spark.asking import asked, kinds, named, validated
 from tests.spark.forging import append, flipped, without, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import SparkSession
 
     from tests.fetcher.rig import Rig
@@ -32,40 +30,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
 BOTH = pytest.mark.parametrize("level", [Level.BATCHES, Level.RECORDS])
-
-
-def asked(rig: Rig, partitions: Iterable[TopicPartition], level: Level, **changes: Any) -> ValidationJob:
-    job = ValidationJob(
-        run="r",
-        mirror=rig.spec.mirror,
-        level=level,
-        source=rig.source.cluster.endpoint(),
-        destination=rig.destination.cluster.endpoint(),
-        data_id=rig.spec.data_id,
-        partitions=tuple(PartitionAsked(partition=at, runs=rig.offsets(at).runs) for at in partitions),
-        settle_seconds=0.0,
-    )
-    return replace(job, **changes)
-
-
-def validated(spark: SparkSession, job: ValidationJob) -> dict[str, Any]:
-    from tanist.spark.validation import validate  # noqa: PLC0415
-
-    result = validate(spark, job, lambda _: None)
-    assert canonical(result)
-    assert as_page(result).startswith("<!doctype html>")
-    return result
-
-
-def kinds(partition: dict[str, Any]) -> dict[str, int]:
-    """How many differences of each kind."""
-    return {name: partition[name] for name in Kind if partition[name]}
-
-
-def named(partition: dict[str, Any], kind: str) -> list[tuple[int | None, int | None, str]]:
-    """Offsets in the source and in the copy, and what is said about them."""
-    found = [each for each in partition["differences"] if each["kind"] == kind]
-    return [(each["source"], each["destination"], each["detail"]) for each in found]
 
 
 @BOTH

@@ -61,7 +61,7 @@ class Submission:
         settings = [word for name, value in self.settings().items() for word in ("--conf", f"{name}={value}")]
         jars = ["--jars", ",".join(map(str, self.jars))] if self.jars else []
         return [
-            str(spark_home() / "bin" / "spark-submit"),
+            spark_submit(),
             *("--master", self.master, "--driver-memory", self.driver_memory),
             *settings,
             *jars,
@@ -74,6 +74,11 @@ class Submission:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as private:
             json.dump(plain(self.job, reveal=True), private)
+
+
+def spark_submit() -> str:
+    """The command of the Spark inside pyspark; raises MissingDependency."""
+    return str(spark_home() / "bin" / "spark-submit")
 
 
 def spark_home() -> Path:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,14 +18,13 @@ from tanist.jobs.submission import environment
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tanist.jobs.submission import Submission
     from tanist.ports.clock import Deadline
 
 _END_SECONDS: Final = 10.0
 LOG: Final = "job.log"
-_BAD_INPUT: Final = 2
 _RESULTS: Final = ("result.json", "report.html", "runs.parquet", "error.json", LOG)
 
 
@@ -35,19 +34,26 @@ def run(submission: Submission, by: Deadline, tell: Callable[[str], None]) -> di
     Raises:
         CouldNotTell, Misconfigured: the job says so; ProcessFailed: it has ended without a word; what `submit` raises.
     """
-    return result_of(submission, submit(submission, by, tell))
+    code = submit(submission, by, tell)
+    if result := result_of(submission):
+        return result
+    raise ProcessFailed(f"the job ended with {code} and left no result, log: {submission.folder / LOG}")
 
 
-def result_of(submission: Submission, code: int) -> dict[str, Any]:
-    """What a job that has ended with `code` has left; an exit code alone is believed of nobody."""
+def result_of(submission: Submission) -> dict[str, Any]:
+    """What the job has left, empty: nothing; an exit code is believed of nobody.
+
+    Raises:
+        CouldNotTell, Misconfigured: the job says so, or the result is another run's.
+    """
     if found := _stored(submission.folder / "result.json"):
         if found.get("run") == submission.job.run:
             return found
         raise CouldNotTell(f"{submission.folder} holds the result of another run")
     if error := _stored(submission.folder / "error.json"):
-        kind = Misconfigured if code == _BAD_INPUT else CouldNotTell
+        kind = Misconfigured if error["exit_code"] == Misconfigured.exit_code else CouldNotTell
         raise kind(f"{error['name']}: {error['reason']}")
-    raise ProcessFailed(f"the job ended with {code} and left no result, log: {submission.folder / LOG}")
+    return {}
 
 
 def _stored(file: Path) -> dict[str, Any]:
@@ -66,12 +72,23 @@ def submit(submission: Submission, by: Deadline, tell: Callable[[str], None]) ->
         Misconfigured: the folder cannot be written to.
         TimedOut: it was still running; it has been ended.
     """
+    with handed_over(submission) as file:
+        return _run(submission.command(file), submission.folder / LOG, by, tell)
+
+
+@contextmanager
+def handed_over(submission: Submission) -> Iterator[Path]:
+    """The file of the job, which is gone afterwards, and a folder for its results with nothing of an earlier run.
+
+    Raises:
+        Misconfigured: the folder cannot be written to.
+    """
     _prepare(submission.folder)
     private = Path(tempfile.mkdtemp(prefix="tanist-job-"))
     try:
         file = private / "job.json"
         submission.write(file)
-        return _run(submission.command(file), submission.folder / LOG, by, tell)
+        yield file
     finally:
         shutil.rmtree(private, ignore_errors=True)
 

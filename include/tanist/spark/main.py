@@ -64,8 +64,9 @@ def _telling(folder: Path) -> Iterator[_Ended]:
         yield ended
     except TanistError as error:
         tell(f"error: {error}")
-        replace(folder / "error.json", canonical({"name": error.name, "reason": error.reason}))
         ended.code = exit_code(error)
+        left = {"name": error.name, "reason": error.reason, "exit_code": ended.code}
+        replace(folder / "error.json", canonical(left))
 
 
 def read(file: Path, kind: Callable[..., _T]) -> _T:

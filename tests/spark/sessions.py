@@ -1,0 +1,35 @@
+"""Spark for tests and benchmarks: in this process, on two cores, with the connector."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tanist.jobs.submission import Submission, environment
+from tanist.sandbox.jars import connector_jars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession  # only who asks for it pays for it
+
+
+@contextmanager
+def started(memory: str = "1g", *, brief: bool = True) -> Iterator[SparkSession]:
+    """As a job has it; `brief`: its JVM compiles little, which the connector suffers from."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    from tanist.spark.session import SETTINGS  # noqa: PLC0415
+
+    submission = Submission(application="", job=None, folder=Path(), brief=brief)
+    jars = {"spark.jars": ",".join(map(str, connector_jars())), "spark.driver.memory": memory}
+    settings: dict[str, Any] = {**submission.settings(), **SETTINGS, **jars}
+    before = dict(os.environ)
+    os.environ.update(environment())
+    session = SparkSession.builder.master("local[2]").appName("tests").config(map=settings).getOrCreate()
+    yield session
+    session.stop()
+    os.environ.clear()
+    os.environ.update(before)
