@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = "two Kafka clusters (6 Java processes, 2 GB of memory)"
 AIRFLOW = "an Airflow (1 GB)"
-MINUTES = {True: "five", False: "two"}
+MINUTES = {True: "some", False: "two"}
 WHERE = "on ports of 127.0.0.1 only"
 
 
@@ -64,7 +64,7 @@ def demo(
             raise typer.BadParameter("--interactive needs Airflow, where failovers are approved")
         spec = _airflow() if airflow else None
         started = f"{CLUSTERS} and {AIRFLOW}" if airflow else CLUSTERS
-        confirm(f"Starts {started}, {WHERE}, for up to {MINUTES[airflow]} minutes. Go on?", yes=yes)
+        confirm(f"Starts {started}, {WHERE}, for {MINUTES[airflow]} minutes. Go on?", yes=yes)
         clock = SystemClock()
         screen = Screen(Console(stderr=True), clock)
 
