@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from tanist.clusters.bounds import Bounds
 from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -187,6 +189,20 @@ def test_many_threads_share_the_question_for_the_end(east: Endpoint, topic_name:
         for thread in threads:
             thread.join(10)
         assert 1 <= store._bounds._started - asked < 64
+
+
+@pytest.mark.calm
+def test_a_topic_that_a_broker_has_not_heard_of_yet_is_waited_for(east: Endpoint, topic_name: str) -> None:
+    """A worker that made the state topics ended at once where the broker that it asked next did not know them."""
+    bounds = Bounds(east, topic_name, 1)
+    with ThreadPoolExecutor() as pool, closing(bounds):
+        told = pool.submit(bounds.starts, SOON(20))
+        CLOCK.wait(0.5)
+        with closing(KafkaTopics(east)) as topics:
+            topics.create([NewTopic(name=topic_name, partitions=1, replication_factor=1)], SOON(20))
+        assert told.result(20) == {0: 0}
+    with closing(Bounds(east, "no-such-topic", 1)) as nothing, pytest.raises(UnknownTopicOrPartition):
+        nothing.ends(SOON(20))
 
 
 @pytest.mark.calm

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 _AGAIN: Final = 0.1
+_BELIEVED: Final = 3.0
+"""Seconds until "there is no such topic" is believed: of a new one, brokers hear at different times."""
 
 
 class Bounds:
@@ -78,12 +80,14 @@ class Bounds:
                 self._changed.notify_all()
 
     def _ask(self, which: End, by: Deadline) -> Mapping[int, int]:
+        believed = time.monotonic() + _BELIEVED
         with self._turn:
             while True:
                 try:
                     return self._ask_once(which, by)
-                except UnknownTopicOrPartition:  # it was deleted
-                    raise
+                except UnknownTopicOrPartition:  # it was deleted; or this broker has not heard of it yet
+                    if time.monotonic() >= believed or by.left(time.monotonic()) <= _AGAIN:
+                        raise
                 except TopicAuthorizationFailed as refused:
                     raise AuthorizationFailed(f"{self._what} needs DESCRIBE: {refused.reason}") from refused
                 except TanistError as error:
