@@ -53,10 +53,17 @@ def test_rights_on_a_topic_that_is_not_there_are_not_told(reached: Reached, topi
     assert verdicts(reached, *asked) == [Verdict.UNKNOWN, Verdict.PASS, Verdict.UNKNOWN]
 
 
+def test_rights_on_a_group_are_told_whether_it_is_there_or_not(reached: Reached, topic_name: str) -> None:
+    """Also to the first who asks, for whom its coordinator has to be made."""
+    one, other, unseen = (f"{topic_name}-{n}" for n in range(3))
+    reached.world.deny("READ", "Group", other)
+    reached.world.deny("DESCRIBE", "Group", unseen)
+    asked = [("READ", "Group", name) for name in (one, other, unseen)]
+    assert verdicts(reached, *asked) == [Verdict.PASS, Verdict.FAIL, Verdict.FAIL]
+
+
 def test_rights_that_no_broker_tells_are_unknown(reached: Reached) -> None:
-    """Those on transactional ids, and on groups that are not there."""
-    asked = (("WRITE", "TransactionalId", "tanist-dr"), ("READ", "Group", "nobody"))
-    assert verdicts(reached, *asked) == [Verdict.UNKNOWN] * 2
+    assert verdicts(reached, ("WRITE", "TransactionalId", "tanist-dr")) == [Verdict.UNKNOWN]
 
 
 def test_who_may_write_is_not_told_to_everybody(reached: Reached, topic_name: str) -> None:

@@ -40,10 +40,10 @@ class MemoryAccess:
             return self._of_a_topic(right.operation, right.resource)
         if right.resource_type == "Cluster":
             return self._told(right.operation, right.resource)
-        if right.resource in self._cluster.groups:
+        if right.resource_type == "Group":
             seen = self._cluster.may("DESCRIBE", right.resource)
             return self._told(right.operation, right.resource) if seen else Verdict.FAIL
-        return Verdict.UNKNOWN  # of what is not there brokers tell nothing
+        return Verdict.UNKNOWN  # brokers have no answer that tells of a transactional id
 
     def _of_a_topic(self, operation: str, topic: str) -> Verdict:
         if not self._cluster.may("DESCRIBE", topic):

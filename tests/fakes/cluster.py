@@ -49,7 +49,6 @@ class MemoryCluster:
     states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
     operators: dict[str, int] = field(default_factory=dict)
     denied: set[tuple[str, str]] = field(default_factory=set)
-    groups: set[str] = field(default_factory=set)
     rules: dict[str, tuple[WriteRule, ...]] = field(default_factory=dict)
     dead: bool = False
     calls: list[str] = field(default_factory=list)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from tanist.clusters import rules
 from tanist.clusters.admin import Admin
@@ -14,6 +14,7 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.write_rules import learnt
 from tanist.ports.access import RightHeld, Verdict
+from tanist.wire.clock import SystemClock
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ _Told: TypeAlias = "frozenset[str] | TanistError"
 """Names of the operations that are allowed on one resource, or why that is not known."""
 
 _TOPIC, _GROUP, _CLUSTER = "topic", "group", "cluster"
+_AGAIN: Final = 0.1
+_COORDINATOR: Final = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 
 
 class KafkaAccess:
@@ -39,6 +46,7 @@ class KafkaAccess:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self._clock = SystemClock()
         self._admin = Admin(endpoint, "access")
 
     def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
@@ -93,7 +101,11 @@ class KafkaAccess:
     ) -> dict[tuple[str, str], _Told]:
         if not names:
             return {}
-        found = self._admin.calls(ask, by, Doing(f"ask for rights on {kind}s", "DESCRIBE"))
+        doing = Doing(f"ask for rights on {kind}s", "DESCRIBE")
+        found = self._admin.calls(ask, by, doing)
+        while any(map(_passing, found.values())) and by.left(self._clock.monotonic()) > _AGAIN:
+            self._clock.wait(_AGAIN)
+            found = self._admin.calls(ask, by, doing)
         return {(kind, name): self._operations(f"{kind} {name}".strip(), found[name]) for name in names}
 
     def _operations(self, resource: str, outcome: object) -> _Told:
@@ -101,6 +113,11 @@ class KafkaAccess:
             return translate(cause(outcome), Doing(f"see {resource}", f"DESCRIBE on {resource}"), self._endpoint)
         operations: list[AclOperation] = getattr(outcome, "authorized_operations", None) or []
         return frozenset(operation.name for operation in operations)
+
+
+def _passing(outcome: object) -> bool:
+    """Whether a coordinator moves, or is only being made: the first question about any group does that."""
+    return isinstance(outcome, KafkaException) and cause(outcome).code() in _COORDINATOR
 
 
 def _names(rights: Iterable[Right], kind: str) -> list[str]:
