@@ -67,6 +67,15 @@ def states(count: int) -> list[PartitionObserved]:
 
 
 @pytest.mark.calm
+def test_many_who_make_it_at_once_all_find_it(east: Endpoint, topic_name: str) -> None:
+    """Who comes second is told that it exists before every broker knows of it: that is no missing topic."""
+    with ThreadPoolExecutor(8) as pool:
+        for n in range(5):
+            opened = [pool.submit(open_topic, east, f"{topic_name}-{n}") for _ in range(8)]
+            for each in opened:
+                each.result(30).close()
+
+
 def test_ready_although_the_topic_ends_with_an_aborted_transaction(east: Endpoint, topic_name: str) -> None:
     with open_topic(east, topic_name, WORKER) as store:
         store.append([generation(1)], SOON(10))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 REPLICAS: Final = 3
 MIN_IN_SYNC: Final = 2
+_APPEARING: Final = 0.1
 _CONFIGS: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": str(8 << 20),  # only closed segments are compacted, and a replay reads all that is left
@@ -44,7 +47,7 @@ def ensure(topics: KafkaTopics, topic: str, layout: TopicLayout, by: Deadline, *
     facts = topics.describe([topic], by)[topic]
     if create and isinstance(facts, UnknownTopicOrPartition):
         _create(topics, topic, layout, by)
-        facts = topics.describe([topic], by)[topic]
+        facts = _appeared(topics, topic, by)
     if isinstance(facts, TanistError):
         raise facts
     if flaws := list(_flaws(facts, topics.effective_configs(topic, by), layout)):
@@ -64,6 +67,16 @@ def _create(topics: KafkaTopics, topic: str, layout: TopicLayout, by: Deadline) 
     error = topics.create([new], by)[topic]
     if error and not isinstance(error, TopicAlreadyExists):  # somebody else was faster
         raise error
+
+
+def _appeared(topics: KafkaTopics, topic: str, by: Deadline) -> TopicFacts | TanistError:
+    """What somebody else has made in the same moment exists before every broker knows of it."""
+    pause = threading.Event()
+    while True:
+        facts = topics.describe([topic], by)[topic]
+        if not isinstance(facts, UnknownTopicOrPartition) or by.left(time.monotonic()) <= _APPEARING:
+            return facts
+        pause.wait(_APPEARING)
 
 
 def _flaws(facts: TopicFacts, configs: Mapping[str, str], layout: TopicLayout) -> Iterator[str]:
