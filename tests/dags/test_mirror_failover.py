@@ -168,12 +168,34 @@ def test_facts_that_got_worse_after_the_approval_void_it(house: House, dag: DAG,
     nothing_was_done(pair, mirror, ran)
 
 
-def test_an_unfinished_run_past_the_point_of_no_return_is_finished_without_asking(
+def test_a_failover_that_began_while_the_gate_asked_is_not_joined(
     house: House, dag: DAG, pair: Pair, mirror: str
 ) -> None:
-    """Killed after the barrier; the same parameters again finish the job on the same approval."""
-    plan = pair.approved(mirror)
+    """Single flight: an Approve that comes after somebody else has begun starts nothing, and that one goes on."""
+    begun: list[str] = []
+
+    def meanwhile(_asked: dict[str, Any]) -> None:
+        begun.append(pair.approved(mirror))
+        assert pair.killed("nowhere", mirror, begun[0], "hold") == 0
+
+    person = Answering(house.client, "op", first=meanwhile)
+    ran = house.run(dag, conf(mirror), person)
+    assert person.codes == [200]
+    assert (ran.state, ran.tasks["hold"]) == ("failed", "upstream_failed")
+    assert f"RUN_UNDER_WAY: plan {begun[0]}" in ran.why("approve")
+    assert [(run["value"]["plan"], run["value"]["status"]) for run in runs(pair, mirror)] == [(begun[0], "RUNNING")]
+    assert pair.east.writes(mirror, range(2)), "no step after `hold` was done"
+
+
+def test_an_unfinished_run_past_the_point_of_no_return_is_finished_without_asking(
+    house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the barrier, its approval expired, its source gone, nobody left who may approve: it is finished."""
+    plan = pair.approved(mirror, valid="20s")
     assert pair.killed("after:seal", mirror, plan) == -9
+    gone = {"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
+    monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "kafka", "extra": gone}))
+    monkeypatch.setenv("TANIST_APPROVERS", "")
     ran = house.run(dag, conf(mirror))
     assert ran.state == "success", ran.report
     assert ran.left("approve", "return_value")["asked"] is False

@@ -166,10 +166,10 @@ class Pair:
         self.tanist("mirrors", "create", name, "--source", "east", "--topic", pattern)
         self.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
 
-    def approved(self, mirror: str, *options: str, mode: str = "planned") -> str:
+    def approved(self, mirror: str, *options: str, mode: str = "planned", valid: str = "1h") -> str:
         """The hash of a plan that the approver has approved."""
         plan = self.tanist("failover", "plan", mirror, "--mode", mode, *options, "--json").item["plan_hash"]
-        asked = ("--mode", mode, "--reason", "drill", *options)
+        asked = ("--mode", mode, "--reason", "drill", "--valid", valid, *options)
         self.tanist("failover", "approve", mirror, plan, *asked, user="approver")
         return str(plan)
 
