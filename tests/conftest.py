@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
+import time
 import uuid
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -85,34 +89,39 @@ def cluster_factory(guardian: Guardian) -> Iterator[ClusterFactory]:
         yield make
 
 
-class SharedAirflow(Protocol):
-    def __call__(self, connections: Sequence[Connection] = (), *, dags: Path = ..., plugins: Path = ...) -> Airflow:
-        """A whole Airflow, healthy, with these connections besides those that it has; by default with our DAGs."""
+class SharedAirflow:
+    """A whole Airflow with our DAGs, and the probe of the sandbox's tests. `first`: how its first start went."""
+
+    def __init__(self, airflow: Airflow) -> None:
+        self._airflow = airflow
+        self.first: FirstStart | None = None
+
+    def __call__(self, connections: Sequence[Connection] = ()) -> Airflow:
+        """It, healthy, whatever a test before has done to it, with these connections besides those that it has."""
+        began = time.monotonic()
+        self._airflow.start(connections)
+        self.first = self.first or FirstStart(time.monotonic() - began, os.getloadavg()[0])
+        return self._airflow
+
+
+@dataclass(frozen=True)
+class FirstStart:
+    seconds: float
+    load: float
+    """Of the machine, at its end."""
 
 
 @pytest.fixture(scope="session")
-def airflow(guardian: Guardian) -> Iterator[SharedAirflow]:
-    """One per pair of folders, started when a test first asks for it (20 s), shared by the session: own your runs.
-
-    Mark the test `airflow` and raise its time limit.
-    """
-    with ExitStack() as stack:
-        started: dict[AirflowSpec, Airflow] = {}
-
-        def shared(
-            connections: Sequence[Connection] = (),
-            *,
-            dags: Path = PROJECT / "dags",
-            plugins: Path = PROJECT / "plugins",
-        ) -> Airflow:
-            spec = AirflowSpec(dags=dags, plugins=plugins)
-            if spec not in started:
-                started[spec] = Airflow.new(spec, guardian=guardian)
-                stack.callback(started[spec].close)
-            started[spec].start(connections)
-            return started[spec]
-
-        yield shared
+def airflow(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedAirflow]:
+    """Started when a test first asks for it (20 s), shared by the session: own your runs. Mark the test `airflow`."""
+    directory, dags = tmp_path_factory.mktemp("sandbox"), tmp_path_factory.mktemp("dags")
+    for file in (*(PROJECT / "dags").glob("*.py"), PROJECT / "tests" / "sandbox" / "dags" / "probe.py"):
+        shutil.copy(file, dags)
+    shared = Airflow.new(AirflowSpec(dags=dags, plugins=PROJECT / "plugins"), directory / "airflow", guardian=guardian)
+    try:
+        yield SharedAirflow(shared)
+    finally:
+        shared.close()
 
 
 @pytest.fixture

@@ -30,9 +30,8 @@ from tests.sandbox.conftest import pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tanist.sandbox.processes import Guardian
+    from tests.conftest import SharedAirflow
 
-DAGS: Final = Path(__file__).with_name("dags")
 INCLUDE: Final = Path(__file__).parents[2] / "include"
 PASSWORD: Final = "correct-horse-battery"  # noqa: S105 -- of a cluster that does not exist
 CLUSTER: Final = f"""
@@ -49,7 +48,7 @@ allow_small_state = true
 OWN_LOAD: Final = 4
 """Four components are busy while they start."""
 
-airflow = pytest.mark.airflow
+whole = pytest.mark.airflow
 slow = pytest.mark.timeout(180)
 
 
@@ -88,54 +87,45 @@ def assert_nothing_left(home: Path, seconds: float = 5) -> None:
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("sandbox")
+    """A folder with the configuration of a cluster."""
+    return configured(tmp_path_factory.mktemp("configured"))
+
+
+def configured(directory: Path) -> Path:
     (directory / "ca.pem").touch()
     (directory / "tanist.toml").write_text(CLUSTER, encoding="utf-8")
     return directory
 
 
-class Box:
-    """One Airflow, and how long its first start took."""
-
-    def __init__(self, airflow: Airflow) -> None:
-        self.airflow = airflow
-        began = time.monotonic()
-        airflow.start(connections(load(airflow.directory.parent / "tanist.toml", {})))
-        self.seconds = time.monotonic() - began
-
-
-@pytest.fixture(scope="module")
-def first(sandbox: Path, guardian: Guardian) -> Iterator[Box]:
-    airflow = Airflow.new(AirflowSpec(dags=DAGS, plugins=DAGS), sandbox / "airflow", guardian=guardian)
-    try:
-        yield Box(airflow)
-    finally:
-        airflow.close()
+@pytest.fixture
+def box(airflow: SharedAirflow, sandbox: Path) -> Airflow:
+    """A whole Airflow with that cluster, running, whatever the test before has done to it."""
+    return airflow(connections(load(sandbox / "tanist.toml", {})))
 
 
 @pytest.fixture
-def box(first: Box) -> Airflow:
-    """It, running, whatever the test before has done to it."""
-    first.airflow.start()
-    return first.airflow
+def home(box: Airflow) -> Path:
+    """The folder that commands know it by."""
+    return configured(box.directory.parent)
 
 
 @pytest.fixture
-def up(sandbox: Path) -> list[str | Path]:
-    return ["up", "--dir", sandbox, "--dags", DAGS, "--plugins", DAGS, "--json"]
+def up(box: Airflow, home: Path) -> list[str | Path]:
+    return ["up", "--dir", home, "--dags", box.spec.dags, "--plugins", box.spec.plugins, "--json"]
 
 
-@airflow
+@whole
 @slow
 def test_it_is_healthy_within_40_seconds_and_up_again_does_nothing(
-    first: Box, box: Airflow, up: list[str | Path]
+    airflow: SharedAirflow, box: Airflow, up: list[str | Path]
 ) -> None:
     """Every part is alive, and Airflow itself says that it is well; a second `up` starts nothing.
 
     The limit is for a machine that does nothing else; where others want the cores as well, it grows with them.
     """
-    others = (os.getloadavg()[0] - OWN_LOAD) / (os.cpu_count() or 1)
-    assert first.seconds < 40 * max(1, others)
+    assert airflow.first
+    others = (airflow.first.load - OWN_LOAD) / (os.cpu_count() or 1)
+    assert airflow.first.seconds < 40 * max(1, others)
     before = {part.component: part.pid for part in box.parts()}
     began = time.monotonic()
     code, printed, told = run(*up)
@@ -149,7 +139,7 @@ def test_it_is_healthy_within_40_seconds_and_up_again_does_nothing(
     assert {item["url"] for item in shown.values()} == {box.url}
 
 
-@airflow
+@whole
 @slow
 def test_users_have_their_roles_and_tasks_their_connections(box: Airflow) -> None:
     """A viewer only looks, an answer counts once; a task sees the cluster's password, its log does not."""
@@ -191,9 +181,9 @@ def read(file: Path) -> dict[str, Any]:
     return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
-@airflow
+@whole
 @slow
-def test_secrets_are_shown_to_nobody(box: Airflow) -> None:
+def test_secrets_are_shown_to_nobody(box: Airflow, sandbox: Path) -> None:
     """Not by the API, not in a command line, not in a log, not in a file that others can read."""
     keys = {
         "ssl.key.pem": "-----BEGIN PRIVATE KEY-----",
@@ -218,10 +208,10 @@ def test_secrets_are_shown_to_nobody(box: Airflow) -> None:
     for name in ("airflow.cfg", "keys.json", "passwords.json"):
         assert (box.directory / name).stat().st_mode & 0o777 == 0o600
     assert set(read(box.passwords)) == set(USERS)
-    assert PASSWORD not in repr(connections(load(box.directory.parent / "tanist.toml", {})))
+    assert PASSWORD not in repr(connections(load(sandbox / "tanist.toml", {})))
 
 
-@airflow
+@whole
 @slow
 def test_a_killed_scheduler_comes_back_and_its_workers_go(box: Airflow) -> None:
     """Its workers would run on with nobody to tell; the new one is healthy by its own heartbeat, not the old one's."""
@@ -245,19 +235,19 @@ def session(leader: int) -> list[str]:
     return [args for sid, stat, args in lines if int(sid) == leader and not stat.startswith("Z")]
 
 
-@airflow
+@whole
 @slow
 def test_down_leaves_nothing_up_finds_its_database_and_a_killed_launcher_takes_all_along(
-    box: Airflow, sandbox: Path, up: list[str | Path]
+    box: Airflow, home: Path, up: list[str | Path]
 ) -> None:
     """Stopped within 15 s; what was stored is there again; kill -9 of the launcher leaves no process and no socket."""
     with box.rest("admin") as admin:
         admin.put_connection(Connection(id="kept", type="generic"))
     began = time.monotonic()
-    assert run("down", "--dir", sandbox)[0] == 0
+    assert run("down", "--dir", home)[0] == 0
     assert time.monotonic() - began < 15
     assert_nothing_left(box.directory, 1)
-    assert run("down", "--dir", sandbox)[2] == "nothing was running\n"
+    assert run("down", "--dir", home)[2] == "nothing was running\n"
     code, printed, told = run(*up)
     assert (code, told.splitlines()[-2].split(":")[0]) == (0, "up"), told
     with box.rest("admin") as admin:
@@ -268,7 +258,7 @@ def test_down_leaves_nothing_up_finds_its_database_and_a_killed_launcher_takes_a
     assert_nothing_left(box.directory)
     assert not socket.exists()
     assert not any(
-        item["alive"] or item["healthy"] for item in items(run("status", "--dir", sandbox, "--json")[1]).values()
+        item["alive"] or item["healthy"] for item in items(run("status", "--dir", home, "--json")[1]).values()
     )
 
 
@@ -279,7 +269,7 @@ def sockets(box: Airflow) -> Path:
     )
 
 
-@airflow
+@whole
 @slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_up_leaves_nothing(tmp_path: Path, sign: signal.Signals) -> None:
@@ -308,7 +298,7 @@ def starting(directory: Path) -> Iterator[subprocess.Popen[str]]:
             up.kill()
 
 
-@airflow
+@whole
 @slow
 def test_a_killed_guardian_takes_all_along(tmp_path: Path) -> None:
     """The launcher's own helper is the parent of every part: without it nothing is guarded, so nothing goes on."""
