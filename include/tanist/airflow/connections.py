@@ -31,6 +31,16 @@ def settings() -> Settings:
     return Settings("Airflow connections, which are asked for by name", _Connections())
 
 
+def must_be_there(name: str, kind: str) -> None:
+    """Whether a connection of another type than ours exists. Of a missing one Airflow's Spark hook makes YARN.
+
+    Raises:
+        Misconfigured: there is none, or we may not read it.
+    """
+    with _told(name, kind):
+        Connection.get(name)
+
+
 def outside_tasks() -> None:
     """For processes that are no task: let them see the connections of the metadata database.
 
@@ -82,11 +92,11 @@ def _extra(name: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _told(name: str, kind: str = TYPE) -> Iterator[None]:
     try:
         yield
     except AirflowNotFoundException:
-        raise Misconfigured(f"connection {name!r} is not there: add one of type {TYPE!r} with that id") from None
+        raise Misconfigured(f"connection {name!r} is not there: add one of type {kind!r} with that id") from None
     except AirflowSecretsBackendAccessDenied as denied:
         raise Misconfigured(f"connection {name!r} may not be read here: {denied}") from denied
 

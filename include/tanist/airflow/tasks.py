@@ -58,13 +58,14 @@ def told() -> Iterator[None]:
     try:
         yield
     except TanistError as error:
-        _leave(str(error))
+        leave(str(error))
         again = all(problem.retriable for problem in each(error))
         kind = AirflowException if again else AirflowFailException
         raise kind(str(error)) from error
 
 
-def _leave(why: str) -> None:
+def leave(why: str) -> None:
+    """`why` is there for those that report."""
     try:
         context = get_current_context()
     except RuntimeError:  # no task

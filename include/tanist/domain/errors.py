@@ -103,6 +103,11 @@ class MirrorHeld(Refused):
     operator_action = "let the failover end, or abort it (`tanist failover status`); nothing was changed"
 
 
+class CopyDiffers(Refused):
+    name = "COPY_DIFFERS"
+    operator_action = "the report of the validation names what differs; nothing was changed"
+
+
 class SameCluster(Refused):
     name = "SAME_CLUSTER"
     operator_action = "source and destination must be two clusters: compare the bootstrap servers"

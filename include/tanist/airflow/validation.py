@@ -1,0 +1,135 @@
+"""`tanist validate` as a task: the same job, submitted by Airflow's own operator. Its verdict is the task's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Param
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from tanist.airflow import connections, variables
+from tanist.airflow.tasks import at_work, leave, told
+from tanist.airflow.wish import PARAMS as WISHED
+from tanist.composition.validation import validation
+from tanist.domain.checks import Mode
+from tanist.domain.errors import CopyDiffers, CouldNotTell
+from tanist.domain.names import mirror_name
+from tanist.domain.validation.job import Level
+from tanist.domain.validation.result import Sameness
+from tanist.jobs.submission import application, environment, spark_submit
+from tanist.jobs.submit import handed_over, result_of
+from tanist.usecases.validation import Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+    from tanist.jobs.submission import Submission
+
+SPARK: Final = "spark_default"
+DEFAULT, NOTHING = "default", "nothing"
+_LEVELS: Final = [DEFAULT, *(level.value for level in Level)]
+_ABOUT: Final = "default: batches, or records where batches are not copied as they are. See `tanist validate --help`."
+LEVEL: Final = Param(DEFAULT, type="string", enum=_LEVELS, title="Level", description=_ABOUT)
+AFTERWARDS: Final = Param(
+    DEFAULT,
+    type="string",
+    enum=[*_LEVELS, NOTHING],
+    title="Validation at the end",
+    description=f"How deep source and copy are compared once clients may write; nothing waits for it. {_ABOUT}",
+)
+PARAMS: Final = {
+    "destination": Param(
+        type="string", pattern=WISHED["destination"].schema["pattern"], title="Destination", description="A connection."
+    ),
+    "mirror": WISHED["mirror"],
+    "topics": Param(
+        [],
+        type="array",
+        items={"type": "string"},
+        title="Topics",
+        description="Regular expressions, each for whole names. None: those that are mirrored.",
+    ),
+    "level": LEVEL,
+}
+
+
+class Validate(SparkSubmitOperator):
+    """Validates the mirror that the run's parameters name, as deep as the parameter `level` says.
+
+    Fails where the copy differs, and where that could not be told. The XCom holds the verdict and the folder of
+    `result.json` and `report.html`. The job's file, with the clusters' secrets in it, is its owner's alone and gone
+    when the task ends; Airflow sees its path.
+    """
+
+    def __init__(self, *, level: str = "level", **options: Any) -> None:
+        super().__init__(conn_id=SPARK, deploy_mode="client", durable=False, **options)
+        self.level = level
+
+    def execute(self, context: Context) -> Any:
+        """Prepare as the command line does, submit as Airflow does.
+
+        Raises:
+            AirflowFailException: the copy differs, or the parameters are wrong.
+            AirflowException: it could not be told.
+            AirflowSkipException: the source of an unplanned failover does not answer.
+        """
+        asked: Mapping[str, Any] = context["params"]
+        if asked[self.level] == NOTHING:
+            return {"verdict": "NOT DONE", "reason": "nobody wants it"}
+        submission = self._prepared(asked, str(context["run_id"]))
+        with told():
+            result = self._submitted(context, submission)
+            summary = {name: result[name] for name in ("verdict", "reason", "level", "records", "bytes", "seconds")}
+            folder = str(submission.folder)
+            print(f"{summary['verdict']}: {summary['reason']}; {folder}/report.html")  # noqa: T201  # the task's log
+            if result["verdict"] == Sameness.DIFFERENT:
+                raise CopyDiffers(f"{result['reason']}; {folder}/report.html")
+            if result["verdict"] != Sameness.EQUAL:
+                raise CouldNotTell(f"{result['reason']}; {folder}/report.html")
+        return summary | {"folder": folder}
+
+    def _prepared(self, asked: Mapping[str, Any], run: str) -> Submission:
+        level = None if asked[self.level] == DEFAULT else Level(asked[self.level])
+        folder = variables.evidence() / "validation" / asked["mirror"] / re.sub(r"[^\w.-]", "_", run)
+        with at_work() as task:
+            connections.must_be_there(SPARK, "spark")
+            wanted = Asked(level=level, include=tuple(asked["topics"]))
+            try:
+                there = task.world.connect(asked["destination"])
+                return validation(task.world, there, mirror_name(asked["mirror"]), wanted, folder, task.run)
+            except CouldNotTell as silent:
+                if asked.get("mode") != Mode.UNPLANNED:
+                    raise
+                leave(f"NOT DONE: {silent}")
+                raise AirflowSkipException(str(silent)) from silent
+
+    def _submitted(self, context: Context, submission: Submission) -> dict[str, Any]:
+        """What the job has left; where it has left nothing, Airflow's own error."""
+        self.name = f"validate {submission.job.mirror}"
+        self.application = str(application(submission.application))
+        self.conf = dict(submission.settings())
+        self.jars = ",".join(map(str, submission.jars)) or None
+        self.env_vars = environment()
+        self._spark_binary, self._driver_memory = spark_submit(), submission.driver_memory
+        with handed_over(submission) as file:
+            self.application_args = [*submission.arguments(file)]
+            try:
+                super().execute(context)
+            except AirflowException:  # an exit code, behind which is a verdict, an error, or nothing
+                if result := result_of(submission):
+                    return result
+                raise
+            finally:
+                self._close()
+        return result_of(submission)
+
+    def _close(self) -> None:
+        """Airflow's hook leaves the pipe open that it has read."""
+        process = self._hook and self._hook._submit_sp  # noqa: SLF001  # it has no method for that
+        if process and process.stdout:
+            process.stdout.close()
+        self._hook = None
