@@ -5,6 +5,8 @@ It is the failover of `tanist failover plan|approve|run`. Trigger it with the mi
 - **Who approves** is said in `TANIST_APPROVERS`; nobody approves what they have asked for (`TANIST_FOUR_EYES`).
 - The approval is written to Kafka, by the connection `<destination>_approver`, in the name of who answered. The steps
   obey that approval alone: a gate that was marked successful by hand permits nothing.
+- The last task compares source and copy, in Spark. Nothing waits for it, and it undoes nothing; the report says what
+  it has found.
 - **If anything fails, trigger it again with the same parameters.** It goes on where it ended, on the same approval.
 """
 
@@ -14,6 +16,7 @@ from airflow.sdk import DAG, chain, setup, task, teardown
 
 from tanist.airflow import failover
 from tanist.airflow.gate import PlanGate
+from tanist.airflow.validation import AFTERWARDS, Validate
 from tanist.airflow.wish import PARAMS
 
 with DAG(
@@ -23,7 +26,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=8,
-    params=PARAMS,
+    params=PARAMS | {"validate": AFTERWARDS},
     tags=["tanist", "kafka"],
     # What would be refused again is not tried again: see tanist.airflow.tasks.
     default_args={"owner": "tanist", "retries": 5, "retry_delay": timedelta(seconds=5)},
@@ -35,5 +38,6 @@ with DAG(
         task(failover.plan)(),
         PlanGate(task_id=failover.GATE),
         *(task(task_id=name, doc_md=title)(failover.step)(name) for name, title in failover.STEPS),
+        Validate(task_id=failover.VALIDATE, level="validate", retries=1),
         teardown(failover.report)().as_teardown(setups=begun),
     )

@@ -32,6 +32,7 @@ def connections(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     for name, (side, user) in logins.items():
         extra = side.client(user) | {"tanist.allow_small_state": True}
         told[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "kafka", "extra": extra})
+    told["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps({"conn_type": "spark", "host": "local[2]"})
     with pytest.MonkeyPatch.context() as patch:
         for name, value in told.items():
             patch.setenv(name, value)
@@ -60,7 +61,7 @@ def untouched(pair: Pair) -> str:
 
 
 def conf(mirror: str, **more: Any) -> dict[str, Any]:
-    return {"mirror": mirror, "destination": "west", "fence_proof": 0.3} | more
+    return {"mirror": mirror, "destination": "west", "fence_proof": 0.3, "validate": "nothing"} | more
 
 
 def runs(pair: Pair, mirror: str) -> list[dict[str, Any]]:
@@ -89,6 +90,7 @@ def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair
     assert not pair.east.writes(mirror, range(2)), "the source is fenced"
     report = ran.report
     assert report["verdict"] == "DONE"
+    assert report["validation"] == "NOT DONE: nobody wants it"
     assert report["approver"] == "op via Airflow (User:approver)"
     evidence = json.loads((Path(report["evidence"]) / "evidence.json").read_text())
     assert evidence["head"]["approval"]["by"] == report["approver"]
@@ -98,6 +100,18 @@ def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair
     assert f"`{report['plan_hash']}`" in body
     assert "offsets at risk" in body
     assert all(f"| {step} |" in body for step in ROUTE)
+
+
+def test_a_validation_that_cannot_tell_is_told_and_holds_nothing_up(
+    house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failover is done, clients write; the run is red, and its report says why."""
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    ran = house.run(dag, conf(mirror, validate="batches"), Answering(house.client, "op"))
+    assert {task for task, state in ran.tasks.items() if state != "success"} == {"validate"}
+    assert ran.report["verdict"] == "DONE, but not validate"
+    assert "connection 'spark_default' is not there" in ran.report["validation"]
+    assert pair.west.writes(mirror, range(2))
 
 
 def test_only_approvers_may_answer_and_their_first_no_stands(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = tuple((step.id, step.title) for step in ROUTE)
 STEP_SECONDS: Final = 600.0
-PLAN, GATE, REPORT = "plan", "approve", "report"
+PLAN, GATE, VALIDATE, REPORT = "plan", "approve", "validate", "report"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
 
@@ -124,9 +124,18 @@ def report() -> dict[str, Any]:
     else:
         verdict = _verdict(record, failed)
     told_later = run_item(record, None, str(variables.evidence() / found)) if record else {}
+    told_later["validation"] = _validation(context)
     for name, value in {"verdict": verdict, "not done": failed or "nothing", **told_later}.items():
         print(f"{name}: {value}")  # noqa: T201
     return {"verdict": verdict, "failed": failed} | told_later
+
+
+def _validation(context: Mapping[str, Any]) -> str:
+    """What the validation says of the copy; it undoes nothing, and nothing waits for it."""
+    found = context["ti"].xcom_pull(task_ids=VALIDATE)
+    if isinstance(found, dict):
+        return f"{found['verdict']}: {found['reason']}"
+    return str(context["ti"].xcom_pull(task_ids=VALIDATE, key=WHY) or "NOT DONE")
 
 
 def _plan_of(context: Mapping[str, Any]) -> str:
