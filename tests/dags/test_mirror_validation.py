@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.dags.conftest import House, Ran
     from tests.failover.conftest import Pair
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(500), pytest.mark.filterwarnings("default")]
 
 
 @pytest.fixture
