@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import getpass
-import json
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
@@ -17,25 +16,19 @@ from tanist.clusters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import TopicAlreadyExists, UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
-from tanist.domain.failover.approving import (
-    APPROVALS_TOPIC,
-    UNPROTECTED,
-    Approval,
-    NoApproverTopic,
-    Request,
-    signature,
-)
-from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, NoApproverTopic, signature
+from tanist.domain.names import EpochMs
 from tanist.ports.topics import NewTopic, TopicFacts
+from tanist.protocol.approval import decode, encode
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.failover.approving import Approval, Request
     from tanist.ports.clock import Deadline
 
-VERSION: Final = 1
 CONFIGS: Final = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -84,7 +77,7 @@ class KafkaApprovals:
 
     def append(self, request: Request, by: Deadline) -> Approval:
         self._must_be_sane(by)
-        offset = self._write(_value(request, signature(self.principal(by), request.on_behalf_of)), by)
+        offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
         mine = [each for each in self.all(by) if each.id == f"0-{offset}"]
         if not mine:
             raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")
@@ -168,37 +161,9 @@ def _passes(error: KafkaError) -> bool:
     return error.code() in passing or error.retriable()
 
 
-def _value(request: Request, approver: str) -> bytes:
-    return json.dumps(
-        {
-            "v": VERSION,
-            "mirror": request.mirror,
-            "plan": request.plan,
-            "shown": request.shown,
-            "approver": approver,
-            "reason": request.reason,
-            "valid_for_ms": request.valid_for_ms,
-        },
-        ensure_ascii=False,
-    ).encode()
-
-
 def _approval(message: Message) -> Approval | None:
-    """What cannot be read approves nothing."""
+    """What cannot be read, or is not in the brokers' time, approves nothing."""
     kind, at = message.timestamp()
-    try:
-        found: dict[str, Any] = json.loads(message.value() or b"")
-        if found["v"] != VERSION or kind != TIMESTAMP_LOG_APPEND_TIME:
-            return None
-        return Approval(
-            id=f"{message.partition()}-{message.offset()}",
-            mirror=MirrorName(str(found["mirror"])),
-            plan=str(found["plan"]),
-            shown=str(found["shown"]),
-            approver=str(found["approver"]),
-            reason=str(found["reason"]),
-            valid_for_ms=int(found["valid_for_ms"]),
-            at=EpochMs(at),
-        )
-    except (ValueError, KeyError, TypeError):
+    if kind != TIMESTAMP_LOG_APPEND_TIME:
         return None
+    return decode(message.value(), f"{message.partition()}-{message.offset()}", EpochMs(at))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 APPROVALS_TOPIC: Final = "__mirror_approvals"
 UNPROTECTED: Final = "UNPROTECTED"
+LONGEST_MS: Final = 7 * 24 * 3_600_000
+"""No approval holds longer; one that says so cannot be read."""
 
 
 class NotApproved(Refused):
@@ -128,5 +130,5 @@ def approved(approval: Approval) -> Approved:
     """
     try:
         return Approved.read(approval.shown)
-    except (ValueError, KeyError, TypeError) as unreadable:
+    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
         raise NotApproved(f"approval {approval.id} cannot be read by this version: {unreadable}") from unreadable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
-from tanist.domain.failover.approving import Approval, NoApproverTopic, Request, approved, signature
+from tanist.domain.failover.approving import LONGEST_MS, Approval, NoApproverTopic, Request, approved, signature
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, planned_intent
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import StateView, TopicDesired
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.sides import Run
-
-LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
 
 class AnotherPlan(Refused):
@@ -151,8 +149,9 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     """
     if not reason.strip():
         raise Misconfigured("an approval needs a --reason: it is what others read later")
-    if not 0 < valid_seconds <= LONGEST_SECONDS:
-        raise Misconfigured(f"--valid must be up to {LONGEST_SECONDS / 3600:.0f} h")
+    valid_for_ms = round(valid_seconds * 1000)
+    if not 0 < valid_for_ms <= LONGEST_MS:
+        raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
     signature("", on_behalf_of)  # raises before anything is asked
     now = plan(asked, clusters, command)
     if now.plan.hash != plan_hash:
@@ -168,7 +167,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         plan=plan_hash,
         shown=now.plan.shown,
         reason=reason,
-        valid_for_ms=round(valid_seconds * 1000),
+        valid_for_ms=valid_for_ms,
         on_behalf_of=on_behalf_of,
     )
     approval = approvals.append(request, command.by)
