@@ -23,7 +23,8 @@ from tanist.usecases.groups.gather import Asked as AskedSource
 from tanist.usecases.groups.gather import Freshest, Gathered
 from tanist.usecases.groups.rows import PositionRow, There
 from tanist.usecases.groups.sync import Synced
-from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, World
+from tests.usecases.failover.test_run import PLANNED, killer
+from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
 
 BILLING = ("billing.*",)
 
@@ -105,6 +106,31 @@ def test_every_position_with_a_problem_is_told_once_with_its_proof() -> None:
     assert [each["proof"] for each in moved.rows] == ["none", "mismatch", "none"]
     assert len(moved.problems) == 2
     assert moved.mismatches == (f"bad on {PARTITIONS[0]}: differ; other bytes",)
+
+
+def test_what_consumers_commit_between_two_calls_is_translated_before_the_barrier(world: World) -> None:
+    """They are not fenced, so a translation of an earlier call is no proof that groups stand where they stood."""
+    plan = world.approve().plan
+    world.run(plan, until="groups")
+    world.run(plan, until="drain")
+    assert len(world.moved) == 1, "a call that does not come so far translates nothing"
+    world.groups_moved = GroupsMoved(rows=({"group": "billing", "committed": 7},))
+    outcome = world.run(plan, until="seal")
+    assert len(world.moved) == 2
+    assert outcome.evidence.found("groups")["rows"] == [{"group": "billing", "committed": 7}]
+    assert list(outcome.left)[:1] == ["generation"]
+    world.run(plan)
+    assert len(world.moved) == 2, "behind the barrier nothing of the source counts any more"
+
+
+@pytest.mark.parametrize(("killed", "times"), [("after:groups", 2), ("before:seal", 2), ("seal:no-return", 1)])
+def test_a_run_killed_between_groups_and_seal_translates_again(world: World, killed: str, times: int) -> None:
+    world.behind()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index(killed)))
+    world.run(plan)
+    assert len(world.moved) == times
 
 
 def _nothing() -> Gathered:

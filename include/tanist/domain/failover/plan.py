@@ -220,15 +220,22 @@ def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[S
     Raises:
         Misconfigured: the route has no such step.
     """
-    steps = ROUTES[intent.mode]
-    asked = steps if until is None else steps[: _number(steps, until) + 1]
+    steps, asked = ROUTES[intent.mode], asked_for(intent, until)
     if past_return(intent, facts):
         steps = (HOLD, *steps[steps.index(SEAL) :])
     return tuple(step for step in steps if step in asked and not step.holds(intent, facts))
 
 
-def _number(steps: tuple[Step, ...], wanted: str) -> int:
+def asked_for(intent: Intent, until: str | None) -> tuple[Step, ...]:
+    """The route up to and including the step `until`; None: all of it.
+
+    Raises:
+        Misconfigured: the route has no such step.
+    """
+    steps = ROUTES[intent.mode]
     ids = _ids(steps)
-    if wanted not in ids:
-        raise Misconfigured(f"a failover has no step {wanted!r}: {', '.join(ids)}")
-    return ids.index(wanted)
+    if until is None:
+        return steps
+    if until not in ids:
+        raise Misconfigured(f"a failover has no step {until!r}: {', '.join(ids)}")
+    return steps[: ids.index(until) + 1]

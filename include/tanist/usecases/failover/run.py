@@ -86,7 +86,8 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str
     """Run an approved plan to its end, or go on with one that was cut short.
 
     `until`: only as far as the postcondition of that step. The run stays RUNNING with nobody at work, and the next call
-    takes it over at once; every call checks everything. Where that step is done already nothing is.
+    takes it over at once; every call checks everything. Where that step is done already nothing is: but every call that
+    comes past the groups before the point of no return translates them again.
 
     Raises:
         Misconfigured: the route has no step `until`.
@@ -249,6 +250,7 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
 
 def _work(work: Work, approval: Approval, wish: Approved, began: float, until: str | None) -> Outcome:
     waited, seconds = 0.0, None
+    _translate_again(work, until)
     while todo := remaining(work.intent, work.facts, until):
         _must_go_on(work, approval, wish)
         if seconds is None and todo == (route.MOVERS,):
@@ -262,6 +264,13 @@ def _work(work: Work, approval: Approval, wish: Approved, began: float, until: s
         work.tell("end", "done", {"steps": [step.id for step in route.ROUTES[work.intent.mode]]})
     took = work.run.clock.monotonic() - began - waited if seconds is None else seconds
     return Outcome(record=work.record, evidence=work.evidence, left=left, seconds=took, waited=waited)
+
+
+def _translate_again(work: Work, until: str | None) -> None:
+    """Consumers of the source are not fenced: what they have committed since an earlier call is carried over too."""
+    gone_past = work.record.no_return or past_return(work.intent, work.facts)
+    if not gone_past and route.GROUPS in route.asked_for(work.intent, until):
+        work.forget(route.GROUPS.id)
 
 
 def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:

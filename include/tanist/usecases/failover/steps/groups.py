@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def do(work: Work) -> Done:
-    """One bad group never blocks the rest: what could not be moved is listed."""
+    """One bad group never blocks the rest: what could not be moved is listed.
+
+    The mark is good for the call that made it: consumers of the source go on committing.
+    """
     asked = work.facts.source is not SourceState.SILENT
     moved = work.clusters.move_groups(work.intent.names, work.intent.groups, work.run.by, ask_source=asked)
     work.tools.checkpoint("groups:moved")
