@@ -13,6 +13,7 @@ from tanist.domain.errors import AuthorizationFailed, Interrupted, Misconfigured
 from tanist.domain.failover.approving import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
 from tanist.domain.failover.checks import runs_check
 from tanist.domain.failover.limitations import failed
+from tanist.domain.failover.page import as_json
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus, failovers, fenced
@@ -21,6 +22,7 @@ from tanist.usecases.failover import abort, planning, removal
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
 from tanist.usecases.failover.run import ApprovalVoid, RunUnderWay
+from tests.fakes.sink import MemorySink
 from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
 
@@ -362,6 +364,48 @@ def test_an_approval_that_was_used_is_not_free_again_once_a_later_one_was(world:
             world.run(first.plan)
         world.approve()
     assert world.run(first.plan).record.approval == "0-2"
+
+
+def test_evidence_of_a_run_that_was_approved_again_begins_with_that_approval(world: World) -> None:
+    """Not with the aborted one's; what that run did is kept whole, and counted for nobody else."""
+    first = world.approve()
+    with pytest.raises(Killed):
+        world.run(first.plan, killer(PLANNED.index("before:groups")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    assert world.sink.kept is not None
+    aborted = json.loads(as_json(world.sink.kept))
+    world.clock.wait(1)
+    world.east.grow(PARTITIONS[0], 5)
+    world.tick()
+    second = world.approve()
+    assert second.plan == first.plan
+    with pytest.raises(Killed):
+        world.run(second.plan, killer(PLANNED.index("before:groups")))
+    evidence = world.run(second.plan).evidence
+    head = json.loads(evidence.head)
+    assert head["approval"]["id"] == second.id
+    assert head["partitions"][str(PARTITIONS[0])]["source_end"] == 15
+    assert head["earlier"] == aborted
+    assert [event.what for event in evidence.events if event.step == "hold"] == ["begins", "done"]
+
+
+def test_an_abort_elsewhere_keeps_the_evidence_of_an_earlier_approval_apart(world: World) -> None:
+    """The book that lies there may be of a run on another approval, where the run itself was on another host."""
+    first = world.approve()
+    with pytest.raises(Killed):
+        world.run(first.plan, killer(PLANNED.index("before:groups")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    here, world.sink = world.sink, MemorySink()
+    second = world.approve()
+    with pytest.raises(Killed):
+        world.run(first.plan, killer(PLANNED.index("before:groups")))
+    there, world.sink = world.sink, here
+    abort.abort(world.clusters(), world.tools(), world.command())
+    assert there.kept is not None
+    assert world.sink.kept is not None
+    head = json.loads(world.sink.kept.head)
+    assert (head["approval"]["id"], head["earlier"]["head"]["approval"]["id"]) == (second.id, first.id)
+    assert [event.step for event in world.sink.kept.events] == ["abort"]
 
 
 def test_abort_without_the_source_owes_what_it_cannot_lift(world: World) -> None:

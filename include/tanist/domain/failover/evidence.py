@@ -45,6 +45,12 @@ class Evidence:
     events: tuple[Event, ...] = ()
 
     @property
+    def approval(self) -> str | None:
+        """The id of the approval that the run is on; None: the book does not say."""
+        said = json.loads(self.head).get("approval", {}).get("id")
+        return None if said is None else str(said)
+
+    @property
     def tip(self) -> str:
         return self.events[-1].hash if self.events else hashlib.sha256((START + self.head).encode()).hexdigest()
 

@@ -72,7 +72,7 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> A
                 store=store,
                 record=record,
                 facts=Facts(now=command.clock.now(), source=SourceState.SILENT),
-                evidence=book(tools, record),
+                evidence=book(tools, record, {}),
             )
             why = _told(work, reason)
             owed = undo(work, why)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import BrokerError, CouldNotTell, Interrupted, OperatorFenced, Refused, Stopped, TanistError
 from tanist.domain.failover import plan as route
 from tanist.domain.failover.approving import NotApproved, NotPermitted, approved, choose
-from tanist.domain.failover.evidence import Evidence
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.limitations import objections
-from tanist.domain.failover.plan import Approved, canonical, past_return, remaining
+from tanist.domain.failover.plan import Approved, past_return, remaining
 from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, failovers
 from tanist.usecases import sides
 from tanist.usecases.failover import undo
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Step
     from tanist.domain.records import StateView
@@ -120,7 +120,7 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str
                 store=store,
                 record=record,
                 facts=facts,
-                evidence=_begun(tools, approval, wish, facts, clusters),
+                evidence=book(tools, record, _head(approval, wish, facts, clusters)),
             )
             tools.sink.flush(work.evidence)
             try:
@@ -144,7 +144,7 @@ def _over(view: StateView, clusters: Clusters, tools: Tools, plan: str) -> Outco
     found = _record(view, clusters, plan)
     if found is None or found.status is not RunStatus.DONE:
         return None
-    return Outcome(record=found, evidence=book(tools, found), seconds=0.0, waited=0.0)
+    return Outcome(record=found, evidence=book(tools, found, {}), seconds=0.0, waited=0.0)
 
 
 def _permission(plan: str, clusters: Clusters, view: StateView, command: Run) -> tuple[FailoverRun | None, Approval]:
@@ -213,14 +213,10 @@ def _taken_over(before: FailoverRun | None, approval: Approval, tools: Tools, co
     )
 
 
-def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clusters: Clusters) -> Evidence:
-    """What an earlier process of this run has left, or a new book."""
-    if (earlier := tools.sink.before()) is not None:
-        return earlier
+def _head(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters) -> Mapping[str, Any]:
+    """Approval, forecast and facts as they are when the run begins."""
     cost = forecast(facts)
-    head = {
-        "mirror": wish.intent.mirror,
-        "plan_hash": approval.plan,
+    return {
         "mode": wish.intent.mode,
         "source": [clusters.spec.source, wish.intent.source_cluster_id],
         "destination": [clusters.spec.destination, wish.intent.destination_cluster_id],
@@ -240,9 +236,7 @@ def _begun(tools: Tools, approval: Approval, wish: Approved, facts: Facts, clust
             }
             for each in facts.partitions
         },
-        "plan": approval.shown,
     }
-    return Evidence(head=canonical(head))
 
 
 # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import canonical
 from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, TopicDesired, topics
 
@@ -152,10 +154,18 @@ class Work:
         self.tools.tell(step, what)
 
 
-def book(tools: Tools, record: FailoverRun) -> Evidence:
-    """What this run has left, or the beginning of a book that has nothing but the plan."""
-    head = {"mirror": record.mirror, "plan_hash": record.plan, "plan": record.shown}
-    return tools.sink.before() or Evidence(head=canonical(head))
+def book(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence:
+    """What an earlier process of this run has left, or a new book that begins with `head` and the run's approval.
+
+    A run of the same plan on an earlier approval, which was aborted, is another run: its book is kept whole in the head
+    of ours, as `earlier`, because ours takes its place.
+    """
+    found = tools.sink.before()
+    if found is not None and found.approval == record.approval:
+        return found
+    approval = {"id": record.approval, "by": record.approver}
+    new = {"mirror": record.mirror, "plan_hash": record.plan, "approval": approval, **head, "plan": record.shown}
+    return Evidence(head=canonical(new if found is None else new | {"earlier": json.loads(as_json(found))}))
 
 
 def wanted_topics(view: StateView, intent: Intent) -> tuple[TopicDesired, ...]:
