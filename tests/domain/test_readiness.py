@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tanist.domain.checks import Verdict
+from tanist.domain.checks import Readiness, Verdict
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
@@ -40,6 +42,20 @@ def test_a_worker_is_taken_for_dead_after_thirty_seconds_of_silence(age_ms: int,
 
 def test_no_worker_is_no_worker_alive() -> None:
     assert workers_check([], NOW).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("state", [MirrorState.PAUSING, MirrorState.PAUSED])
+def test_what_is_paused_or_about_to_be_is_not_ready_for_a_planned_failover(state: MirrorState) -> None:
+    """It would never drain."""
+    end = KnownEnd(SourceOffset(0), NOW)
+    rows = (row(0, end), replace(row(1, end), state=state))
+    facts = Facts(
+        mirror=MirrorName("m"), rows=rows, workers=(worker(0),), source_error=None, state_topic_problem=None, now=NOW
+    )
+    found = status(facts)
+    (running,) = [check for check in found.checks if check.name == "running"]
+    assert (running.verdict, running.reason) == (Verdict.FAIL, "orders-1")
+    assert (found.planned, found.unplanned) == (Readiness.NO_GO, Readiness.GO)
 
 
 def test_the_lag_is_as_old_as_the_oldest_end_that_it_is_made_of() -> None:

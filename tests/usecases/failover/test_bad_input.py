@@ -418,6 +418,20 @@ def test_abort_without_the_source_owes_what_it_cannot_lift(world: World) -> None
     assert {each.status for each in fenced(world.worker.catch_up(world.soon()), DR)} == {FenceStatus.LIFT_OWED}
 
 
+def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: World) -> None:
+    """Nothing of ours stands there: also where no way leads to the source, there is nothing to be lifted."""
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("before:groups")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    world.approve()
+    world.run(plan, until="hold")
+    without_source = replace(world.clusters(), source=Misconfigured("east is not configured here"))
+    assert abort.abort(without_source, world.tools(), world.command()).owed == ()
+    held = fenced(world.worker.catch_up(world.soon()), DR)
+    assert {each.topic: each.status for each in held} == dict.fromkeys(TOPICS, FenceStatus.LIFTED)
+
+
 def test_there_is_no_way_back_from_the_first_barrier(world: World) -> None:
     plan = world.approve().plan
     with pytest.raises(Killed):

@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.checks import Mode
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import Interrupted, TanistError
 from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.facts import TopicSeen, fence_settled
 from tanist.domain.failover.plan import ROUTES
+from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.records import RunStatus, fenced, generation, observed
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.run import ApprovalVoid
+from tanist.usecases.failover.steps.fence import FenceLeaks
+from tests.fakes.failover import MemoryFencing
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, WRITER, Killed, World
 
 if TYPE_CHECKING:
@@ -162,6 +167,83 @@ def test_progress_keeps_an_approval_and_bad_news_void_it() -> None:
         world.run(plan)
     world.observe(MirrorState.MIRRORING, PARTITIONS[0])
     assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_fence_that_leaks_is_undone_and_never_proved() -> None:
+    """Whoever passes the fence, a super user for one, moves the ends: the window of the proof begins anew each time."""
+    world = World()
+    plan = world.approve().plan
+
+    def leak() -> None:
+        world.tick()
+        world.east.grow(PARTITIONS[0])
+
+    world.clock.meanwhile = leak
+    with pytest.raises(FenceLeaks, match=str(PARTITIONS[0])):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+
+
+def test_a_fence_is_proved_by_ends_that_have_rested_for_the_whole_window() -> None:
+    """The end of a transaction that was open moves them once more."""
+    world = World()
+    plan = world.approve().plan
+    began, moved = world.clock.monotonic(), list[float]()
+
+    def late() -> None:
+        world.tick()
+        if world.clock.monotonic() - began < 5:
+            moved.append(world.clock.monotonic())
+            world.east.grow(PARTITIONS[0])
+
+    world.clock.meanwhile = late
+    world.run(plan, until="fence")
+    assert world.clock.monotonic() - moved[-1] >= world.tools().patience.proof
+
+
+def test_a_fence_that_cannot_be_seen_is_not_taken_for_standing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planned failover stops there, and goes on once the source says that it stands."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    world.run(plan, until="fence")
+    with monkeypatch.context() as source:
+        source.setattr(MemoryFencing, "_stands", lambda _, each: UnknownTopicOrPartition(each.topic))
+        with pytest.raises(Interrupted, match="next: fence"):
+            world.run(plan, seconds=30)
+    assert not world.moved
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "stands", "settled"),
+    [
+        (Mode.PLANNED, FenceStatus.PROVED, True, True),
+        (Mode.PLANNED, FenceStatus.PROVED, None, False),
+        (Mode.PLANNED, FenceStatus.PROVED, False, False),
+        (Mode.PLANNED, FenceStatus.OWED, None, False),
+        (Mode.UNPLANNED, FenceStatus.PROVED, None, True),
+        (Mode.UNPLANNED, FenceStatus.PROVED, False, False),
+        (Mode.UNPLANNED, FenceStatus.OWED, None, True),
+        (Mode.UNPLANNED, FenceStatus.STANDING, True, False),
+    ],
+)
+def test_what_is_settled_about_a_fence(mode: Mode, status: FenceStatus, stands: bool | None, settled: bool) -> None:
+    """Only where the source is dead is unknown good enough: no more can be had of it."""
+    fence = FencedTopic(topic="orders", status=status, owed_by="plan")
+    assert fence_settled(TopicSeen(topic="orders", fence=fence, fence_stands=stands), mode) is settled
+
+
+def test_a_partition_that_a_worker_has_stopped_already_is_left_as_it_is() -> None:
+    """What it observed last stays, and the others are stopped and counted all the same."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("before:generation")))
+    world.observe(MirrorState.STOPPED, PARTITIONS[0])
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
 
 
 def test_a_missed_drain_undoes_everything_by_itself() -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING
 
+from tanist.domain.checks import Mode
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
@@ -122,10 +123,16 @@ def held(facts: Facts) -> bool:
     return facts.run is not None and facts.run.status is RunStatus.RUNNING
 
 
-def fence_settled(seen: TopicSeen) -> bool:
-    """Proved and still standing, or owed: what can be done about this topic's producers has been done."""
+def fence_settled(seen: TopicSeen, mode: Mode) -> bool:
+    """What can be done about this topic's producers has been done.
+
+    Planned: proved, and seen to stand; unknown is no fence, because a drain behind one that leaks proves nothing.
+    Unplanned: owed is enough, and what was proved counts until it is seen to be gone: of a source that does not answer
+    no more can be had, and nobody waits for it.
+    """
     if seen.fence is None:
         return False
-    return seen.fence.status is FenceStatus.OWED or (
-        seen.fence.status in {FenceStatus.PROVED, FenceStatus.UNPROVED} and seen.fence_stands is not False
-    )
+    proved = seen.fence.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}
+    if mode is Mode.PLANNED:
+        return proved and seen.fence_stands is True
+    return seen.fence.status is FenceStatus.OWED or (proved and seen.fence_stands is not False)

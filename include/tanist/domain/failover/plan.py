@@ -86,7 +86,7 @@ class Step:
 
 def _fenced(intent: Intent, facts: Facts) -> bool:
     seen = list(facts.of(intent.names))
-    return len(seen) == len(intent.names) and all(map(fence_settled, seen))
+    return len(seen) == len(intent.names) and all(fence_settled(each, intent.mode) for each in seen)
 
 
 def _drained(intent: Intent, facts: Facts) -> bool:
