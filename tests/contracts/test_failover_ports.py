@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 
 from tanist.clusters.approvals import KafkaApprovals
+from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.clusters.fencing import KafkaFencing
 from tanist.clusters.opening import KafkaOpening
 from tanist.clusters.replicas import KafkaReplicas
@@ -23,6 +24,7 @@ from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import NoApproverTopic, Request
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.records import STATE_TOPIC, Tombstone
 from tanist.domain.write_rules import WriteRule
 from tanist.ports.replicas import InSync
 from tanist.ports.sealing import Barrier
@@ -32,6 +34,7 @@ from tanist.protocol.codes import NONE, error_for
 from tanist.protocol.frames import ProduceBatch
 from tanist.wire import admin, requests
 from tanist.wire.admin import AccessRule
+from tanist.wire.clock import SystemClock
 from tanist.wire.hot import Appends
 from tanist.wire.requests import End, Markers
 from tanist.wire.router import Router
@@ -47,7 +50,7 @@ from tests.fakes.failover import (
 from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.fences import FenceKind as Kind
@@ -373,3 +376,28 @@ def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: Clie
         with pytest.raises((AuthorizationFailed, KafkaException)):
             nobody.append(asked("p"), SOON(10))
         assert len(rig.approvals.all(SOON(10))) == count
+
+
+def test_an_approval_is_judged_by_the_leaders_clock_whatever_time_writers_put_into_records(
+    clusters: Mapping[str, Cluster], client_config: ClientConfig, topic_name: str
+) -> None:
+    """Only a commit marker has the broker's time; a worker whose clock is ahead would make every approval too old."""
+    west = clusters["west"].endpoint()
+    operator, layout = operator_of(MirrorName(topic_name)), TopicLayout(allow_small=True)
+    with ExitStack() as stack:
+        store = stack.enter_context(
+            CompactedTopic.open(west, STATE_TOPIC, SOON(20), layout=layout, writer=operator, create=True)
+        )
+        approvals = stack.enter_context(closing(KafkaApprovals(west, allow_small=True)))
+        began = SystemClock().now()
+        store.append([Tombstone("nothing")], SOON(10))
+        first = approvals.brokers_time(SOON(10))
+        ahead = Producer({**client_config(west), "enable.idempotence": True})
+        ahead.produce(STATE_TOPIC, None, b"nothing", 0, timestamp=began + 1_800_000)
+        assert ahead.flush(10) == 0
+        assert approvals.brokers_time(SOON(10)) == first, "a writer's own time was believed"
+        store.append([Tombstone("nothing")], SOON(10))
+        second = approvals.brokers_time(SOON(10))
+    assert first is not None
+    assert second is not None
+    assert began <= first < second <= SystemClock().now()

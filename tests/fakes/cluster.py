@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from tanist.domain.names import MirrorName
+    from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import StateRecord, StateView
     from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
@@ -36,8 +36,8 @@ class MemoryCluster:
     """What the fakes of one cluster share.
 
     `ends`: log start, last stable offset, high watermark. `denied`: (operation, resource) that our principal lacks; all
-    else is granted. `rules`: who may write. `calls`: what changed it, in order, but for what workers write. `dead`: no
-    broker answers.
+    else is granted. `rules`: who may write. `committed`: when it took the last transaction of a state topic. `calls`:
+    what changed it, in order, but for what workers write. `dead`: no broker answers.
     """
 
     name: str = "memory"
@@ -48,6 +48,7 @@ class MemoryCluster:
     ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
     states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
     operators: dict[str, int] = field(default_factory=dict)
+    committed: dict[str, EpochMs] = field(default_factory=dict)
     denied: set[tuple[str, str]] = field(default_factory=set)
     rules: dict[str, tuple[WriteRule, ...]] = field(default_factory=dict)
     dead: bool = False

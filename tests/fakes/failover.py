@@ -10,6 +10,7 @@ from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval, NoApproverTopic, Request, signature
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.domain.records import STATE_TOPIC
 from tanist.domain.write_rules import ANYBODY
 from tanist.ports.replicas import InSync
 from tanist.ports.sealing import Barrier
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.anchoring import Writers
     from tanist.domain.failover.facts import OpenTransaction
+    from tanist.domain.names import EpochMs
     from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
 
@@ -258,6 +260,10 @@ class MemoryApprovals:
     def all(self, by: Deadline) -> tuple[Approval, ...]:
         self._must_exist(by)
         return tuple(self._cluster.approvals)
+
+    def brokers_time(self, by: Deadline) -> EpochMs | None:
+        self._cluster.answer()
+        return self._cluster.committed.get(STATE_TOPIC)
 
     def append(self, request: Request, by: Deadline) -> Approval:
         self._must_exist(by)

@@ -82,6 +82,7 @@ class MemoryStateStore:
             if self._is_operator():
                 if self._cluster.operators[self._writer] != self._epoch:
                     raise OperatorFenced(self._writer)
+                self._cluster.committed[self._topic] = self._cluster.clock.now()
                 self._cluster.calls.append(f"append {', '.join(record.key for record in records)}")
             self._cluster.states[self._topic].extend(encode(record) for record in records)
             return self._read()

@@ -14,12 +14,15 @@ from tanist.clusters.bounds import Bounds
 from tanist.clusters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, configuration, translate
 from tanist.clusters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.clusters.topics import KafkaTopics
-from tanist.domain.broker_errors import TopicAlreadyExists, UnknownTopicOrPartition
-from tanist.domain.errors import CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
+from tanist.domain.broker_errors import TopicAlreadyExists, TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
 from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, NoApproverTopic, signature
 from tanist.domain.names import EpochMs
+from tanist.domain.names import TopicPartition as At
+from tanist.domain.records import STATE_TOPIC
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.protocol.approval import decode, encode
+from tanist.wire.requests import describe_producers
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.failover.approving import Approval, Request
     from tanist.ports.clock import Deadline
+    from tanist.wire.requests import ActiveProducer
 
 CONFIGS: Final = {
     "cleanup.policy": "delete",
@@ -36,6 +40,8 @@ CONFIGS: Final = {
     "message.timestamp.type": "LogAppendTime",
 }
 _POLL: Final = 0.2
+_STATE: Final = At(STATE_TOPIC, 0)
+"""Where operators write what they do."""
 _FORGETFUL: Final = "approvals must be kept for ever, in the brokers' time"
 
 
@@ -75,6 +81,15 @@ class KafkaApprovals:
         found = (_approval(message) for message in self._read(start, end, by))
         return tuple(approval for approval in found if approval is not None)
 
+    def brokers_time(self, by: Deadline) -> EpochMs | None:
+        """What the leader remembers of commits: records have their writers' time, commit markers have its own."""
+        ends = [
+            each.last_timestamp
+            for each in self._writers(by)
+            if each.coordinator_epoch >= 0 and each.transaction_start < 0
+        ]
+        return EpochMs(max(ends)) if ends else None
+
     def append(self, request: Request, by: Deadline) -> Approval:
         self._must_be_sane(by)
         offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
@@ -101,6 +116,17 @@ class KafkaApprovals:
         flaws = [f"{name}={facts.configs.get(name)}" for name in CONFIGS if not _fits(name, facts.configs.get(name))]
         if flaws or facts.partitions != 1:
             raise UnsafeStateTopic(f"topic {APPROVALS_TOPIC}: {', '.join(flaws) or 'several partitions'}: {_FORGETFUL}")
+
+    def _writers(self, by: Deadline) -> tuple[ActiveProducer, ...]:
+        while True:
+            found = describe_producers(self._router, [_STATE], by)[_STATE]
+            if not isinstance(found, TanistError):
+                return found
+            if isinstance(found, TopicAuthorizationFailed):
+                raise AuthorizationFailed(f"the brokers' time needs READ on topic {STATE_TOPIC}: {found.reason}")
+            if not found.retriable or by.left(time.monotonic()) <= _POLL:
+                raise found
+            self._router.pause(_POLL, by)
 
     def _read(self, start: int, end: int, by: Deadline) -> list[Message]:
         doing = Doing(f"read topic {APPROVALS_TOPIC}", f"READ on topic {APPROVALS_TOPIC}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tanist.domain.failover.approving import Approval, Request
+    from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
 
 
@@ -32,6 +33,13 @@ class Approvals(Protocol):
         Raises:
             NoApproverTopic: with the command that makes it.
             UnsafeStateTopic: it forgets, or its time is not the brokers'.
+        """
+        ...
+
+    def brokers_time(self, by: Deadline) -> EpochMs | None:
+        """When the brokers took the last change that an operator made to `__mirror_state`, by their own clock.
+
+        None: they remember none. Whoever wants to know what time it is there writes first.
         """
         ...
 

@@ -22,6 +22,7 @@ from tanist.usecases.failover import abort, planning, removal
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
 from tanist.usecases.failover.run import ApprovalVoid, RunUnderWay
+from tests.fakes.clock import JumpingClock
 from tests.fakes.sink import MemorySink
 from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
@@ -141,6 +142,21 @@ def test_a_clock_behind_the_brokers_does_not_stretch_an_approval(unchanged: Worl
         unchanged.run(approval.plan)
 
 
+@pytest.mark.parametrize("until", [None, "hold"])
+def test_an_approval_that_expired_by_the_brokers_clock_runs_nothing_where_ours_is_behind(
+    world: World, until: str | None
+) -> None:
+    """The record of the run itself tells what time it is there: nothing more begins, nor is anything gone on with."""
+    plan = world.approve(valid=60).plan
+    if until:
+        world.run(plan, until=until)
+    world.west.clock = JumpingClock(epoch_ms=world.clock.now() + 61_000)
+    with pytest.raises(ApprovalVoid, match=r"APPROVAL_EXPIRED.*CLOCK_BEHIND"):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+    assert abort.abort(world.clusters(), world.tools(), world.command()).record.status is RunStatus.ABORTED
+
+
 def test_an_approval_is_for_one_run(world: World) -> None:
     approval = world.approve()
     with pytest.raises(Killed):
@@ -166,7 +182,7 @@ def test_an_approval_needs_a_reason(unchanged: World) -> None:
 
 
 def test_an_approval_for_somebody_else_names_both() -> None:
-    """The brokers vouch for one of them only: nobody's name can look like a principal's."""
+    """Nobody's name can look like that of a login."""
     assert World().approve(on_behalf_of="alice via Airflow").approver == "alice via Airflow (User:approver)"
     assert World().approve().approver == "approver"
     alone = World(authorizer=False).approve(on_behalf_of="alice via Airflow").approver

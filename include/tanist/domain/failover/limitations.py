@@ -193,16 +193,20 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
 # ── does an approval still permit it? ─────────────────────────────────────────────────────────────────────────────
 
 
-def objections(approval: Approval, approved: Approved, facts: Facts, now: EpochMs) -> tuple[Limitation, ...]:
-    """Why `approval` does not permit going on; empty: go. Progress and good news keep it, bad news void it."""
-    if facts.run is not None and past_return(approved.intent, facts):
-        return ()
+def objections(
+    approval: Approval, approved: Approved, facts: Facts, now: EpochMs, told: EpochMs | None
+) -> tuple[Limitation, ...]:
+    """Why `approval` does not permit going on; empty: go. Progress and good news keep it, bad news void it.
+
+    `now` is what our clock says, `told` what brokers have put down last: an approval is as old as the later says.
+    """
     fresh = limitations(approved.intent, facts)
     found = [each for each in fresh if each.blocks or each.name not in approved.limitations]
     if approved.steps != tuple(step.id for step in ROUTES[approved.intent.mode]):
         found.append(Limitation("ANOTHER_ROUTE", "it was planned by another version of Tanist", blocks=True))
-    if now >= approval.expires_at:
-        found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at}, now is {now} (ms)"))
-    if now < approval.at - approval.SKEW_MS:
-        found.append(Limitation("CLOCK_BEHIND", f"the brokers' clock said {approval.at} at approval, ours says {now}"))
+    theirs = max(approval.at, told or approval.at)
+    if (latest := max(now, theirs)) >= approval.expires_at:
+        found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at}, now is {latest} (ms)"))
+    if now < theirs - approval.SKEW_MS:
+        found.append(Limitation("CLOCK_BEHIND", f"the brokers' clock said {theirs} (ms) before, ours says {now}"))
     return tuple(sorted(found))

@@ -104,7 +104,7 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str
         _matches(clusters, wish)
         facts = observer.look(wanted_topics(view, wish.intent), plan)
         remaining(wish.intent, facts, until)  # raises where there is no such step, before anything is changed
-        _must_permit(approval, wish, facts, command)
+        _must_permit(approval, wish, facts, clusters, command)
         _alone(clusters, plan, observer, tools)
         mirror = clusters.spec.mirror
         with closing(clusters.destination.side.open_store(STATE_TOPIC, mirror, command.by)) as store:
@@ -167,8 +167,11 @@ def _matches(clusters: Clusters, wish: Approved) -> None:
         raise NotPermitted(f"the plan is of {intent.mirror!r} between other clusters than the mirror is now")
 
 
-def _must_permit(approval: Approval, wish: Approved, facts: Facts, command: Run) -> None:
-    if reasons := objections(approval, wish, facts, command.clock.now()):
+def _must_permit(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters, command: Run) -> None:
+    if facts.run is not None and past_return(wish.intent, facts):
+        return
+    told = clusters.destination.approvals.brokers_time(command.by)
+    if reasons := objections(approval, wish, facts, command.clock.now(), told):
         raise NotPermitted("; ".join(f"{reason.name}: {reason.detail}" for reason in reasons))
 
 
@@ -246,10 +249,9 @@ def _work(work: Work, approval: Approval, wish: Approved, began: float, until: s
     waited, seconds = 0.0, None
     _translate_again(work, until)
     while todo := remaining(work.intent, work.facts, until):
-        _must_go_on(work, approval, wish)
         if seconds is None and todo == (route.MOVERS,):
             seconds = work.run.clock.monotonic() - began - waited
-        waited += _one(work, todo[0])
+        waited += _one(work, todo[0], approval, wish)
         work.look(ask_source=not (work.record.no_return or past_return(work.intent, work.facts)))
     if left := tuple(step.id for step in remaining(work.intent, work.facts)):
         work.release()
@@ -268,9 +270,9 @@ def _translate_again(work: Work, until: str | None) -> None:
 
 
 def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:
-    """The approval is looked at before every step, by the step's own facts."""
+    """The approval is looked at before every step, by the step's own facts and the time of the last heartbeat."""
     try:
-        _must_permit(approval, wish, work.facts, work.run)
+        _must_permit(approval, wish, work.facts, work.clusters, work.run)
     except NotPermitted as why:
         work.tell("approval", "stopped", {"reason": why.reason})
         raise (why if work.facts.run is None else ApprovalVoid(why.reason)) from None
@@ -283,14 +285,18 @@ def _next(work: Work) -> str:
     return f"{todo[0].id} ({todo[0].title})" if todo else "nothing"
 
 
-def _one(work: Work, step: Step) -> float:
-    """Do one step; what could not be told is tried again, what can be undone by itself is. Seconds of mere proof."""
-    work.tell(step.id, "begins", {})
-    work.tools.checkpoint(f"before:{step.id}")
-    began = work.run.clock.monotonic()
+def _one(work: Work, step: Step, approval: Approval, wish: Approved) -> float:
+    """Do one step; what could not be told is tried again, what can be undone by itself is. Seconds of mere proof.
+
+    A heartbeat comes first: the brokers put down when they took it, and that is what the approval is judged by.
+    """
     try:
         if step is not route.HOLD:
             work.beat()
+        _must_go_on(work, approval, wish)
+        work.tell(step.id, "begins", {})
+        work.tools.checkpoint(f"before:{step.id}")
+        began = work.run.clock.monotonic()
         done = DOING[step.id](work)
     except _UNDONE_BY_ITSELF as missed:
         _undo(work, missed)
