@@ -60,7 +60,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """As it stands in the approvers' topic. `id` is partition-offset; `at` is the brokers' time (LogAppendTime)."""
+    """As it stands in the approvers' topic. `id` is partition-offset; `at` is the brokers' time (LogAppendTime).
+
+    `approver` is what its writer says: Kafka puts no principal into records. What an authorizer proves is that some
+    login with WRITE on the topic has approved.
+    """
 
     SKEW_MS: ClassVar[int] = 5_000
     """By so much our clock may be behind the brokers'."""
@@ -87,8 +91,7 @@ class Approval:
 def signature(principal: str, on_behalf_of: str = "") -> str:
     """The approver as others read it: who was logged in, and for whom where that is somebody else.
 
-    The brokers vouch for the principal only, so it comes last, and nobody else's name can look like one:
-    `alice via Airflow (User:airflow)`.
+    The login comes last, and nobody else's name can look like one: `alice via Airflow (User:airflow)`.
 
     Raises:
         Misconfigured: a name with brackets, line breaks, or none of letters.
