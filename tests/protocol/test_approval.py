@@ -20,7 +20,25 @@ DR, NOW = MirrorName("dr"), EpochMs(1_700_000_000_000)
 WORDS = '{"a":"ü"}'
 ASKED = Request(mirror=DR, plan=hash_of(WORDS), shown=WORDS, reason="drill, 3 °C", valid_for_ms=60_000)
 GOOD: dict[str, Any] = json.loads(encode(ASKED, "alice"))
-ODD = (None, True, -1, 0, 1, 2, 10**400, 1e308, float("nan"), float("inf"), "", "\ud800", "\x00", "1", [], {}, [[{}]])
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2,
+    10**400,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "\ud800",
+    "\x00",
+    "1",
+    [],
+    {},
+    [[{}]],
+)
 
 
 def read(value: bytes | None) -> Approval | None:
