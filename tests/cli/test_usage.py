@@ -6,9 +6,16 @@ import json
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+import typer
+
+from tanist.cli import failover
+from tanist.cli.output import fail, guard
+from tanist.domain.errors import Misconfigured
+from tanist.usecases.failover import abort, planning, status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +59,52 @@ def test_a_configuration_with_several_problems_ends_like_any_other_error(tanist:
     answer = tanist("mirrors", "list", "--config", str(file))
     assert answer.code == 2
     assert re.search(r"\S \(correct it and run the same command again\)$", answer.err.strip())
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("failover", "approve", "dr", "1c0ffee2", "--reason", "t\udcfcst"),
+        ("failover", "abort", "dr", "--reason", "t\udcfcst"),
+        ("mirrors", "create", "t\udcfcst", "--source", "east", "--topic", "."),
+        ("status", "--t\udcfcst"),
+    ],
+)
+def test_bytes_that_are_no_text_are_a_usage_error(tanist: Tanist, typed: tuple[str, ...]) -> None:
+    answer = tanist(*typed, "--json")
+    assert (answer.code, answer.errors) == (2, ["INVALID_USAGE"])
+    assert "t\\udcfcst' is not UTF-8" in answer.err
+
+
+def test_line_breaks_in_a_reason_do_not_break_an_error_into_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever wrote the reason: an older version, or a broker."""
+    with pytest.raises(typer.Exit), guard():
+        raise Misconfigured("it was\nerror: FORGED: x\x1b[2J")
+    fail("INVALID_USAGE", "it was\nerror: FORGED: x", "see `tanist --help`", as_json=False)
+    told = capsys.readouterr().err
+    assert len(told.splitlines()) == told.count("it was error: FORGED: x") == 2
+    assert "\x1b" not in told
+
+
+@pytest.mark.parametrize("typed", [("approve", "dr", "1c0ffee2"), ("abort", "dr")])
+def test_a_reason_is_one_line_whatever_was_typed(
+    tanist: Tanist, monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...]
+) -> None:
+    """Others read it later, in tables and in lines of errors."""
+
+    def heard(*given: Any, **named: Any) -> NoReturn:
+        raise Misconfigured(repr(named.get("reason", given[-1])))
+
+    monkeypatch.setattr(failover, "opened", lambda *_: nullcontext())
+    monkeypatch.setattr(status, "runs", lambda *_: ())
+    monkeypatch.setattr(planning, "approve", heard)
+    monkeypatch.setattr(abort, "abort", heard)
+    answer = tanist("failover", *typed, "--reason", "east is\non fire\x1b[2J\u2028")
+    assert "'east is on fire [2J'" in answer.err
+
+
+def test_an_abort_has_time_on_a_busy_night(tanist: Tanist) -> None:
+    assert "(default: 120s)" in plain(tanist("failover", "abort", "--help").out)
 
 
 @pytest.mark.parametrize("command", ["failover run", "failover approve", "mirrors describe", "mirrors remove"])

@@ -69,6 +69,7 @@ def run() -> None:
     as_json = _wants_json(sys.argv)
     try:
         with guard(as_json):
+            _must_be_text(sys.argv[1:])
             sys.exit(app(standalone_mode=False))
     except typer.Exit as ended:
         sys.exit(ended.exit_code)
@@ -87,6 +88,13 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     """Whether JSON is asked for, as far as a command line tells that may be wrong."""
     pairs = pairwise(arguments)
     return not _JSON.isdisjoint({*((word,) for word in arguments), *pairs})
+
+
+def _must_be_text(arguments: Sequence[str]) -> None:
+    """What is no text could neither be stored nor sent; Python hands such bytes on as halves of characters."""
+    for word in arguments:
+        if any("\ud800" <= each <= "\udfff" for each in word):
+            raise typer.BadParameter(f"{word!a} is not UTF-8")
 
 
 def _path(wrong: typer.TyperException) -> str:

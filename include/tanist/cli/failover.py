@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.options import GroupsOption, MirrorArgument, Session, TopicsOption, asking, duration, lasting
-from tanist.cli.output import emit, say
+from tanist.cli.options import WHY, GroupsOption, MirrorArgument, Session, TopicsOption, asking, duration, lasting
+from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import watching
 from tanist.composition.failover import Folder, failover_clusters, gone, runner
 from tanist.domain.checks import Mode
@@ -44,6 +44,7 @@ app = typer.Typer(no_args_is_help=True, help="Failover: plan, approve, run; abor
 RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", "past_no_return", "reason")
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
 RUN_SECONDS = 600.0
+ABORT_SECONDS = 120.0
 STEPS = tuple(step.id for step in ROUTE)
 
 ModeOption = Annotated[
@@ -156,7 +157,7 @@ def approve(
     name: MirrorArgument,
     plan: Annotated[str, typer.Argument(metavar="HASH", help="The plan, as `failover plan` shows it.")],
     *,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read it later.")],
+    reason: Annotated[str, WHY],
     valid: Annotated[float, lasting("--valid", "How long it holds", "1h")] = 3600.0,
     mode: Annotated[Mode | None, typer.Option("--mode", help="As it was planned (default: either).")] = None,
     topic: TopicsOption = None,
@@ -265,22 +266,26 @@ def status(now: Session, name: MirrorArgument) -> None:
 
 
 @app.command()
-@asking()
+@asking(seconds=ABORT_SECONDS)
 def abort(
     now: Session,
     name: MirrorArgument,
     *,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read it later.")] = "",
+    reason: Annotated[str, WHY] = "",
     evidence: EvidenceOption = None,
 ) -> None:
     """Undo an unfinished run: fences are lifted exactly, the mirror goes on. Not after the first barrier.
 
     Example: tanist failover abort dr --destination west --reason "east is back"
     """
+    tell = stages(now.run.clock)
+    tell(f"looking for an unfinished run of {name}")
     with opened(now, name) as clusters:
         running = [seen for seen in statuses.runs(clusters, now.run) if seen.facts is not None]
         folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
-        tools = Tools(patience=Patience(), sink=folder, runner=runner())
+        tools = Tools(
+            patience=Patience(), sink=folder, runner=runner(), tell=lambda step, what: tell(f"{step}: {what}")
+        )
         aborted = aborting.abort(clusters, tools, now.run, reason)
     for topic in aborted.owed:
         say(f"warning: the fence of {topic} could not be lifted; it is owed, and the fetcher goes on trying")

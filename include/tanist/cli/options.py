@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from tanist.cli.output import Format, JsonOption, OutputOption, guard, say
+from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
 from tanist.composition import World
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import MirrorName, mirror_name
@@ -76,6 +76,7 @@ GroupsOption = Annotated[
     list[str] | None,
     typer.Option("--group", metavar="REGEX", help="Groups, by a regular expression for the whole name; repeatable."),
 ]
+WHY: Final = typer.Option("--reason", metavar="TEXT", parser=one_line, help="Why; others read it later.")
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing asks.")]
 NeverAskOption = Annotated[bool, typer.Option("--yes", "-y", help="Changes nothing: this command never asks.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]

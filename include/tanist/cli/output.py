@@ -61,6 +61,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def one_line(text: str) -> str:
+    """`text` without line breaks and whatever else steers a terminal: spaces in their place."""
+    return "".join(each if each.isprintable() else " " for each in text).strip()
+
+
 def stages(clock: Clock) -> Callable[[str], None]:
     """`say`, for what takes long: each line begins with the seconds since now."""
     began = clock.monotonic()
@@ -93,14 +98,14 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
 
 def _report(refusal: TanistError, as_json: bool) -> None:
     for line in lines(refusal):
-        say(f"error: {line}")
+        say(f"error: {one_line(line)}")
     if as_json:
         print(_json((), error_items(refusal)))
 
 
 def fail(name: str, reason: str, action: str, as_json: bool) -> None:
     """Says what is no TanistError as if it were one."""
-    say(f"error: {name}: {reason} ({action})")
+    say(f"error: {one_line(f'{name}: {reason} ({action})')}")
     if as_json:
         print(_json((), ({"name": name, "reason": reason, "action": action},)))
 

@@ -75,6 +75,7 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> A
                 evidence=book(tools, record, {}),
             )
             why = _told(work, reason)
+            tools.tell("abort", "begins")
             owed = undo(work, why)
             work.tell("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
             return Aborted(record=work.record, owed=tuple(owed))
