@@ -15,21 +15,12 @@ from tanist.domain.records import TopicDesired
 from tanist.domain.states import Wish
 from tanist.domain.topic_configs import plan_configs
 from tanist.domain.write_rules import WriteRule
+from tests.fakes import topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DEFAULTS = {
-    "cleanup.policy": "delete",
-    "retention.ms": "604800000",
-    "retention.bytes": "-1",
-    "compression.type": "producer",
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": "9223372036854775807",
-    "message.timestamp.after.max.ms": "3600000",
-    "max.message.bytes": "1048588",
-    "min.insync.replicas": "1",
-    "segment.bytes": "1073741824",
+DEFAULTS = topics.DEFAULTS | {
     "unclean.leader.election.enable": "false",
     "leader.replication.throttled.replicas": "",
 }

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.ports.logs import LogEnds
 from tanist.wire.clock import SystemClock
-from tanist.wire.requests import End, init_producer_id, list_offsets
+from tanist.wire.requests import init_producer_id, readable_ends
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import EpochMs, ProducerId, TopicPartition
+    from tanist.domain.names import ProducerId, TopicPartition
     from tanist.ports.clock import Clock, Deadline
 
 
@@ -28,27 +28,15 @@ class KafkaLogs:
     def ends(
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, LogEnds | TanistError]:
-        # Asked in this order they can only grow: start <= last stable <= high watermark, whatever happens meanwhile.
-        start = list_offsets(self._router, dict.fromkeys(partitions, End.EARLIEST), by)
-        stable = list_offsets(self._router, dict.fromkeys(partitions, End.LAST_STABLE), by)
-        high = list_offsets(self._router, dict.fromkeys(partitions, End.HIGH_WATERMARK), by)
+        found = readable_ends(self._router, partitions, by)
         now = self._clock.now()
-        return {at: _ends(start[at], stable[at], high[at], now) for at in partitions}
+        return {
+            at: ends if isinstance(ends, TanistError) else LogEnds(**ends._asdict(), observed_at=now)
+            for at, ends in found.items()
+        }
 
     def new_producer_id(self, by: Deadline) -> ProducerId:
         return init_producer_id(self._router, by)
 
     def close(self) -> None:
         self._router.close()
-
-
-def _ends(
-    start: int | TanistError, stable: int | TanistError, high: int | TanistError, now: EpochMs
-) -> LogEnds | TanistError:
-    if isinstance(start, TanistError):
-        return start
-    if isinstance(stable, TanistError):
-        return stable
-    if isinstance(high, TanistError):
-        return high
-    return LogEnds(start=start, last_stable=stable, high_watermark=high, observed_at=now)

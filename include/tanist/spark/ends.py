@@ -10,7 +10,7 @@ from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.names import SourceOffset
 from tanist.domain.validation.bounds import Bounds, Ends
 from tanist.ports.clock import Deadline
-from tanist.wire.requests import End, list_offsets
+from tanist.wire.requests import End, list_offsets, readable_ends
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def fix(job: ValidationJob) -> Fixed:
         )
         ours = ends_of(source, at)
         theirs = _settled(copy, job, ours)
-        later = _offsets(source, at, End.LAST_STABLE)
+        later = _later(source, at)
     return {asked.partition: _bounds(asked, ours, theirs, later) for asked in job.partitions}
 
 
@@ -74,25 +74,17 @@ def _settled(
         copy.pause(_PAUSE_SECONDS, by)
 
 
-def ends_of(router: Router, at: Sequence[TopicPartition]) -> dict[TopicPartition, Ends | TanistError]:
+def ends_of(router: Router, at: Sequence[TopicPartition]) -> Mapping[TopicPartition, Ends | TanistError]:
     """The ends of each log, or why they could not be had."""
-    # Asked in this order they can only grow: start <= last stable <= high watermark.
-    asked = [_offsets(router, at, end) for end in (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK)]
-    return {each: _one(*(answers[each] for answers in asked)) for each in at}
-
-
-def _one(start: int | TanistError, stable: int | TanistError, high: int | TanistError) -> Ends | TanistError:
-    if isinstance(start, TanistError):
-        return start
-    if isinstance(stable, TanistError):
-        return stable
-    if isinstance(high, TanistError):
-        return high
-    return Ends(start=start, last_stable=stable, high_watermark=high)
-
-
-def _offsets(router: Router, at: Sequence[TopicPartition], end: End) -> _Answers:
     try:
-        return list_offsets(router, dict.fromkeys(at, end), Deadline(time.monotonic() + ANSWER_SECONDS))
+        found = readable_ends(router, at, Deadline(time.monotonic() + 3 * ANSWER_SECONDS))
+    except CouldNotTell as silent:
+        return dict.fromkeys(at, silent)
+    return {each: ends if isinstance(ends, TanistError) else Ends(**ends._asdict()) for each, ends in found.items()}
+
+
+def _later(router: Router, at: Sequence[TopicPartition]) -> _Answers:
+    try:
+        return list_offsets(router, dict.fromkeys(at, End.LAST_STABLE), Deadline(time.monotonic() + ANSWER_SECONDS))
     except CouldNotTell as silent:
         return dict.fromkeys(at, silent)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 BUCKET: Final = 10_000
 """Offsets under one digest."""
-MOST_RUNS: Final = 200
-"""Of an offset map, in one expression; more of them are compared batch by batch."""
 _LOW: Final = 0xFFFF_FFFF
 
 

@@ -30,7 +30,7 @@ from tanist.wire.messages import (
 from tanist.wire.router import describe_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from tanist.ports.clock import Deadline
@@ -80,6 +80,14 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
+class ReadableEnds(NamedTuple):
+    """Of one log, as its leader told them one after the other: start <= last stable <= high watermark."""
+
+    start: int
+    last_stable: int
+    high_watermark: int
+
+
 def topic_ids(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> Answers[UUID | None]:
     """Which topic each leader has under that name now; None below Kafka 2.8."""
     return ask_leaders(router, dict.fromkeys(partitions), by, _topic_ids)
@@ -98,6 +106,23 @@ def list_offsets(router: Router, ends: Mapping[TopicPartition, End], by: Deadlin
         if asked:
             answers |= ask_leaders(router, asked, by, _list_offsets)
     return answers
+
+
+def readable_ends(router: Router, partitions: Collection[TopicPartition], by: Deadline) -> Answers[ReadableEnds]:
+    """Three requests to each leader, in the order in which the answers can only grow, whatever happens meanwhile."""
+    asked = (End.EARLIEST, End.LAST_STABLE, End.HIGH_WATERMARK)
+    answers = [list_offsets(router, dict.fromkeys(partitions, end), by) for end in asked]
+    return {at: _readable(*(found[at] for found in answers)) for at in partitions}
+
+
+def _readable(
+    start: int | TanistError, stable: int | TanistError, high: int | TanistError
+) -> ReadableEnds | TanistError:
+    if isinstance(start, TanistError):
+        return start
+    if isinstance(stable, TanistError):
+        return stable
+    return high if isinstance(high, TanistError) else ReadableEnds(start, stable, high)
 
 
 def _list_offsets(connection: Connection, ends: Mapping[TopicPartition, End], by: Deadline) -> Answers[int]:
