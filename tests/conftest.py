@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.sandbox.airflow.rest import Connection
+    from tests.fetcher.rig import Rig, Side
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 
@@ -66,6 +67,25 @@ def clusters(guardian: Guardian) -> Iterator[Mapping[str, Cluster]]:
         for cluster in both:
             cluster.start()
         yield {cluster.name: cluster for cluster in both}
+
+
+@pytest.fixture(scope="session")
+def sides(clusters: Mapping[str, Cluster]) -> Iterator[tuple[Side, Side]]:
+    """`east` and `west` with clients of their own, for what a rig does to either."""
+    from tests.fetcher.rig import Side  # noqa: PLC0415  # only tests that copy pay for it
+
+    both = Side(clusters["east"]), Side(clusters["west"])
+    yield both
+    for side in both:
+        side.close()
+
+
+@pytest.fixture
+def rig(sides: tuple[Side, Side]) -> Rig:
+    """From `east` to `west`, with producer ids of its own: calm tests, topics and groups of their own."""
+    from tests.fetcher.rig import Rig  # noqa: PLC0415
+
+    return Rig(*sides)
 
 
 @pytest.fixture
@@ -135,19 +155,21 @@ class ClientConfig(Protocol):
         """What a librdkafka client needs to connect; `extra` keys have '_' for '.'."""
 
 
+def librdkafka(endpoint: Endpoint, **extra: str) -> dict[str, Any]:
+    """As `ClientConfig` says."""
+    keys = {
+        "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
+        "security.protocol": endpoint.security_protocol.value,
+    }
+    if endpoint.sasl:
+        keys["sasl.mechanism"] = endpoint.sasl.mechanism.value
+        keys["sasl.username"] = endpoint.sasl.username
+        keys["sasl.password"] = endpoint.sasl.password.reveal()
+    if endpoint.tls and endpoint.tls.ca_location:
+        keys["ssl.ca.location"] = endpoint.tls.ca_location
+    return keys | {key.replace("_", "."): value for key, value in extra.items()}
+
+
 @pytest.fixture(scope="session")
 def client_config() -> ClientConfig:
-    def config(endpoint: Endpoint, **extra: str) -> dict[str, Any]:
-        keys = {
-            "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
-            "security.protocol": endpoint.security_protocol.value,
-        }
-        if endpoint.sasl:
-            keys["sasl.mechanism"] = endpoint.sasl.mechanism.value
-            keys["sasl.username"] = endpoint.sasl.username
-            keys["sasl.password"] = endpoint.sasl.password.reveal()
-        if endpoint.tls and endpoint.tls.ca_location:
-            keys["ssl.ca.location"] = endpoint.tls.ca_location
-        return keys | {key.replace("_", "."): value for key, value in extra.items()}
-
-    return config
+    return librdkafka

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,13 +19,15 @@ import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the 
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.spec import ClusterSpec
 from tanist.wire import admin
-from tanist.wire.admin import AccessRule
+from tanist.wire.admin import AccessFilter, AccessRule
 from tanist.wire.clock import SystemClock
 from tanist.wire.router import Router
+from tests import forked
 from tests.cli.conftest import section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tanist.sandbox.processes import Guardian, Process
     from tests.conftest import ClientConfig
@@ -47,6 +47,13 @@ def give(cluster: Cluster, *wanted: AccessRule) -> None:
     """Make rules as the cluster's administrator."""
     router = Router(cluster.endpoint(), "tanist-test")
     assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
+    router.close()
+
+
+def take(cluster: Cluster, *unwanted: AccessRule) -> None:
+    """Take exactly these rules away."""
+    router = Router(cluster.endpoint(), "tanist-test")
+    admin.delete_acls(router, [AccessFilter(*rule) for rule in unwanted], SOON(20))
     router.close()
 
 
@@ -87,14 +94,16 @@ class Side:
     def topic(self, name: str, partitions: int = 2, **configs: str) -> None:
         given = {key.replace("_", "."): value for key, value in configs.items()}
         client = AdminClient(self.client("admin"))
-        client.create_topics([NewTopic(name, partitions, 1, config=given)])[name].result(20)
+        client.create_topics([NewTopic(name, partitions, config=given)])[name].result(20)
 
-    def writes(self, topic: str, values: range, user: str = "app") -> bool:
-        """Whether all of `values` were taken."""
+    def writes(self, topic: str, values: range, user: str = "app", *, partitions: int = 2) -> bool:
+        """Whether all of `values` were taken, one partition after the other."""
         producer = Producer(self.client(user, message_timeout_ms="4000", acks="all"))
         refused: list[object] = []
         for n in values:
-            producer.produce(topic, b"%d" % n, key=b"k", partition=n % 2, on_delivery=lambda e, _m: refused.append(e))
+            producer.produce(
+                topic, b"%d" % n, key=b"k", partition=n % partitions, on_delivery=lambda e, _m: refused.append(e)
+            )
         producer.flush(10)
         return all(error is None for error in refused)
 
@@ -132,17 +141,10 @@ class Pair:
 
     def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
         """The command line as a process, logged in as `user`."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tanist.cli.main", *arguments, "--destination", "west"],
-            env=self.environment(user),
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-        assert expected is None or done.returncode == expected, done.stdout + done.stderr
-        return Answer(done.returncode, done.stdout, done.stderr)
+        asked = (*arguments, "--destination", "west")
+        done = forked.run(forked.COMMANDS, asked, self.environment(user), self.home, 100)
+        assert expected is None or done.code == expected, done.out + done.err
+        return Answer(done.code, done.out, done.err)
 
     def environment(self, user: str = "mirror") -> dict[str, str]:
         file = self.home / f"{user}.toml"
@@ -175,27 +177,33 @@ class Pair:
 
     def killed(self, point: str, mirror: str, plan: str, *until: str) -> int:
         """Run until `point`, and die there; or until a step is done. The process's exit code."""
-        argv = [sys.executable, "-m", "tests.failover.killed", point, mirror, plan, str(self.home / plan), *until]
-        root = Path(__file__).parents[2]
-        environment = {**self.environment(), "PYTHONPATH": f"{root / 'include'}:{root}"}
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
-        assert done.returncode in {0, -9}, done.stderr
-        return done.returncode
+        asked = (point, mirror, plan, str(self.home / plan), *until)
+        done = forked.run(forked.KILLED, asked, self.environment(), self.home, 100)
+        assert done.code in {0, -9}, done.err
+        return done.code
 
 
-@pytest.fixture(scope="package")
-def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+@contextmanager
+def running(guardian: Guardian, config: ClientConfig, home: Path, *, brokers: int = 1) -> Iterator[Pair]:
+    """East, and west of so many brokers, with their users and the approvers' topic."""
     with ExitStack() as stack:
-        both = [
-            Cluster.new(ClusterSpec(name=n, authorizer=True, heap_mb=384), guardian=guardian) for n in ("east", "west")
-        ]
+        specs = (
+            ClusterSpec(name="east", authorizer=True, heap_mb=384),
+            ClusterSpec(name="west", authorizer=True, heap_mb=384, brokers=brokers),
+        )
+        both = [Cluster.new(spec, guardian=guardian) for spec in specs]
         for cluster in both:
             stack.callback(cluster.close)
             cluster.launch()
         for cluster in both:
             cluster.start()
             grant(cluster)
-        east, west = (Side(cluster, client_config) for cluster in both)
-        found = Pair(east, west, tmp_path_factory.mktemp("failover"), guardian)
+        east, west = (Side(cluster, config) for cluster in both)
         west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+        yield Pair(east, west, home, guardian)
+
+
+@pytest.fixture(scope="package")
+def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with running(guardian, client_config, tmp_path_factory.mktemp("failover")) as found:
         yield found

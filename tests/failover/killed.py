@@ -1,4 +1,4 @@
-"""`tanist failover run` that kills itself: `python -m tests.failover.killed POINT MIRROR PLAN EVIDENCE [UNTIL]`."""
+"""`tanist failover run` that kills itself, in a process of its own: POINT MIRROR PLAN EVIDENCE [UNTIL]."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from tanist.usecases.sides import Run
 from tanist.wire.clock import SystemClock
 
 
-def main(point: str, mirror: str, plan: str, evidence: str, until: str | None = None) -> None:
+def main() -> None:
+    """With these arguments of the command line."""
+    _run(*sys.argv[1:])
+
+
+def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = None) -> None:
     def checkpoint(reached: str) -> None:
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -36,7 +41,3 @@ def main(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
         destination = world.connect("west")
         with failover_clusters(world, destination, mirror_name(mirror), command) as clusters:
             run(plan, clusters, tools, command, until=until)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

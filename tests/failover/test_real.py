@@ -25,10 +25,9 @@ from tanist.wire.clock import SystemClock
 from tanist.wire.requests import Markers
 from tanist.wire.router import Router
 from tests.failover.conftest import ALL, ALLOW, LITERAL, TOPIC, WRITE, give
+from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tanist.domain.records import StateView
     from tests.failover.conftest import Pair, Side
 
@@ -37,14 +36,6 @@ SOON = SystemClock().deadline
 SMALL = TopicLayout(allow_small=True)
 REPLACED = SourceReplaced.name
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s", "--json")
-
-
-def until(true: Callable[[], object], seconds: float = 20) -> None:
-    clock = SystemClock()
-    by = clock.deadline(seconds)
-    while not true():
-        assert by.left(clock.monotonic())
-        clock.wait(0.1)
 
 
 def promoted(pair: Pair, mirror: str, topic: str) -> None:

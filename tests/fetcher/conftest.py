@@ -12,23 +12,9 @@ from tanist.sandbox.spec import ClusterSpec
 from tests.fetcher.rig import Rig, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tanist.sandbox.processes import Guardian
-
-
-@pytest.fixture(scope="session")
-def sides(clusters: Mapping[str, Cluster]) -> Iterator[tuple[Side, Side]]:
-    both = Side(clusters["east"]), Side(clusters["west"])
-    yield both
-    for side in both:
-        side.close()
-
-
-@pytest.fixture
-def rig(sides: tuple[Side, Side]) -> Rig:
-    """From `east` to `west`, with producer ids of its own: calm tests, topics of their own."""
-    return Rig(*sides)
 
 
 @pytest.fixture(scope="package")

@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-
-from tests.fetcher.rig import Rig, Side
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tanist.sandbox.cluster import Cluster
-
-
-@pytest.fixture(scope="session")
-def sides(clusters: Mapping[str, Cluster]) -> Iterator[tuple[Side, Side]]:
-    both = Side(clusters["east"]), Side(clusters["west"])
-    yield both
-    for side in both:
-        side.close()
-
-
-@pytest.fixture
-def rig(sides: tuple[Side, Side]) -> Rig:
-    """From `east` to `west`: topics and groups of the test's own."""
-    return Rig(*sides)
 
 
 @pytest.fixture
