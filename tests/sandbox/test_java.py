@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _fake_java(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_java(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = directory / "java"
     fake.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
     fake.chmod(0o755)
@@ -31,25 +31,25 @@ def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("version", "shown"), [("11.0.22", "Java 11.0.22"), ("1.8.0_402", "Java 8.0_402")])
 def test_too_old(version: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _fake_java(tmp_path, f"echo 'openjdk version \"{version}\" 2024-01-16' >&2", monkeypatch)
+    fake_java(tmp_path, f"echo 'openjdk version \"{version}\" 2024-01-16' >&2", monkeypatch)
     with pytest.raises(MissingDependency, match=f"{shown}: Java 17 or newer is needed"):
         java()
 
 
 @pytest.mark.parametrize("version", ["17", "17.0.15", "21-ea", "25.0.1"])
 def test_new_enough(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _fake_java(tmp_path, f"echo 'openjdk version \"{version}\" 2024-01-16' >&2", monkeypatch)
+    fake_java(tmp_path, f"echo 'openjdk version \"{version}\" 2024-01-16' >&2", monkeypatch)
     assert java() == str(tmp_path / "java")
 
 
 def test_a_java_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _fake_java(tmp_path, "exit 1", monkeypatch)
+    fake_java(tmp_path, "exit 1", monkeypatch)
     with pytest.raises(MissingDependency, match="does not tell its version"):
         java()
 
 
 def test_a_failed_download_names_its_log_and_leaves_no_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _fake_java(tmp_path, "echo 'version \"17\"' >&2; echo UNRESOLVED DEPENDENCIES; [ $1 = -version ]", monkeypatch)
+    fake_java(tmp_path, "echo 'version \"17\"' >&2; echo UNRESOLVED DEPENDENCIES; [ $1 = -version ]", monkeypatch)
     monkeypatch.setenv("TANIST_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DownloadFailed, match=r"kafka_2\.13-4\.3\.1\.log") as refused:
         jars.class_path()
@@ -60,7 +60,7 @@ def test_a_failed_download_names_its_log_and_leaves_no_half(tmp_path: Path, monk
 
 
 def test_no_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _fake_java(tmp_path, "echo 'version \"17\"' >&2", monkeypatch)
+    fake_java(tmp_path, "echo 'version \"17\"' >&2", monkeypatch)
     monkeypatch.setenv("TANIST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(jars, "find_spec", lambda _: None)
     with pytest.raises(MissingDependency, match=r"tanist\[sandbox\]"):

@@ -21,14 +21,14 @@ from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Tls
 from tanist.domain.errors import Misconfigured, PortTaken, TimedOut
 from tanist.ports.clock import Deadline
 from tanist.sandbox import node_log
+from tanist.sandbox.class_archive import kafka_java
 from tanist.sandbox.credentials import password_file, read_passwords
-from tanist.sandbox.jars import class_path
-from tanist.sandbox.java import java
+from tanist.sandbox.node_command import node_command
 from tanist.sandbox.ports import HOST, check_free
 from tanist.sandbox.processes import Guardian, Process
 from tanist.sandbox.spec import ADMIN, USERS
 from tanist.sandbox.state import ClusterState
-from tanist.sandbox.storage import SHORT_RUN, format_cluster
+from tanist.sandbox.storage import format_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -173,7 +173,7 @@ class Cluster:
 
     def launch(self) -> bool:
         """Starts what is not running without waiting for it; True: the cluster is a new one, nothing can be lost."""
-        command = (java(), "-cp", class_path())
+        command = kafka_java()
         with self._lock:
             fresh = not self._state.cluster_id
             if fresh:
@@ -190,7 +190,7 @@ class Cluster:
         """Starts a broker again that was killed, on its data and its port. Raises as `start` does."""
         self._require(broker)
         with self._lock:
-            self._launch(broker, (java(), "-cp", class_path()))
+            self._launch(broker, kafka_java())
         self._wait_for(broker, Deadline(time.monotonic() + seconds))
 
     def wait_ready(self, deadline: Deadline) -> None:
@@ -241,18 +241,11 @@ class Cluster:
         running = self._state.processes.get(node)
         if running and running.alive:
             return
-        home, log = self._state.layout.node(node), self.log_file(node)
+        log = self.log_file(node)
         node_log.begin(log)
-        argv = [*command, *self._java_options(node), "kafka.Kafka", str(home / "server.properties")]
+        argv = node_command(command, self.spec, self._state.layout, node)
         self._state.processes[node] = self._guardian.spawn(argv, log, bound=self._bound)
         self._state.save()
-
-    def _java_options(self, node: int) -> list[str]:
-        heap = self.spec.heap_of(node)
-        fast = self.spec.full_speed and node in self.spec.broker_ids
-        speed = ("-Xshare:auto", "-XX:+UseG1GC", f"-Xms{heap}m") if fast else SHORT_RUN
-        log4j = f"-Dlog4j2.configurationFile={self._state.layout.node(node) / 'log4j2.yaml'}"
-        return [*speed, f"-Xmx{heap}m", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData", log4j]
 
     def _wait_for(self, node: int, deadline: Deadline) -> None:
         while not node_log.is_ready(self.log_file(node)):

@@ -17,6 +17,7 @@ from tanist.sandbox.credentials import (
     scram_record,
     write_private,
 )
+from tanist.sandbox.node_command import SHORT_RUN
 from tanist.sandbox.node_log import LOG4J2
 from tanist.sandbox.properties import server_properties
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from tanist.sandbox.properties import Layout
     from tanist.sandbox.spec import ClusterSpec
 
-SHORT_RUN: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For a Java run where starting is most of the work."""
 _TIMEOUT: Final = 60.0  # seconds
 
 
