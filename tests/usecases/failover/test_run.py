@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.checks import Mode
-from tanist.domain.errors import Interrupted, TanistError
+from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import TopicSeen, fence_settled
 from tanist.domain.failover.plan import ROUTES
@@ -17,11 +18,15 @@ from tanist.domain.records import RunStatus, fenced, generation, observed
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.run import ApprovalVoid
 from tanist.usecases.failover.steps.fence import FenceLeaks
-from tests.fakes.failover import MemoryFencing
+from tests.fakes.failover import MemoryFencing, MemoryReplicas
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, WRITER, Killed, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+    from tanist.ports.replicas import InSync
 
 
 def points(mode: Mode) -> list[str]:
@@ -232,6 +237,44 @@ def test_what_is_settled_about_a_fence(mode: Mode, status: FenceStatus, stands: 
     """Only where the source is dead is unknown good enough: no more can be had of it."""
     fence = FencedTopic(topic="orders", status=status, owed_by="plan")
     assert fence_settled(TopicSeen(topic="orders", fence=fence, fence_stands=stands), mode) is settled
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
+    """A connection is lost in the n-th look, counted from 1."""
+    looks, look = count(1), MemoryReplicas.in_sync
+
+    def in_sync(
+        self: MemoryReplicas, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, InSync | TanistError]:
+        if when(next(looks)):
+            raise ConnectionLost("broker 3 of west: closed by the other side")
+        return look(self, partitions, by)
+
+    monkeypatch.setattr(MemoryReplicas, "in_sync", in_sync)
+
+
+def test_a_broker_that_dies_while_the_run_looks_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks again, also when it has taken over from another one and translates once more."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    world.run(plan, until="groups")
+    dying(monkeypatch, lambda n: n % 2 == 0)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+def test_a_run_that_cannot_see_what_it_has_done_is_interrupted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever comes next takes over at once."""
+    world = World()
+    plan = world.approve().plan
+    with monkeypatch.context() as broken:
+        dying(broken, lambda n: n > 1)
+        with pytest.raises(Interrupted, match="step hold is not done: CONNECTION_LOST"):
+            world.run(plan, seconds=30)
+    began = world.clock.monotonic()
+    world.run(plan, until="hold")
+    assert world.clock.monotonic() == began
 
 
 def test_a_partition_that_a_worker_has_stopped_already_is_left_as_it_is() -> None:

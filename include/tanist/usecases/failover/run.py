@@ -252,7 +252,7 @@ def _work(work: Work, approval: Approval, wish: Approved, began: float, until: s
         if seconds is None and todo == (route.MOVERS,):
             seconds = work.run.clock.monotonic() - began - waited
         waited += _one(work, todo[0], approval, wish)
-        work.look(ask_source=not (work.record.no_return or past_return(work.intent, work.facts)))
+        _look(work, todo[0])
     if left := tuple(step.id for step in remaining(work.intent, work.facts)):
         work.release()
     else:
@@ -264,9 +264,25 @@ def _work(work: Work, approval: Approval, wish: Approved, began: float, until: s
 
 def _translate_again(work: Work, until: str | None) -> None:
     """Consumers of the source are not fenced: what they have committed since an earlier call is carried over too."""
-    gone_past = work.record.no_return or past_return(work.intent, work.facts)
-    if not gone_past and route.GROUPS in route.asked_for(work.intent, until):
-        work.forget(route.GROUPS.id)
+    if not _gone_past(work) and route.GROUPS in route.asked_for(work.intent, until) and work.forget(route.GROUPS.id):
+        _look(work, route.GROUPS)
+
+
+def _gone_past(work: Work) -> bool:
+    return work.record.no_return or past_return(work.intent, work.facts)
+
+
+def _look(work: Work, step: Step) -> None:
+    """See what became of `step`. A broker that dies meanwhile is no answer: nothing is decided before all is seen."""
+    while True:
+        try:
+            work.look(ask_source=not _gone_past(work))
+        except Stopped as lost:
+            raise Interrupted(f"step {step.id} was done, and not seen: {lost.reason}") from lost
+        except (CouldNotTell, BrokerError) as why:
+            _again(work, step, why)
+        else:
+            return
 
 
 def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:

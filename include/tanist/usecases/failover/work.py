@@ -115,11 +115,12 @@ class Work:
         if name not in self.record.marks:
             self.save(marks=(*self.record.marks, name))
 
-    def forget(self, name: str) -> None:
-        """What was remembered holds no more; looks again."""
-        if name in self.record.marks:
-            self.save(marks=tuple(mark for mark in self.record.marks if mark != name))
-            self.look()
+    def forget(self, name: str) -> bool:
+        """What was remembered holds no more; False: nothing was. True: look again."""
+        if name not in self.record.marks:
+            return False
+        self.save(marks=tuple(mark for mark in self.record.marks if mark != name))
+        return True
 
     def beat(self) -> None:
         """Say that this run lives, and find out whether it still holds the mirror.
