@@ -101,3 +101,17 @@ def test_a_position_that_has_not_moved_keeps_its_time() -> None:
     """Also when the worker is a new one, and when the log was read before."""
     view = MappingProxyType(dict(fold(NOTHING_YET, book(moved(4)).changes(NOTHING_YET))))
     assert asked(book(), view, Answered({"g": ("classic", {AT: SourceOffset(4)})})) == view
+
+
+def test_whoever_begins_to_ask_keeps_what_was_written_and_can_no_longer_be_seen() -> None:
+    """What is certainly gone goes; and a book from before the log was read does not bring old positions back."""
+    old = book()
+    asked(old, NOTHING_YET, Answered({"g": ("classic", {AT: SourceOffset(1)})}))
+    view = fold(NOTHING_YET, book(GroupSeen("g", "consumer", None), moved(4), moved(6, "h")).changes(NOTHING_YET))
+    for read in (book(), old):
+        read.remember(view)
+        read.asked(Answered({}, frozenset({"g"})), NOW)
+        assert offsets(read.differences(view, whole=True)) == ["gone"]
+        assert [record for record in fold(view, read.differences(view, whole=True)).values()] == [
+            record for record in view.values() if "/g/" in record.key
+        ]

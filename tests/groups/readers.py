@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
+    from tanist.ports.state import StateStore
     from tests.fetcher.rig import Side
 
 JOIN_SECONDS = 30.0
@@ -104,10 +105,12 @@ def positions_in_transaction(side: Side, group: str, at: TopicPartition, offset:
 
 
 class Followed:
-    """A tail with stores in memory."""
+    """A tail with stores in memory. `groups`: what another one has left behind."""
 
-    def __init__(self, spec: MirrorSpec, source: Endpoint, topics: Sequence[str]) -> None:
-        self.state, self.groups = worker_store(), worker_store()
+    def __init__(
+        self, spec: MirrorSpec, source: Endpoint, topics: Sequence[str], groups: StateStore | None = None
+    ) -> None:
+        self.state, self.groups = worker_store(), groups or worker_store()
         self.spec = spec
         self.state.append([spec, *(wanted(spec, topic) for topic in topics)], SystemClock().deadline(1))
         self.tail = GroupTail(

@@ -134,6 +134,33 @@ def test_a_right_that_is_taken_away_deletes_nothing(guarded: Guarded, kind: int,
         assert followed.position("hidden", ORDERS) == 4
 
 
+def asked_twice(followed: Followed) -> None:
+    """Waits until the tail has asked, and written what it found, for the second time."""
+    until(lambda: (now := followed.note()) and now.how is Following.POLLING and now.upto, 20, followed.note)
+    first = followed.note()
+    until(lambda: (now := followed.note()) and first and now.upto > first.upto, 20, followed.note)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(GROUP, "unseen"), (TOPIC, "orders")])
+def test_whoever_begins_to_ask_deletes_nothing_that_was_read_from_the_log(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, kind: int, name: str
+) -> None:
+    """Neither a worker that loses the log together with another right, nor the next one, which has never seen more."""
+    monkeypatch.setattr(group_tail, "NOTE_EVERY_SECONDS", 0.2)
+    guarded.rule(TOPIC, "__consumer_offsets", READ)
+    guarded.commit("unseen", 4)
+    with Followed(SPEC, guarded.endpoint, ["orders"]) as followed:
+        until(lambda: followed.position("unseen", ORDERS) == 4, 20, followed.note)
+        before = followed.positions()
+        guarded.rule(kind, name, DESCRIBE, DENY)
+        guarded.take_back(TOPIC, "__consumer_offsets", READ)
+        asked_twice(followed)
+        assert followed.positions() == before
+    with Followed(SPEC, guarded.endpoint, ["orders"], followed.groups) as following:
+        asked_twice(following)
+        assert following.positions() == before
+
+
 def test_one_forbidden_group_delays_nobody(guarded: Guarded) -> None:
     groups = [f"many-{n}" for n in range(30)]
     for kind in (TOPIC, GROUP):

@@ -83,6 +83,13 @@ class GroupBook:
         if not held:
             self._positions.pop(group, None)
 
+    def remember(self, view: StateView) -> None:
+        """What is written down is where asking begins: else what can no longer be seen would be taken for gone."""
+        for record in self._written(view):
+            self._kinds[record.group] = record.kind
+            held = _Held(record.offset, record.at, record.order)
+            self._positions.setdefault(record.group, {})[record.partition] = held
+
     def asked(self, answer: Answered, now: EpochMs) -> None:
         """The answer of the source itself. What is not in it is gone, unless it could not be told."""
         for group, (kind, positions) in answer.found.items():
@@ -110,14 +117,12 @@ class GroupBook:
         A book that is not `whole` does not know what is gone.
         """
         known = {each for each in self.known() if each[1].topic in self.topics}
-        stale = {
-            (record.group, record.partition)
-            for record in view.values()
-            if isinstance(record, GroupPosition)
-            and record.mirror == self._mirror
-            and record.partition.topic in self.topics
-        }
+        stale = {(r.group, r.partition) for r in self._written(view) if r.partition.topic in self.topics}
         return [new for each in (known | stale if whole else known) for new in self._entry(*each, view)]
+
+    def _written(self, view: StateView) -> Iterator[GroupPosition]:
+        found = (record for record in view.values() if isinstance(record, GroupPosition))
+        return (record for record in found if record.mirror == self._mirror)
 
     def written(self) -> None:
         """The changes are safe."""

@@ -150,6 +150,7 @@ class GroupTail(threading.Thread):
             log.warning("asking for positions each second", extra={"error": why.name, "reason": why.reason})
             self._reason = _said(why)
             self._asking = self._asking or Asking(self._tools.spec, self._router, self._clock)
+            self._asking.book.remember(self._tools.groups.view())
             self._source = self._asking
             self._compared_at = float("-inf")
             self._tail_again_at = self._clock.monotonic() + TAIL_AGAIN_SECONDS
