@@ -112,6 +112,6 @@ def test_whoever_begins_to_ask_keeps_what_was_written_and_can_no_longer_be_seen(
         read.remember(view)
         read.asked(Answered({}, frozenset({"g"})), NOW)
         assert offsets(read.differences(view, whole=True)) == ["gone"]
-        assert [record for record in fold(view, read.differences(view, whole=True)).values()] == [
+        assert list(fold(view, read.differences(view, whole=True)).values()) == [
             record for record in view.values() if "/g/" in record.key
         ]
