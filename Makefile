@@ -27,9 +27,7 @@ test: $(STAMP) ## every test but the long storms and the benchmarks (make test A
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -m "not faults and not airflow and not spark and not storm and not bench" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "faults and not airflow and not spark and not storm and not bench" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "(airflow or spark) and not storm and not bench" -n 1
+	@$(BIN)/python -m pytest -n 3
 endif
 
 check: $(STAMP) ## format, lint, types, import contracts

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tanist.sandbox.airflow.home import AirflowSpec
 from tanist.sandbox.airflow.service import Airflow
@@ -29,6 +30,28 @@ if TYPE_CHECKING:
     from tests.fetcher.rig import Rig, Side
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
+
+
+TOGETHER: Final = ("tests/dags", "tests/failover", "tests/spark")
+"""Folders whose tests share clusters that are slow to start: one process each. What takes long begins first."""
+LONG: Final = (*TOGETHER, "tests/demo/test_demo.py", "tests/storm", "tests/sandbox/test_airflow.py", "tests/fetcher")
+
+
+class Shared(LoadFileScheduling):
+    """The tests of a file run in one process, and those of a folder that shares clusters."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config) -> Shared:
+    config.option.loadscopereorder = False
+    return Shared(config)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order in which they are handed out: two processors are busy to the end."""
+    items.sort(key=lambda item: next((n for n, part in enumerate(LONG) if item.nodeid.startswith(part)), len(LONG)))
 
 
 def pytest_configure() -> None:
