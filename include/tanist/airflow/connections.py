@@ -8,7 +8,6 @@ The extra is what Airflow's own Kafka provider takes: librdkafka's keys. One key
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,7 +19,6 @@ from tanist.domain.errors import Misconfigured
 from tanist.settings import ClusterSettings, Settings, from_connection
 
 TYPE: Final = "kafka"
-_CONTEXT: Final = "_AIRFLOW_PROCESS_CONTEXT"
 
 
 def settings() -> Settings:
@@ -39,14 +37,6 @@ def must_be_there(name: str, kind: str) -> None:
     """
     with _told(name, kind):
         Connection.get(name)
-
-
-def outside_tasks() -> None:
-    """For processes that are no task: let them see the connections of the metadata database.
-
-    Before the first lookup; without it such a process sees only those of its environment and of secrets backends.
-    """
-    os.environ.setdefault(_CONTEXT, "server")
 
 
 class _Connections(Mapping[str, ClusterSettings]):

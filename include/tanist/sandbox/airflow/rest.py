@@ -142,10 +142,6 @@ class Rest:
 
         return _poll(there, by, lambda: f"{task} of {run} is in none of {sorted(states)}: {self.tasks(dag, run)}")
 
-    def set_task_state(self, dag: str, run: str, task: str, state: str) -> None:
-        """What a person does who marks a task by hand."""
-        self.call("PATCH", f"{_run(dag, run)}/taskInstances/{quote(task)}", {"new_state": state})
-
     def result(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
         """What the task has returned."""
         return self._get(f"{_run(dag, run)}/taskInstances/{quote(task)}/xcomEntries/{quote(key)}")["value"]
