@@ -32,26 +32,57 @@ if TYPE_CHECKING:
 PROJECT: Final = Path(__file__).resolve().parents[1]
 
 
-TOGETHER: Final = ("tests/dags", "tests/failover", "tests/spark")
-"""Folders whose tests share clusters that are slow to start: one process each. What takes long begins first."""
-LONG: Final = (*TOGETHER, "tests/demo/test_demo.py", "tests/storm", "tests/sandbox/test_airflow.py", "tests/fetcher")
+TOGETHER: Final = {
+    "tests/dags/test_fetcher_in_airflow.py": "airflow",
+    "tests/dags/test_whole_airflow.py": "airflow",
+    "tests/sandbox/test_airflow.py": "airflow",
+    "tests/dags": "dags",
+    "tests/failover": "failover",
+    "tests/spark": "spark",
+}
+"""What shares a process, because it shares what is slow to start."""
+LONG: Final = (
+    *TOGETHER.values(),
+    "tests/demo/test_demo.py",
+    "tests/storm/test_storm.py",
+    "tests/fetcher/test_faults.py",
+)
+"""What begins first, so that no processor waits for it in the end."""
+
+
+def shares(nodeid: str) -> str:
+    """The name of the process that the test runs in."""
+    return next((group for part, group in TOGETHER.items() if nodeid.startswith(part)), nodeid.partition("::")[0])
 
 
 class Shared(LoadFileScheduling):
-    """The tests of a file run in one process, and those of a folder that shares clusters."""
+    """The tests of a file run in one process, and so do those of `TOGETHER`."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+        return shares(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config) -> Shared:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shared:
     config.option.loadscopereorder = False
-    return Shared(config)
+    return Shared(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In the order in which they are handed out: two processors are busy to the end."""
-    items.sort(key=lambda item: next((n for n, part in enumerate(LONG) if item.nodeid.startswith(part)), len(LONG)))
+    """In the order in which they are handed out; whoever needs the shared Airflow, one after the other."""
+    rank = {group: n for n, group in enumerate(LONG)}
+    items.sort(key=lambda item: (rank.get(shares(item.nodeid), len(LONG)), needs_airflow(item)))
+
+
+def needs_airflow(item: pytest.Item | None) -> bool:
+    return "airflow" in getattr(item, "fixturenames", ())
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """An Airflow that the next test does not need is stopped: it takes half a processor for doing nothing."""
+    if needs_airflow(item) and not needs_airflow(nextitem):
+        shared = getattr(item, "funcargs", {}).get("airflow")
+        if isinstance(shared, SharedAirflow):
+            shared.stop()
 
 
 def pytest_configure() -> None:
@@ -145,6 +176,10 @@ class SharedAirflow:
         self._airflow.start(connections)
         self.first = self.first or FirstStart(time.monotonic() - began, os.getloadavg()[0])
         return self._airflow
+
+    def stop(self) -> None:
+        """Until it is asked for again."""
+        self._airflow.stop()
 
 
 @dataclass(frozen=True)
