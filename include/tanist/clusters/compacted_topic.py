@@ -14,7 +14,7 @@ from tanist.clusters.bounds import Bounds
 from tanist.clusters.state_layout import TopicLayout, ensure
 from tanist.clusters.state_reader import Reader
 from tanist.clusters.state_writer import WORKER, Writer, operator_of
-from tanist.clusters.tail import Tail
+from tanist.clusters.tail import BRIEF_MS, LASTING_MS, Tail
 from tanist.clusters.topics import KafkaTopics
 from tanist.protocol.stored import Unreadable
 
@@ -39,7 +39,7 @@ class CompactedTopic:
         self._bounds, self._reader, self._writer = bounds, reader, writer
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 -- how it is opened, named
         cls,
         endpoint: Endpoint,
         topic: str,
@@ -48,19 +48,22 @@ class CompactedTopic:
         layout: TopicLayout,
         writer: str | None = None,
         create: bool = False,
+        brief: bool = False,
+        topics: KafkaTopics | None = None,
     ) -> Self:
         """The topic, checked, replayed to its end, and open for changes unless `writer` is None.
 
         `writer`: `operator_of(mirror)` fences whoever opened the same mirror before (and is fenced by whoever opens it
         next), WORKER fences nobody. An operator is fenced before the replay, so what it decides is based on the last
-        word of the one before.
+        word of the one before. `brief`: for one command; it is at the end sooner, and must not stay open for long.
+        `topics`: of the same cluster, connected already.
 
         Raises:
             UnknownTopicOrPartition: there is no such topic, and `create` is false.
             UnsafeStateTopic, AuthorizationFailed, AuthenticationFailed, Unreachable, TimedOut.
         """
-        with contextlib.closing(KafkaTopics(endpoint)) as topics:
-            ensure(topics, topic, layout, by, create=create)
+        with contextlib.nullcontext(topics) if topics else contextlib.closing(KafkaTopics(endpoint)) as asked:
+            ensure(asked, topic, layout, by, create=create)
         with contextlib.ExitStack() as undo:
             opened = None if writer is None else Writer(endpoint, topic, layout.partitions, writer)
             if opened:
@@ -68,7 +71,7 @@ class CompactedTopic:
                 opened.open(by)
             bounds = Bounds(endpoint, topic, layout.partitions)
             undo.callback(bounds.close)
-            reader = Reader(endpoint, topic, bounds.starts(by))
+            reader = Reader(endpoint, topic, bounds.starts(by), BRIEF_MS if brief else LASTING_MS)
             undo.callback(reader.close)
             store = cls(endpoint, topic, bounds, reader, opened)
             store.catch_up(by)

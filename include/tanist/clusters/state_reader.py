@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from tanist.domain.records import StateRecord, StateView
     from tanist.ports.clock import Deadline
 
-_WAIT: Final = 0.1
+_WAIT: Final = 0.02
 """Seconds of one look into the topic: how long `close` may take."""
 
 
 class Reader:
     """Folds a topic into a view in a thread of its own. All methods may be called from any thread."""
 
-    def __init__(self, endpoint: Endpoint, topic: str, starts: Mapping[int, int]) -> None:
+    def __init__(self, endpoint: Endpoint, topic: str, starts: Mapping[int, int], quiet_ms: int) -> None:
         self._what = f"topic {topic} of {endpoint.name}"
         self.starts = starts
-        self._tail = Tail(endpoint, topic, starts)
+        self._tail = Tail(endpoint, topic, starts, quiet_ms)
         self._changed = threading.Condition()
         self._records: dict[str, StateRecord] = {}
         self._unreadable: dict[str, Unreadable] = {}

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _MOST: Final = 10_000
 """Messages of one burst."""
+BRIEF_MS: Final = 20
+"""For what is open while one command runs: it hears sooner of an end that lies behind a marker, and asks more often."""
+LASTING_MS: Final = 100
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 _PASSING: Final = (
     TIMED_OUT
@@ -46,9 +49,12 @@ class Tail:
 
     `starts`: the log start of each partition. Asked for "the beginning", librdkafka looks it up partition by partition
     and takes half a second where it does not know the leader yet.
+
+    `quiet_ms`: after this long without a record the brokers answer that there is none, which is how an end that lies
+    behind a marker is found.
     """
 
-    def __init__(self, endpoint: Endpoint, topic: str, starts: Mapping[int, int]) -> None:
+    def __init__(self, endpoint: Endpoint, topic: str, starts: Mapping[int, int], quiet_ms: int = LASTING_MS) -> None:
         self._endpoint, self._topic = endpoint, topic
         self._witness = Witness(endpoint)
         self._doing = Doing(f"read topic {topic}", f"READ on topic {topic}")
@@ -58,7 +64,7 @@ class Tail:
             "enable_partition_eof": True,
             "isolation_level": "read_committed",
             "auto_offset_reset": "error",
-            "fetch_wait_max_ms": 100,  # an end that lies behind a marker is reported after an empty fetch only
+            "fetch_wait_max_ms": quiet_ms,
             "fetch_queue_backoff_ms": 10,
             "check_crcs": True,
         }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tanist.clusters.compacted_topic import CompactedTopic
+    from tanist.clusters.topics import KafkaTopics
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import Positions, Proofs
@@ -140,24 +141,25 @@ def _side(name: str, cluster: ClusterSettings) -> Side:
     from tanist.clusters.logs import KafkaLogs  # noqa: PLC0415
     from tanist.clusters.topics import KafkaTopics  # noqa: PLC0415
 
-    endpoint = cluster.endpoint
+    endpoint, topics = cluster.endpoint, KafkaTopics(cluster.endpoint)
     return Side(
         name=name,
         bootstrap=",".join(map(str, endpoint.bootstrap)),
-        topics=KafkaTopics(endpoint),
+        topics=topics,
         configs=KafkaConfigs(endpoint),
         logs=KafkaLogs(endpoint),
         access=KafkaAccess(endpoint),
-        open_store=Opener(cluster),
+        open_store=Opener(cluster, topics),
         small_state=cluster.allow_small_state,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """Opens the state topics of one cluster."""
+    """Opens the state topics of one cluster, each for the time of a command."""
 
     cluster: ClusterSettings
+    topics: KafkaTopics | None = None
 
     def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> CompactedTopic:
         from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of  # noqa: PLC0415
@@ -169,4 +171,6 @@ class Opener:
             layout=TopicLayout(partitions=PARTITIONS[topic], allow_small=self.cluster.allow_small_state),
             writer=operator_of(mirror) if mirror else None,
             create=create,
+            brief=True,
+            topics=self.topics,
         )
