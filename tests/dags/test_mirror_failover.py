@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.ports.clock import Deadline
 from tests.dags.conftest import ASKING, Answering, Sweeping, login, respond
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
 
+VALID_SECONDS = 15
+"""Of an approval that is to expire: long enough for four steps on a busy machine."""
 ROUTE = ("hold", "fence", "drain", "groups", "seal", "generation", "configs", "canary", "open", "movers")
 
 
@@ -44,20 +49,27 @@ def dag(house: House, connections: None) -> DAG:
     return house.dag("mirror_failover")
 
 
-@pytest.fixture
-def mirror(pair: Pair, topic_name: str) -> str:
-    """A mirror of one topic of the same name, all of it copied."""
-    pair.worker()
-    pair.mirror(topic_name, topic_name)
-    return topic_name
-
-
 @pytest.fixture(scope="module")
-def untouched(pair: Pair) -> str:
-    """The mirror of those tests after which nothing may have happened."""
+def mirrors(pair: Pair, request: pytest.FixtureRequest) -> list[str]:
+    """A mirror for each test that is to run and wants one, and `untouched`; made together, which takes least time."""
+    wanted = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    count = sum(item.module is request.module and "mirror" in item.fixturenames for item in wanted)
+    names = ["untouched", *(f"failed-over-{n}" for n in range(count))]
     pair.worker()
-    pair.mirror("untouched", "untouched")
-    return "untouched"
+    pair.mirrors({name: [name] for name in names})
+    return names
+
+
+@pytest.fixture
+def mirror(mirrors: list[str]) -> str:
+    """A mirror of one topic of the same name, all of it copied, for this test alone."""
+    return mirrors.pop()
+
+
+@pytest.fixture
+def untouched(mirrors: list[str]) -> str:
+    """The mirror of those tests after which nothing may have happened."""
+    return mirrors[0]
 
 
 def conf(mirror: str, **more: Any) -> dict[str, Any]:
@@ -105,9 +117,11 @@ def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair
 def test_a_validation_that_cannot_tell_is_told_and_holds_nothing_up(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failover is done, clients write; the run is red, and its report says why."""
+    """The failover, which was done but for its last step, is; clients write; the run is red, its report says why."""
+    plan = pair.approved(mirror)
+    assert pair.killed("nowhere", mirror, plan, ROUTE[-2]) == 0
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
-    ran = house.run(dag, conf(mirror, validate="batches"), Answering(house.client, "op"))
+    ran = house.run(dag, conf(mirror, validate="batches"), by_hand="|".join(("open_run", "observe", *ROUTE[:-1])))
     assert {task for task, state in ran.tasks.items() if state != "success"} == {"validate"}
     assert ran.report["verdict"] == "DONE, but not validate"
     assert "connection 'spark_default' is not there" in ran.report["validation"]
@@ -205,11 +219,14 @@ def test_an_unfinished_run_past_the_point_of_no_return_is_finished_without_askin
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after the barrier, its approval expired, its source gone, nobody left who may approve: it is finished."""
-    plan = pair.approved(mirror, valid="20s")
+    plan = pair.approved(mirror, valid=f"{VALID_SECONDS}s")
+    expired = Deadline(time.monotonic() + VALID_SECONDS)
     assert pair.killed("after:seal", mirror, plan) == -9
     gone = {"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
     monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "kafka", "extra": gone}))
     monkeypatch.setenv("TANIST_APPROVERS", "")
+    monkeypatch.setattr("tanist.usecases.failover.unfinished.WATCH_SECONDS", 1.0)  # that it watches is not tested here
+    threading.Event().wait(expired.left(time.monotonic()))
     ran = house.run(dag, conf(mirror))
     assert ran.state == "success", ran.report
     assert ran.left("approve", "return_value")["asked"] is False

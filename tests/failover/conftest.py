@@ -26,7 +26,7 @@ from tests import forked
 from tests.cli.conftest import section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tanist.sandbox.processes import Guardian, Process
@@ -161,12 +161,17 @@ class Pair:
 
     def mirror(self, name: str, *topics: str) -> None:
         """A mirror of `topics`, each with ten records, and all of it copied."""
-        for topic in topics:
-            self.east.topic(topic, cleanup_policy="compact")
-            assert self.east.writes(topic, range(10))
-        pattern = "|".join(topics)
-        self.tanist("mirrors", "create", name, "--source", "east", "--topic", pattern)
-        self.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
+        self.mirrors({name: topics})
+
+    def mirrors(self, wanted: Mapping[str, Sequence[str]]) -> None:
+        """Several mirrors, by name the topics of each; they are copied side by side."""
+        for name, topics in wanted.items():
+            for topic in topics:
+                self.east.topic(topic, cleanup_policy="compact")
+                assert self.east.writes(topic, range(10))
+            self.tanist("mirrors", "create", name, "--source", "east", "--topic", "|".join(topics))
+        for name in wanted:
+            self.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
 
     def approved(self, mirror: str, *options: str, mode: str = "planned", valid: str = "1h") -> str:
         """The hash of a plan that the approver has approved."""

@@ -1,4 +1,7 @@
-"""The two scheduled DAGs, run whole in this process, on real clusters with access rules and a worker."""
+"""The two scheduled DAGs, run whole in this process, on real clusters with access rules and a worker.
+
+Each run goes through every mirror that there is: this file's name lets it run before the failovers, which leave many.
+"""
 
 from __future__ import annotations
 
