@@ -106,6 +106,19 @@ def test_alike_records_are_counted_from_the_end() -> None:
     assert translate(runs, 0, [500])[0].destination == 100
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "copies"),
+    [
+        ("UAAV", "VUA", [1, NOWHERE, NOWHERE, 0]),
+        ("AAUV", "VxxAxU", [NOWHERE, NOWHERE, 5, 0]),
+    ],
+)
+def test_alike_records_beside_one_that_is_alone(ours: str, theirs: str, copies: list[int]) -> None:
+    """Who is alone gets the copy, wherever it lies; what copies of those alike must lie before never moves forward."""
+    source, destination = (log(*((n, ord(letter)) for n, letter in enumerate(side))) for side in (ours, theirs))
+    assert last_copies(source, destination).tolist() == copies
+
+
 def test_where_a_position_lies_is_told() -> None:
     """Each standing, with its precision; nothing is said of what has nothing in common."""
     source = log(*((offset, offset) for offset in (10, 11, 12, 20, 21, 22, 23, 24, 25)))
