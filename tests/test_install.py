@@ -1,13 +1,16 @@
-"""What `make` shows while it installs."""
+"""What `make` shows while it installs, and what an installed package has."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from zipfile import ZipFile
 
-INSTALL = Path(__file__).resolve().parents[1] / "locks" / "install.py"
+ROOT = Path(__file__).resolve().parents[1]
+INSTALL = ROOT / "locks" / "install.py"
 NOWHERE = "https://nobody:secret@packages.invalid/simple"
 
 
@@ -37,3 +40,22 @@ def test_an_install_is_never_silent_and_counts_to_the_end(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 of 2 packages found, 0 installed, ")
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_an_installed_package_has_the_spark_jobs_within_it(tmp_path: Path) -> None:
+    """Without a checkout and without a setting: images and virtual environments validate, too."""
+    build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = tmp_path.glob("*.whl")
+    ZipFile(wheel).extractall(tmp_path / "site")
+    jobs = sorted(file.name for file in (ROOT / "spark_jobs").glob("*.py"))
+    find = "import sys; from tanist.jobs.submission import application; print(*map(application, sys.argv[1:]))"
+    found = subprocess.run(
+        [sys.executable, "-c", find, *jobs],
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")},
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout.split() == [str(tmp_path / "site" / "tanist" / "spark_jobs" / job) for job in jobs]

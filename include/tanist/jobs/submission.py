@@ -16,8 +16,6 @@ from tanist.protocol.values import plain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VARIABLE: Final = "TANIST_SPARK_JOBS"
-"""Where the folder `spark_jobs` is, for installations without a checkout."""
 _HERE: Final = Path(__file__).parent
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -105,13 +103,12 @@ def environment() -> dict[str, str]:
 
 
 def application(name: str) -> Path:
-    """The file of a job: in `$TANIST_SPARK_JOBS`, else in `spark_jobs` of the checkout that this package is part of.
+    """The file of a job: of `spark_jobs`, which an installed package has within it and a checkout beside `include`.
 
     Raises:
         MissingDependency: there is none.
     """
-    folders = [Path(named)] if (named := os.environ.get(VARIABLE)) else [_HERE.parents[2] / "spark_jobs"]
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
-    raise MissingDependency(f"there is no {name} in {folders[0]}: set ${VARIABLE} to the folder of the Spark jobs")
+    for home in (_HERE.parent, _HERE.parents[2]):
+        if (file := home / "spark_jobs" / name).is_file():
+            return file
+    raise MissingDependency(f"this installation of tanist has no spark_jobs/{name}: install it again")
