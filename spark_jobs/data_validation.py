@@ -10,9 +10,9 @@ from tanist.spark.main import validation
 
 
 def main() -> int:
-    """0 equal, 1 different, 2 bad input, 3 could not tell."""
+    """0 equal, 1 different, 2 bad input, 3 could not tell, 70 a bug of ours."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--job", type=Path, required=True, help="what to compare; it holds secrets: mode 0600")
+    parser.add_argument("--job", type=Path, required=True, help="what to compare; it holds secrets: gone once read")
     parser.add_argument("--folder", type=Path, required=True, help="where result.json and report.html go")
     asked = parser.parse_args()
     return validation(asked.job, asked.folder)

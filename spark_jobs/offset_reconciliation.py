@@ -10,9 +10,9 @@ from tanist.spark.main import reconciliation
 
 
 def main() -> int:
-    """0 done, 2 bad input, 3 something could not be told."""
+    """0 done, 2 bad input, 3 something could not be told, 70 a bug of ours."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--job", type=Path, required=True, help="what to reconcile; it holds secrets: mode 0600")
+    parser.add_argument("--job", type=Path, required=True, help="what to reconcile; it holds secrets: gone once read")
     parser.add_argument("--folder", type=Path, required=True, help="where result.json and runs.parquet go")
     asked = parser.parse_args()
     return reconciliation(asked.job, asked.folder)

@@ -271,7 +271,7 @@ HOSTS = """
     class Hosted(FetcherHost):
         def command(self):
             import os
-            code = f"import threading; from tanist.airflow.worker import end_with; end_with({os.getpid()}); " \\
+            code = f"import threading; from tanist.wire.parent import end_with; end_with({os.getpid()}); " \\
                    "print('ready', file=__import__('sys').stderr, flush=True); threading.Event().wait(60)"
             return [sys.executable, "-c", code]
         def _tell(self, level, event, fields):

@@ -66,7 +66,8 @@ def test_a_job_that_takes_too_long_is_ended_with_all_its_processes(
     told: list[str] = []
     with pytest.raises(TimedOut, match="still running"):
         submitting.submit(submission, SystemClock().deadline(0.5), told.append)
-    [child] = told
+    begun, child = told
+    assert begun == "Spark starts"
     until(lambda: not runs(int(child)), 5)
 
 

@@ -5,12 +5,10 @@ How it is spoken to: `tanist.airflow.child`. It ends with its parent, whatever t
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import os
 import select
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -23,30 +21,13 @@ from tanist.composition.world import World
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
 from tanist.domain.problems import each, exit_code
 from tanist.settings import ClusterSettings, Settings, from_connection
+from tanist.wire.parent import end_with
 
 log = logging.getLogger(__name__)
 
-PR_SET_PDEATHSIG: Final = 1
-ORPHANED: Final = 75
 BUG: Final = 70
-_LOOK_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 120.0
 """A triggerer builds an API of its own for the first connection that is stored in the database: seconds of work."""
-
-
-def end_with(parent: int) -> None:
-    """Have this process killed when `parent` has ended: by the kernel where it can (Linux), else by looking."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was too late to be told
-        os._exit(ORPHANED)
-    threading.Thread(target=_watch, args=(parent, threading.Event()), name="parent", daemon=True).start()
-
-
-def _watch(parent: int, never: threading.Event) -> None:
-    while os.getppid() == parent:
-        never.wait(_LOOK_SECONDS)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Lent(Mapping[str, ClusterSettings]):

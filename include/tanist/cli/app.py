@@ -28,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Disaster recovery for Apache Kafka: mirrors, exact positions, approved failover.",
     epilog="Exit codes: 0 done, or GO; 1 the answer is no; 2 wrong command line or configuration; "
-    "3 unknown, nothing was changed; 4 partial, run it again; 70 a bug of ours; 130 Ctrl-C.",
+    "3 unknown, nothing was changed; 4 partial, run it again; 70 a bug of ours; 130 Ctrl-C, 143 SIGTERM.",
 )
 app.add_typer(mirrors.app, name="mirrors")
 app.command("status")(health.status)

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-INTERRUPTED: Final = 130
+if TYPE_CHECKING:
+    from types import FrameType
+
+ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends a command in order: Ctrl-C, `kill` and `timeout`, a terminal that is closed."""
 
 
 def main() -> None:
-    """Run the command. Until everything is imported nothing has begun: Ctrl-C just ends the process."""
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell's background job ignores it
-    if ours:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    """Run the command. Until everything is imported nothing has begun: a signal just ends the process."""
+    ours = [sign for sign in ENDS if signal.getsignal(sign) is not signal.SIG_IGN]  # nohup, a shell's background job
+    for sign in ours:
+        signal.signal(sign, lambda number, _: os._exit(128 + number))
     from tanist.cli.app import run  # noqa: PLC0415 -- see above
 
-    if ours:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for sign in ours:
+        signal.signal(sign, _interrupt)
     run()
+
+
+def _interrupt(number: int, _: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt(number)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
 
 REFUSED: Final = 1
-INTERRUPTED: Final = 130
 BUG: Final = 70
 DEBUG: Final = "TANIST_DEBUG"
 """Set in the environment (or by the root's option `--debug`), tracebacks of bugs are shown."""
@@ -85,9 +85,11 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
     except TanistError as refusal:
         _report(refusal, as_json)
         raise typer.Exit(exit_code(refusal)) from None
-    except KeyboardInterrupt:
-        fail("INTERRUPTED", "ended by Ctrl-C", "run the same command again", as_json)
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as interrupt:
+        sign = signal.Signals(interrupt.args[0]) if interrupt.args else signal.SIGINT
+        told = "Ctrl-C" if sign is signal.SIGINT else sign.name
+        fail("INTERRUPTED", f"ended by {told}", "run the same command again", as_json)
+        raise typer.Exit(128 + sign) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has seen enough
         raise typer.Exit(0) from None

@@ -74,9 +74,7 @@ def reconcile(
     destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
     folder = report or Path("reconciliation") / (name or str(source_topic))
     submission = reconciliation(now.world, destination.name, paired, asked, folder)
-    stage = stages(run.clock)
-    stage("Spark starts")
-    result = run_job(submission, run.by, stage)
+    result = run_job(submission, run.by, stages(run.clock))
     _show(now, result)
     if result["unknown"]:
         raise typer.Exit(_UNKNOWN)

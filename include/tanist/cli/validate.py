@@ -66,9 +66,7 @@ def validate(
     folder = report or Path("validation") / mirror
     run = replace(now.run, announce=_announce)
     submission = validation(now.world, destination, mirror, Asked(level=level, include=tuple(topic or ())), folder, run)
-    stage = stages(run.clock)
-    stage("Spark starts")
-    result = run_job(submission, run.by, stage)
+    result = run_job(submission, run.by, stages(run.clock))
     emit([result], COLUMNS, now.as_json, rows=[_row(each) for each in result["partitions"]])
     _say_differences(result["partitions"])
     speed = result["bytes"] / 1e6 / max(result["seconds"], 0.001)

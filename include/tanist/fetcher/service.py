@@ -148,12 +148,13 @@ class Service:
 
 
 def run_until_told(service: Service, stop: threading.Event) -> BaseException | None:
-    """Run `service` in the foreground until SIGTERM, SIGINT or `stop`; what it died of, or None.
+    """Run `service` in the foreground until SIGTERM, SIGINT, SIGHUP or `stop`; what it died of, or None.
 
     Must be called in the main thread: only there signals can be handled.
     """
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda *_: stop.set())
     _spare_the_collector()
     service.start()
     while service.alive and not service.failed and not stop.wait(LOOK_SECONDS):

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
@@ -73,6 +74,7 @@ def submit(submission: Submission, by: Deadline, tell: Callable[[str], None]) ->
         TimedOut: it was still running; it has been ended.
     """
     with handed_over(submission) as file:
+        tell("Spark starts")
         return _run(submission.command(file), submission.folder / LOG, by, tell)
 
 
@@ -109,7 +111,7 @@ def _run(command: list[str], log: Path, by: Deadline, tell: Callable[[str], None
     with (
         log.open("wb") as kept,
         subprocess.Popen(
-            command,
+            [sys.executable, "-m", "tanist.jobs.bound", str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=kept,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from contextlib import contextmanager
-from dataclasses import dataclass
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -20,57 +20,76 @@ from tanist.protocol.values import reader
 from tanist.spark.reconciliation.job import reconcile
 from tanist.spark.session import session
 from tanist.spark.validation import validate
+from tanist.wire.parent import end_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 UNKNOWN: Final = 3
+_GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
+"""In the environment of an application whose parent is the JVM of spark-submit."""
 _T = TypeVar("_T")
 
 
 def validation(file: Path, folder: Path) -> int:
     """Validate what `file` asks for; `result.json` and `report.html` go to `folder`. The verdict is the exit code."""
-    with _telling(folder) as ended:
+
+    def work() -> int:
         job = read(file, ValidationJob)
         with session(f"tanist validate {job.mirror}") as spark:
             result = validate(spark, job, tell)
         replace(folder / "report.html", as_page(result))
         replace(folder / "result.json", canonical(result))
-        ended.code = Sameness(result["verdict"]).exit_code
-    return ended.code
+        return Sameness(result["verdict"]).exit_code
+
+    return _ended(work, folder)
 
 
 def reconciliation(file: Path, folder: Path) -> int:
     """Reconcile what `file` asks for; `result.json` and `runs.parquet` go to `folder`. 3 if anything is unknown."""
-    with _telling(folder) as ended:
+
+    def work() -> int:
         job = read(file, ReconciliationJob)
         with session("tanist reconcile") as spark:
             result = reconcile(spark, job, folder, tell)
         replace(folder / "result.json", canonical(result))
-        ended.code = UNKNOWN if result["unknown"] else 0
-    return ended.code
+        return UNKNOWN if result["unknown"] else 0
+
+    return _ended(work, folder)
 
 
-@dataclass(slots=True)
-class _Ended:
-    code: int = 0
-
-
-@contextmanager
-def _telling(folder: Path) -> Iterator[_Ended]:
-    """An error of ours goes to `error.json`, and is the exit code."""
-    ended = _Ended()
+def _ended(work: Callable[[], int], folder: Path) -> int:
+    """The exit code of `work`: its own, or its error's, which also goes to `error.json`. It ends with the JVM."""
+    if _GATEWAY in os.environ:
+        end_with(os.getppid())
     try:
-        yield ended
+        _make(folder)
+        return work()
     except TanistError as error:
-        tell(f"error: {error}")
-        ended.code = exit_code(error)
-        left = {"name": error.name, "reason": error.reason, "exit_code": ended.code}
-        replace(folder / "error.json", canonical(left))
+        _say(error)
+        code = exit_code(error)
+        with suppress(OSError):
+            replace(folder / "error.json", canonical({"name": error.name, "reason": error.reason, "exit_code": code}))
+        return code
+    except Exception as bug:  # noqa: BLE001  # the outermost edge: 1 would mean that the copy differs
+        traceback.print_exc()
+        _say(TanistError(f"{type(bug).__name__}: {bug}"))
+        return TanistError.exit_code
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Misconfigured(f"results cannot be written to {folder}: {error.strerror}") from error
+
+
+def _say(error: TanistError) -> None:
+    tell(f"error: {' '.join(str(error).split())}")
 
 
 def read(file: Path, kind: Callable[..., _T]) -> _T:
-    """The job of that kind in `file`.
+    """The job of that kind in `file`, which is gone afterwards: it holds secrets, and nobody needs it any more.
 
     Raises:
         Misconfigured: there is none, or it is another one.
@@ -78,6 +97,7 @@ def read(file: Path, kind: Callable[..., _T]) -> _T:
     try:
         stored: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         job: _T = reader(kind)(stored)
+        file.unlink()
     except (OSError, ValueError, TypeError) as error:
         raise Misconfigured(f"{file} holds no job: {error}") from error
     return job

@@ -21,7 +21,7 @@ from tanist.spark.reconciliation.frames import compared, in_buckets, paired, sli
 from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import WHY, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, merge
-from tanist.spark.spans import Span
+from tanist.spark.spans import Span, Spans
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
@@ -104,11 +104,12 @@ def reconcile(spark: SparkSession, job: ReconciliationJob, folder: Path, tell: C
         CouldNotTell: the connector could not read, or the runs could not be written.
     """
     began, now = time.monotonic(), time.time_ns() // 1_000_000
+    tell(f"bounds of {sum(pair.partitions for pair in job.pairs)} partitions on both sides")
     logs = bounds(job)
-    tell(f"{len(logs)} partitions of {len(job.pairs)} pairs of topics")
     with records.reading():
         found = _read(spark, job, logs, tell)
     partitions = [_partition(each, found.get(log, _NOTHING)) for log, each in enumerate(logs)]
+    tell(f"runs, and {len(job.positions)} positions by them")
     positions = _positions(job.positions, logs, partitions, found)
     write(folder / RUNS, [(each, found[log].runs) for log, each in enumerate(partitions) if not each.trouble])
     return {
@@ -146,12 +147,11 @@ def _read(
     known = {log: each.spans for log, each in enumerate(logs) if not each.trouble}
     if not known:
         return {}
+    ours, theirs = ({log: spans[side] for log, spans in known.items()} for side in (0, 1))
+    tell(f"records: {Spans(source=tuple(ours.values()), copy=tuple(theirs.values()))}")
     source, destination = (
         _slim(spark, records.frame(spark, endpoint, list(spans.values())), spans)
-        for endpoint, spans in (
-            (job.source, {log: ours for log, (ours, _) in known.items()}),
-            (job.destination, {log: theirs for log, (_, theirs) in known.items()}),
-        )
+        for endpoint, spans in ((job.source, ours), (job.destination, theirs))
     )
     try:
         return {**dict.fromkeys(known, _NOTHING), **_compare(source, destination, tell)}
@@ -170,7 +170,8 @@ def _compare(source: DataFrame, destination: DataFrame, tell: Callable[[str], No
     ours, theirs = in_buckets(source, destination)
     buckets = compared(ours, theirs)
     told = sort_out(buckets)
-    tell(f"{len(buckets)} buckets of records, {len(told.to_pair)} of them to be paired record by record")
+    if told.to_pair:
+        tell(f"which record is which in {len(told.to_pair)} of {len(buckets)} buckets")
     pairs = paired(ours, theirs, told.to_pair) if told.to_pair else {}
     by_log = defaultdict[int, list["Bucket"]](list)
     for bucket in buckets:

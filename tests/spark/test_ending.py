@@ -1,0 +1,200 @@
+"""However `tanist` ends, the job ends too, and its secrets with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tanist.domain.errors import Misconfigured
+from tanist.domain.validation.job import ValidationJob
+from tanist.jobs.submission import Submission
+from tanist.spark import main
+from tests.fetcher.rig import until
+from tests.spark.test_command import job, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT: Final = Path(__file__).parents[2]
+
+COMMAND: Final = """
+    import sys
+    from pathlib import Path
+    from tanist.cli import app, main
+    from tanist.cli.output import guard
+    from tanist.jobs.submission import Submission
+    from tanist.jobs.submit import submit
+    from tanist.wire.clock import SystemClock
+    from tests.spark.test_command import job
+
+    @app.app.command("submits")
+    def submits():
+        with guard():
+            submission = Submission(application="data_validation.py", job=job(), folder=Path("results"))
+            submit(submission, SystemClock().deadline(60), lambda line: print(line, flush=True))
+
+    sys.argv = ["tanist", "submits"]
+    main.main()
+"""
+SPARK: Final = """\
+    #!/bin/sh
+    while [ "$1" != --job ]; do shift; done
+    PYSPARK_GATEWAY_PORT=1 PYTHONPATH=$REAL "$PYSPARK_PYTHON" "$DRIVER" "$@" &
+    wait
+"""
+DRIVER: Final = """
+    import os, sys, threading
+    from contextlib import nullcontext
+    from pathlib import Path
+    from tanist.spark import main
+
+    def endless(spark, job, tell):
+        tell(f"{os.getppid()} {os.getpid()}")
+        threading.Event().wait(60)
+
+    main.session, main.validate = lambda name: nullcontext(), endless
+    main.validation(Path(sys.argv[2]), Path(sys.argv[4]))
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A `tanist` that has submitted a job; in place of Spark a shell, in place of what it computes a wait."""
+    spark = tmp_path / "stub" / "pyspark"
+    (spark / "bin").mkdir(parents=True)
+    (spark / "__init__.py").touch()
+    submit = spark / "bin" / "spark-submit"
+    submit.write_text(dedent(SPARK))
+    submit.chmod(0o700)
+    driver = tmp_path / "driver.py"
+    driver.write_text(dedent(DRIVER))
+    (tmp_path / "tmp").mkdir()
+    real = f"{ROOT / 'include'}:{ROOT}"
+    paths = {"PYTHONPATH": f"{spark.parent}:{real}", "REAL": real, "DRIVER": str(driver)}
+    with subprocess.Popen(
+        [sys.executable, "-c", dedent(COMMAND)],
+        cwd=tmp_path,
+        env=os.environ | paths | {"TMPDIR": str(tmp_path / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("sign", "code", "told"),
+    [
+        (signal.SIGINT, 130, "ended by Ctrl-C"),
+        (signal.SIGTERM, 143, "ended by SIGTERM"),
+        (signal.SIGHUP, 129, "ended by SIGHUP"),
+        (signal.SIGKILL, -signal.SIGKILL, ""),
+    ],
+)
+def test_a_signal_leaves_no_secret_and_no_process(
+    command: subprocess.Popen[str], tmp_path: Path, sign: signal.Signals, code: int, told: str
+) -> None:
+    """Neither what became of spark-submit nor the job's Python; the job's file is gone once it is read."""
+    assert command.stdout
+    assert command.stderr
+    assert command.stdout.readline() == "Spark starts\n"
+    session = [int(pid) for pid in command.stdout.readline().split()]
+    assert len(session) == 2
+    assert all(map(runs, session))
+    assert not list(tmp_path.glob("tmp/*/*"))
+    command.send_signal(sign)
+    assert command.wait(20) == code
+    until(lambda: not any(map(runs, session)), 5)
+    assert told in command.stderr.read()
+    assert sign is signal.SIGKILL or not list(tmp_path.glob("tmp/*"))
+
+
+@pytest.mark.parametrize(("sign", "nohup"), [(signal.SIGTERM, False), (signal.SIGHUP, False), (signal.SIGTERM, True)])
+def test_a_fetcher_ends_in_order_whatever_signal_tells_it_to(sign: signal.Signals, nohup: bool) -> None:
+    """Exit code 0, as ever: the command's own path of signals is not the fetcher's. A closed terminal is one, too."""
+    fetcher = """
+        import signal, sys, threading
+        from tanist.cli import app, main
+        from tanist.cli.output import guard
+        from tanist.fetcher import service
+
+        class Service:
+            alive, failed = True, None
+            def start(self): print("started", flush=True)
+            def stop(self): print("stopped", flush=True)
+
+        @app.app.command("copies")
+        def copies():
+            with guard():
+                service.run_until_told(Service(), threading.Event())
+
+        sys.argv = ["tanist", "copies"]
+        main.main()
+    """
+    before = ["nohup"] if nohup else []
+    with subprocess.Popen(
+        [*before, sys.executable, "-c", dedent(fetcher)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "include")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "started\n"
+        if nohup:
+            process.send_signal(signal.SIGHUP)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        process.send_signal(sign)
+        assert process.wait(10) == 0
+        assert process.stdout.read() == "stopped\n"
+
+
+# ── the job itself ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_that_holds_no_job_stays_where_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("{}")
+    with pytest.raises(Misconfigured):
+        main.read(file, ValidationJob)
+    assert file.exists()
+
+
+@pytest.mark.parametrize("work", [main.validation, main.reconciliation])
+def test_a_job_that_cannot_be_read_is_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], work: Callable[[Path, Path], int]
+) -> None:
+    """One line, and 2; 1 would mean that the copy differs. The folder is made first."""
+    assert work(tmp_path / "none", tmp_path / "new" / "folder") == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("error: INVALID_CONFIG: ")
+    assert (tmp_path / "new" / "folder" / "error.json").exists()
+    (tmp_path / "file").touch()
+    assert work(tmp_path / "none", tmp_path / "file" / "folder") == 2
+    assert "cannot be written" in capsys.readouterr().out
+
+
+def test_a_bug_of_a_job_is_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """70, one line, and the traceback for the log."""
+
+    def crash(name: str) -> None:
+        raise KeyError(f"{name}\nand more")
+
+    monkeypatch.setattr(main, "session", crash)
+    Submission(application="data_validation.py", job=job(), folder=tmp_path).write(tmp_path / "job.json")
+    assert main.validation(tmp_path / "job.json", tmp_path) == 70
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 1
+    assert "INTERNAL: KeyError" in told.out
+    assert "Traceback" in told.err
