@@ -5,7 +5,7 @@ Trigger it with the mirror and its destination. It reads both clusters and chang
 - Green: every partition was read to its end and is the same. Red: the copy differs, or that could not be told; the
   error says which, and what.
 - `result.json` and `report.html` are below `TANIST_EVIDENCE`, in `validation/<mirror>/<run>`.
-- The connection `spark_default` says where Spark is. The driver runs on the worker that has the task.
+- Spark runs on the worker that has the task (connection `spark_default`): Java, and 3 GB of memory.
 """
 
 from datetime import timedelta

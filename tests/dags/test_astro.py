@@ -100,6 +100,21 @@ def test_the_guide_says_the_same(deployment: dict[str, Any], told: dict[str, str
     assert f"runtime:{deployment['configuration']['runtime_version']}-python-3.1" in guide
 
 
+def test_the_images_of_the_guide_have_all_that_its_dags_need() -> None:
+    """Airflow's operator submits to the Spark within the image, which needs Java and a pyspark that is one pyspark."""
+    guide = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    images = re.findall(r"^```dockerfile\n(.+?)^```", guide, re.DOTALL | re.MULTILINE)
+    assert len(images) == 2
+    for image in images:
+        assert "[airflow,spark]" in image
+        assert "uninstall -y pyspark-client" in image
+        assert "default-jre-headless" in image or "`packages.txt` of one line, `default-jre-headless`" in guide
+    untold = {
+        file.stem for file in (ROOT / "dags").glob("*.py") if f"`{file.stem}`" not in guide.partition("Then unpause")[2]
+    }
+    assert not untold
+
+
 def test_it_holds_no_secret(deployment: dict[str, Any]) -> None:
     """Neither one that is marked as such, nor a connection, nor anything that is called like one."""
     for variable in deployment["environment_variables"]:
