@@ -17,13 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tanist.cli.sandbox import app
-from tanist.composition.connections import SPARK, connections
+from tanist.composition.connections import SPARK, connections, variables
 from tanist.domain.endpoint import Secret
 from tanist.domain.errors import Misconfigured, ProcessFailed
 from tanist.ports.clock import Deadline
 from tanist.sandbox.airflow.home import USERS, AirflowSpec
 from tanist.sandbox.airflow.rest import AirflowRefused, Connection, Rest
 from tanist.sandbox.airflow.service import Airflow
+from tanist.sandbox.fleet import CONFIG
 from tanist.settings import from_connection, load
 from tests.sandbox.conftest import pause
 
@@ -117,9 +118,9 @@ def up(box: Airflow, home: Path) -> list[str | Path]:
 @whole
 @slow
 def test_it_is_healthy_within_40_seconds_and_up_again_does_nothing(
-    airflow: SharedAirflow, box: Airflow, up: list[str | Path]
+    airflow: SharedAirflow, box: Airflow, home: Path, up: list[str | Path]
 ) -> None:
-    """Every part is alive, and Airflow itself says that it is well; a second `up` starts nothing.
+    """Every part is alive, and Airflow itself says that it is well; a second `up` starts nothing, and tells it all.
 
     The limit is for a machine that does nothing else; where others want the cores as well, it grows with them.
     """
@@ -137,6 +138,12 @@ def test_it_is_healthy_within_40_seconds_and_up_again_does_nothing(
     assert list(shown) == ["api-server", "scheduler", "dag-processor", "triggerer", "database", "launcher"]
     assert all(item["alive"] and item["healthy"] in {True, None} for item in shown.values())
     assert {item["url"] for item in shown.values()} == {box.url}
+    with box.rest("admin") as admin:
+        known = {name: admin.call("GET", f"/variables/{name}")["value"] for name in variables(load(home / CONFIG, {}))}
+        for name in known:
+            admin.call("DELETE", f"/variables/{name}")
+        assert admin.connection("vault_approver")["conn_type"] == "kafka"
+    assert known == {"TANIST_DESTINATIONS": "vault", "TANIST_APPROVERS": "op2"}
 
 
 @whole
@@ -326,9 +333,27 @@ def test_a_broken_start_names_its_log(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_cluster_becomes_the_connection_that_tasks_read(sandbox: Path) -> None:
     """What is stored for a cluster is read as the same cluster."""
     settings = load(sandbox / "tanist.toml", {})
-    [vault, spark] = connections(settings)
+    [vault, approver, spark] = connections(settings)
     assert from_connection("vault", vault.extra) == settings.cluster("vault")
+    assert (approver.id, approver.extra) == ("vault_approver", vault.extra)
     assert spark is SPARK
+
+
+def test_a_cluster_that_is_called_like_an_approver_stays_what_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "tanist.toml"
+    file.write_text('[clusters.a]\nbootstrap_servers = "a:1"\n[clusters.a_approver]\nbootstrap_servers = "b:1"\n')
+    found = {each.id: each.extra.get("bootstrap.servers") for each in connections(load(file, {}))}
+    assert found == {"a": "a:1", "a_approver": "b:1", "a_approver_approver": "b:1", SPARK.id: None}
+
+
+def test_where_there_is_none_status_says_so_and_what_to_do(tmp_path: Path) -> None:
+    """As it does for clusters; no empty table."""
+    for command in (["airflow", "status"], ["status"]):
+        told = CliRunner().invoke(app, [*command, "--dir", str(tmp_path / "none")])
+        assert (told.exit_code, told.stdout) == (0, "")
+        assert f"`tanist sandbox {' '.join(command).replace('status', 'up')}`" in told.stderr
+        shown = CliRunner().invoke(app, [*command, "--dir", str(tmp_path / "none"), "--json"])
+        assert json.loads(shown.stdout)["items"] == []
 
 
 def test_a_folder_that_is_not_there_is_one_error(tmp_path: Path) -> None:

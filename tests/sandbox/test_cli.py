@@ -42,6 +42,13 @@ def items(printed: str) -> list[dict[str, Any]]:
     return list(whole["items"])
 
 
+def test_a_cluster_of_no_directory_is_one_error(home: Path) -> None:
+    for command in ("kill", "start"):
+        code, _, told = run(command, "east", "--dir", home)
+        assert (code, told.count("\n")) == (2, 1)
+        assert told.startswith("error: INVALID_CONFIG: no cluster 'east'")
+
+
 @pytest.mark.faults
 def test_up_again_kill_start_down(home: Path, nothing_left: Callable[[Path], None]) -> None:
     code, printed, _ = run("up", "--name", "east", "--authorizer", "--json", "--dir", home)

@@ -56,6 +56,13 @@ def emit(
         print(_table(items if rows is None else rows, columns))
 
 
+def none(told: str, as_json: bool) -> None:
+    """Where there is nothing to show: `told` says so, and what to do; no table."""
+    say(told)
+    if as_json:
+        print(_json((), ()))
+
+
 def say(text: str) -> None:
     """A word on what is going on, for people: standard error."""
     print(text, file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tanist.cli import sandbox_airflow
-from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard, say
+from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard, none, say
 from tanist.sandbox.fleet import Fleet
 from tanist.sandbox.spec import MOST_BROKERS, ClusterSpec
 
@@ -82,7 +82,10 @@ def status(
     """Show every cluster of the directory and its brokers, as they are now."""
     as_json = json or output is Format.JSON
     with guard(as_json):
-        _show(Fleet(directory).clusters(), as_json)
+        if clusters := Fleet(directory).clusters():
+            _show(clusters, as_json)
+        else:
+            none(f"no clusters in {directory}: start some with `tanist sandbox up`", as_json)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard, say
+from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard, none, say
 from tanist.sandbox.fleet import CONFIG
 
 if TYPE_CHECKING:
@@ -39,13 +39,14 @@ def up(
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Start Airflow and wait until it is healthy. Again: nothing, but to bring its connections up to date.
+    """Start Airflow and wait until it is healthy. Again: brings up to date what it knows of the clusters.
 
-    Each cluster of the directory's tanist.toml becomes a connection of its name, of type kafka.
+    Each cluster of the directory's tanist.toml becomes a connection of its name, of type kafka, and may hold mirrors;
+    `op` asks for a failover, `op2` approves it.
 
     Example: tanist sandbox up && tanist sandbox airflow up
     """
-    from tanist.composition.connections import connections  # noqa: PLC0415
+    from tanist.composition.connections import connections, variables  # noqa: PLC0415
     from tanist.sandbox.airflow import commands  # noqa: PLC0415
     from tanist.sandbox.airflow.home import USERS, AirflowSpec  # noqa: PLC0415
     from tanist.settings import Settings, load  # noqa: PLC0415
@@ -58,7 +59,8 @@ def up(
         )
         config = directory.resolve() / CONFIG  # the components run elsewhere: names of files in it become absolute
         settings = load(config, os.environ) if config.exists() else Settings(f"no {config}")
-        started = commands.up(directory, spec, connections(settings), say)
+        known = variables(settings) if settings.clusters else {}
+        started = commands.up(directory, spec, connections(settings), known, say)
         airflow = commands.find(directory)
         assert airflow is not None  # noqa: S101 -- it has just been started
         say(f"{'up' if started else 'already up'}: {airflow.url}; users: {', '.join(USERS)}")
@@ -89,15 +91,16 @@ def status(
 
     as_json = json or output is Format.JSON
     with guard(as_json):
-        _show(commands.find(directory), as_json)
+        if found := commands.find(directory):
+            _show(found, as_json)
+        else:
+            none(f"no Airflow in {directory}: start one with `tanist sandbox airflow up`", as_json)
 
 
-def _show(airflow: Airflow | None, as_json: bool) -> None:
-    items: list[dict[str, Any]] = []
-    if airflow:
-        shared = {"url": airflow.url, "passwords_file": str(airflow.passwords)}
-        items = [
-            {"component": part.component, "pid": part.pid, "alive": part.alive, "healthy": part.healthy, **shared}
-            for part in airflow.parts()
-        ]
+def _show(airflow: Airflow, as_json: bool) -> None:
+    shared = {"url": airflow.url, "passwords_file": str(airflow.passwords)}
+    items: list[dict[str, Any]] = [
+        {"component": part.component, "pid": part.pid, "alive": part.alive, "healthy": part.healthy, **shared}
+        for part in airflow.parts()
+    ]
     emit(items, COLUMNS, as_json)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.composition.connections import connections
+from tanist.composition.connections import APPROVES, connections, variables
 from tanist.demo.dag_runs import DONE, DagRun, judge_runs
 from tanist.demo.dag_watch import GATE, DagWatch
 from tanist.demo.runbooks import Link
@@ -16,13 +16,12 @@ from tanist.settings import load
 if TYPE_CHECKING:
     from tanist.demo.promises import Promise
     from tanist.demo.runbooks import Wanted
-    from tanist.sandbox.airflow.rest import Connection, Rest
+    from tanist.sandbox.airflow.rest import Rest
     from tanist.sandbox.airflow.service import Airflow
 
 DAG: Final = "mirror_failover"
 REPORT: Final = "report"
 ASKS: Final = "op"
-APPROVES: Final = "op2"
 RUN_SECONDS: Final = 240.0
 PERSON_SECONDS: Final = 3600.0
 """As long as the gate waits for an answer."""
@@ -40,21 +39,15 @@ class Orchestrated(Scene):
         """Returns when Airflow is healthy, and knows both clusters, the DAG and who may approve."""
         with self.screen.step("Airflow, which was started beside the clusters, is told of them") as step:
             step.detail = f"waiting until all of it is healthy, logs: {self.airflow.directory}"
-            self.airflow.start(self._connections())
-            known = {"APPROVERS": APPROVES, "DESTINATIONS": "west", "EVIDENCE": str(self.house.evidence)}
+            settings = load(self.house.config, {})
+            ours = {"TANIST_DESTINATIONS": "west", "TANIST_EVIDENCE": str(self.house.evidence)}
+            self.airflow.start(connections(settings), variables(settings) | ours)
             with self.airflow.rest("admin") as admin:
-                for name, value in known.items():
-                    admin.put_variable(f"TANIST_{name}", value)
                 admin.wait_for_dag(DAG, self.soon())
                 admin.unpause(DAG)
             for link in self._doors():
                 self.screen.note(f"{link.name}: {link.place}")
             step.detail = f"{ASKS} will ask for failovers, {APPROVES} may approve them"
-
-    def _connections(self) -> tuple[Connection, ...]:
-        found = connections(load(self.house.config, {}))
-        (west,) = (each for each in found if each.id == "west")
-        return (*found, replace(west, id="west_approver"))
 
     def take_over(self, wanted: Wanted) -> None:
         with self.airflow.rest(ASKS) as asks, self.airflow.rest(APPROVES) as approves:

@@ -72,15 +72,17 @@ class Fleet:
 
     def kill(self, name: str, broker: int | None) -> Cluster:
         """SIGKILL for one broker, or for the whole cluster."""
+        home = self._find(name)
         with self._exclusive():
-            cluster = Cluster.open(self._find(name))
+            cluster = Cluster.open(home)
             cluster.kill(broker)
         return cluster
 
     def start(self, name: str, broker: int | None, say: Callable[[str], None]) -> Cluster:
         """Starts one broker again, or all that does not run, on the same data and ports."""
+        home = self._find(name)
         with self._exclusive(), Guardian() as guardian:
-            cluster = Cluster.open(self._find(name), guardian=guardian, bound=False)
+            cluster = Cluster.open(home, guardian=guardian, bound=False)
             if broker is None:
                 _start([cluster], say)
             else:

@@ -14,7 +14,7 @@ from tanist.sandbox.jars import locked
 from tanist.sandbox.processes import Guardian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.sandbox.airflow.rest import Connection
 
@@ -25,7 +25,13 @@ def find(directory: Path) -> Airflow | None:
     return Airflow.open(home) if Home(home).exists else None
 
 
-def up(directory: Path, spec: AirflowSpec, connections: Sequence[Connection], say: Callable[[str], None]) -> bool:
+def up(
+    directory: Path,
+    spec: AirflowSpec,
+    connections: Sequence[Connection],
+    variables: Mapping[str, str],
+    say: Callable[[str], None],
+) -> bool:
     """Makes it run and be healthy; False: it did already. When it does not return, what it started is gone.
 
     Raises:
@@ -39,18 +45,18 @@ def up(directory: Path, spec: AirflowSpec, connections: Sequence[Connection], sa
         if found and found.running:
             if found.spec != spec:
                 raise Misconfigured(f"it runs with {found.spec.dags} and {found.spec.plugins}: `down` comes first")
-            found.start(connections)
+            found.start(connections, variables)
             return False
-        _start(home, spec, connections, say)
+        say(f"airflow: starting, logs: {home}/*.log")
+        _start(home, spec, connections, variables)
     return True
 
 
-def _start(home: Path, spec: AirflowSpec, connections: Sequence[Connection], say: Callable[[str], None]) -> None:
+def _start(home: Path, spec: AirflowSpec, connections: Sequence[Connection], variables: Mapping[str, str]) -> None:
     with Guardian() as guardian:
         airflow = Airflow.new(spec, home, guardian=guardian, bound=False)
         try:
-            say(f"airflow: starting, logs: {home}/*.log")
-            airflow.start(connections)
+            airflow.start(connections, variables)
         except BaseException:
             airflow.close()
             raise

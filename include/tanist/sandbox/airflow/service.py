@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tanist.domain.errors import PortTaken, ProcessFailed, TimedOut, Unreachable
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 READY_SECONDS: Final = 120.0
 """A first start takes 20 s on two idle cores, and twice that on busy ones."""
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _STOP: Final = 13.0
 _GONE: Final = 5.0
 _POLL: Final = 0.4
@@ -159,8 +161,13 @@ class Airflow:
 
     # ── what it does ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, connections: Sequence[Connection] = (), seconds: float = READY_SECONDS) -> None:
-        """Starts it if it is not running, waits until it is healthy, and stores `connections`.
+    def start(
+        self,
+        connections: Sequence[Connection] = (),
+        variables: Mapping[str, str] = NONE,
+        seconds: float = READY_SECONDS,
+    ) -> None:
+        """Starts it if it is not running, waits until it is healthy, and stores `connections` and `variables`.
 
         Raises:
             ProcessFailed: it ended by itself; names its log.
@@ -170,7 +177,7 @@ class Airflow:
         by = Deadline(time.monotonic() + seconds)
         self.launch()
         self.wait_ready(by)
-        self.connect(connections)
+        self.tell(connections, variables)
 
     def launch(self) -> None:
         """Starts it if it is not running, and does not wait: `start` does. Raises ProcessFailed."""
@@ -190,11 +197,13 @@ class Airflow:
         keeper = self._guardian.spawn(argv, self._home.log("keeper"), bound=self._bound)
         self._home.remember(replace(state, keeper=keeper))
 
-    def connect(self, connections: Sequence[Connection]) -> None:
-        """Stores `connections` in Airflow's database, where people can see and edit them. Replaces namesakes."""
+    def tell(self, connections: Sequence[Connection], variables: Mapping[str, str]) -> None:
+        """Stores them in Airflow's database, where people can see and edit them. Replaces namesakes."""
         with self.rest("admin") as admin:
             for connection in connections:
                 admin.put_connection(connection)
+            for name, value in variables.items():
+                admin.put_variable(name, value)
 
     def wait_ready(self, by: Deadline) -> None:
         """Returns when it is healthy. Raises as `start` does."""
