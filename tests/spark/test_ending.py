@@ -158,6 +158,47 @@ def test_a_fetcher_ends_in_order_whatever_signal_tells_it_to(sign: signal.Signal
         assert process.stdout.read() == "stopped\n"
 
 
+def test_a_signal_that_comes_again_does_not_disturb_the_tidying_up() -> None:
+    """GNU timeout sends it to the command, and then to the whole group."""
+    tidy = """
+        import sys, threading
+        from tanist.cli import app, main
+        from tanist.cli.output import guard
+
+        @app.app.command("works")
+        def works():
+            with guard():
+                try:
+                    print("works", flush=True)
+                    threading.Event().wait(60)
+                finally:
+                    print("tidies up", flush=True)
+                    sys.stdin.readline()
+                    print("tidy", flush=True)
+
+        sys.argv = ["tanist", "works"]
+        main.main()
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", dedent(tidy)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "include")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "works\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "tidies up\n"
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGHUP)
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.wait(10) == 143
+        assert process.stdout.read() == "tidy\n"
+
+
 # ── the job itself ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

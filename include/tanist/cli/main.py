@@ -26,6 +26,9 @@ def main() -> None:
 
 
 def _interrupt(number: int, _: FrameType | None) -> NoReturn:
+    """Once: `timeout` sends its signal twice, and what is being tidied up must not be interrupted. Ctrl-C may be."""
+    for sign in ENDS[1:]:
+        signal.signal(sign, lambda *_: None)
     raise KeyboardInterrupt(number)
 
 
