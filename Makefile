@@ -39,9 +39,11 @@ check: $(STAMP) ## format, lint, types, import contracts
 storm: $(STAMP) ## minutes of random faults: make storm FOR=600 SEED=7
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-bench: $(STAMP) ## the fetcher beside MirrorMaker 2; how fresh group positions are
+bench: $(STAMP) ## beside MirrorMaker 2, the official connector, the failover without Airflow; how fresh positions are
 	@$(BIN)/python -m bench $(ARGS)
 	@$(BIN)/python -m bench.groups 60
+	@$(BIN)/python -m bench.validation
+	@$(BIN)/python -m bench.orchestration
 
 clean: ## everything that the targets above have made
 	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist sandbox bench/results
