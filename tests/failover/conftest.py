@@ -36,6 +36,8 @@ SOON = SystemClock().deadline
 ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
 TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 LITERAL, DENY, ALLOW = 3, 2, 3
+COMMAND_SECONDS = 200
+"""Spark alone takes a minute to start on a busy machine."""
 ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}
 
 
@@ -142,7 +144,7 @@ class Pair:
     def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
         """The command line as a process, logged in as `user`."""
         asked = (*arguments, "--destination", "west")
-        done = forked.run(forked.COMMANDS, asked, self.environment(user), self.home, 100)
+        done = forked.run(forked.COMMANDS, asked, self.environment(user), self.home, COMMAND_SECONDS)
         assert expected is None or done.code == expected, done.out + done.err
         return Answer(done.code, done.out, done.err)
 
@@ -183,7 +185,7 @@ class Pair:
     def killed(self, point: str, mirror: str, plan: str, *until: str) -> int:
         """Run until `point`, and die there; or until a step is done. The process's exit code."""
         asked = (point, mirror, plan, str(self.home / plan), *until)
-        done = forked.run(forked.KILLED, asked, self.environment(), self.home, 100)
+        done = forked.run(forked.KILLED, asked, self.environment(), self.home, COMMAND_SECONDS)
         assert done.code in {0, -9}, done.err
         return done.code
 

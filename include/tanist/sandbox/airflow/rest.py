@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import quote
@@ -258,8 +259,11 @@ def _or_none(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _poll(ask: Callable[[], _T | None], by: Deadline, late: Callable[[], str]) -> _T:
-    while (found := ask()) is None:
+    """An Airflow that is too busy to answer is asked again."""
+    while True:
+        with suppress(Unreachable):
+            if (found := ask()) is not None:
+                return found
         if not by.left(time.monotonic()):
             raise TimedOut(late())
         time.sleep(_POLL)
-    return found
