@@ -114,18 +114,13 @@ def _by_dag(pair: Pair, guardian: Guardian, topics: tuple[str, ...]) -> float:
     spec = AirflowSpec(dags=PROJECT / "dags", plugins=PROJECT / "plugins")
     airflow = Airflow.new(spec, pair.home / "airflow", guardian=guardian)
     try:
-        airflow.start(
-            [
-                _connection("east", pair.east, "mirror"),
-                _connection("west", pair.west, "mirror"),
-                _connection("west_approver", pair.west, "approver"),
-            ],
-            120,
-        )
-        with airflow.rest("admin") as admin, airflow.rest("op") as op, airflow.rest("op2") as op2:
-            known = {"TANIST_APPROVERS": "op2", "TANIST_EVIDENCE": str(pair.home)}
-            for name, value in known.items():
-                admin.put_variable(name, value)
+        connections = [
+            _connection("east", pair.east, "mirror"),
+            _connection("west", pair.west, "mirror"),
+            _connection("west_approver", pair.west, "approver"),
+        ]
+        airflow.start(connections, {"TANIST_APPROVERS": "op2", "TANIST_EVIDENCE": str(pair.home)}, 120)
+        with airflow.rest("op") as op, airflow.rest("op2") as op2:
             op.wait_for_dag(DAG, _soon())
             op.unpause(DAG)
             wanted = {"mirror": "dag", "destination": "west", "fence_proof": PROOF_SECONDS, "validate": "nothing"}
