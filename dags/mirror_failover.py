@@ -5,8 +5,9 @@ It is the failover of `tanist failover plan|approve|run`. Trigger it with the mi
 - **Who approves** is said in `TANIST_APPROVERS`; nobody approves what they have asked for (`TANIST_FOUR_EYES`).
 - The approval is written to Kafka, by the connection `<destination>_approver`, in the name of who answered. The steps
   obey that approval alone: a gate that was marked successful by hand permits nothing.
-- The last task compares source and copy, in Spark. Nothing waits for it, and it undoes nothing; the report says what
-  it has found.
+- A run asks once: after a no, a lost answer or a clear, trigger a new one.
+- `report` says what came of it. `validate` goes on beside it, for hours if there is much: it compares source and copy,
+  in Spark, undoes nothing, and makes the run red where they differ or that cannot be told.
 - **If anything fails, trigger it again with the same parameters.** It goes on where it ended, on the same approval.
 """
 
@@ -38,6 +39,8 @@ with DAG(
         task(failover.plan)(),
         PlanGate(task_id=failover.GATE),
         *(task(task_id=name, doc_md=title)(failover.step)(name) for name, title in failover.STEPS),
-        Validate(task_id=failover.VALIDATE, level="validate", retries=1),
-        teardown(failover.report)().as_teardown(setups=begun),
+        [
+            Validate(task_id=failover.VALIDATE, level="validate", retries=1),
+            teardown(failover.report)().as_teardown(setups=begun),
+        ],
     )

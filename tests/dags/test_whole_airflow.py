@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -56,26 +56,28 @@ def kill_one_of(person: Rest, run: str, steps: frozenset[str]) -> str:
     pytest.fail(f"none of {sorted(steps)} was seen at work")
 
 
-def approve_until(person: Rest, run: str, step: str) -> None:
-    """Answer the gate, each time that it asks, until `step` is at work.
+def approved(asks: Rest, approves: Rest, wanted: dict[str, Any]) -> str:
+    """A run that the one asks for and the other approves; who asks may not answer.
 
-    An answer that comes while the scheduler still counts the question as running is lost on a busy machine.
+    An answer that comes while a busy scheduler still counts the question as running is lost, which fails the run.
     """
-    by, states = soon(150), dict[str, str | None]()
-    while by.left(time.monotonic()):
-        states = {task.id: task.state for task in person.tasks(DAG, run)}
-        if states[step] == "running":
-            return
-        if states["approve"] == "awaiting_input":
-            with suppress(AirflowRefused):  # answered already
-                person.answer(DAG, run, "approve", "Approve")
-        assert states["approve"] != "failed", person.log(DAG, run, "approve")
-        time.sleep(1)  # noqa: TID251 -- as a person would
-    pytest.fail(f"{states}: {person.log(DAG, run, 'approve')[-3000:]}")
+    by = soon(150)
+    while True:
+        run = asks.trigger(DAG, wanted)
+        asks.wait_for_task(DAG, run, "approve", frozenset({"awaiting_input"}), by)
+        time.sleep(3)  # noqa: TID251 -- as a person would
+        with pytest.raises(AirflowRefused, match="not a respondent"):
+            asks.answer(DAG, run, "approve", "Approve")
+        approves.answer(DAG, run, "approve", "Approve")
+        if asks.wait_for_task(DAG, run, "approve", frozenset({"success", "failed"}), by).state == "success":
+            return run
+        assert asks.wait_for_run(DAG, run, by) == "failed"
+        why = asks.result(DAG, run, "report")["failed"]["approve"]
+        assert why.startswith("failed without a word"), why
 
 
 def log_of(person: Rest, run: str, task: str, tries: int) -> str | None:
-    """The log of one try; None: Airflow has no record of it, as of a gate's that was only asked again."""
+    """The log of one try; None: Airflow has no record of it."""
     try:
         return person.log(DAG, run, task, tries=tries)
     except AirflowRefused as refused:
@@ -107,12 +109,8 @@ def test_a_failover_through_airflow_whose_processes_are_killed(
         op.wait_for_dag(DAG, soon())
         op.unpause(DAG)
         wanted = {"mirror": topic_name, "destination": "west", "fence_proof": 8, "validate": "nothing"}
-        run = op.trigger(DAG, wanted)
-        op.wait_for_task(DAG, run, "approve", frozenset({"awaiting_input"}), soon())
-        time.sleep(3)  # noqa: TID251 -- an answer within the first split second may be lost by the scheduler
-        with pytest.raises(AirflowRefused, match="not a respondent"):
-            op.answer(DAG, run, "approve", "Approve")
-        approve_until(op2, run, "fence")
+        run = approved(op, op2, wanted)
+        op.wait_for_task(DAG, run, "fence", frozenset({"running"}), soon())
         second = op.trigger(DAG, wanted)
         assert op.wait_for_run(DAG, second, soon()) == "failed"
         assert "RUN_UNDER_WAY" in op.result(DAG, second, "open_run", "why")

@@ -14,7 +14,12 @@ GOOD = DagRun(
     mirror="m2",
     question="Plan `6aa47345f0740105`: planned failover",
     asked_by="op",
-    report={"verdict": "DONE", "plan_hash": "6aa47345f0740105", "approver": "op2 via Airflow (User:approver)"},
+    report={
+        "verdict": "DONE",
+        "failed": {},
+        "plan_hash": "6aa47345f0740105",
+        "approver": "op2 via Airflow (User:approver)",
+    },
     states={"plan": "success", "approve": "success", "report": "success"},
     refused=1,
 )
@@ -46,3 +51,18 @@ def test_a_run_as_it_should_be_keeps_every_promise() -> None:
 )
 def test_a_broken_promise_is_told(changed: dict[str, Any], promise: int) -> None:
     assert broken(replace(GOOD, **changed)) == [promise]
+
+
+@pytest.mark.parametrize(
+    ("failed", "lost"),
+    [
+        ({}, False),
+        ({"approve": "failed without a word: its process was lost"}, True),
+        ({"approve": "NOT_APPROVED: op2 answered Reject"}, False),
+        ({"hold": "failed without a word: its process was lost"}, False),
+    ],
+    ids=["well", "lost", "no", "another task"],
+)
+def test_an_answer_is_lost_where_the_gate_has_failed_and_does_not_say_why(failed: dict[str, str], lost: bool) -> None:
+    """Then, and after no answer of a person, the failover is asked for again."""
+    assert replace(GOOD, report={**GOOD.report, "failed": failed}).lost is lost

@@ -42,6 +42,8 @@ STEP_SECONDS: Final = 600.0
 PLAN, GATE, VALIDATE, REPORT = "plan", "approve", "validate", "report"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
+_LAST: Final = {VALIDATE, REPORT}
+_NO_WORD: Final = " without a word: its process was lost, or Airflow lost the answer to it"
 
 
 def open_run() -> dict[str, Any]:
@@ -111,7 +113,7 @@ def step(name: str) -> dict[str, Any]:
 
 
 def report() -> dict[str, Any]:
-    """What came of it, whatever came of it; read from the destination, not from Airflow."""
+    """What came of it, whatever came of it; read from the destination, not from Airflow. Waits for no validation."""
     context = get_current_context()
     failed = _failed(context)
     wish = Wish.of(context)
@@ -124,18 +126,9 @@ def report() -> dict[str, Any]:
     else:
         verdict = _verdict(record, failed)
     told_later = run_item(record, None, str(variables.evidence() / found)) if record else {}
-    told_later["validation"] = _validation(context)
     for name, value in {"verdict": verdict, "not done": failed or "nothing", **told_later}.items():
         print(f"{name}: {value}")  # noqa: T201
     return {"verdict": verdict, "failed": failed} | told_later
-
-
-def _validation(context: Mapping[str, Any]) -> str:
-    """What the validation says of the copy; it undoes nothing, and nothing waits for it."""
-    found = context["ti"].xcom_pull(task_ids=VALIDATE)
-    if isinstance(found, dict):
-        return f"{found['verdict']}: {found['reason']}"
-    return str(context["ti"].xcom_pull(task_ids=VALIDATE, key=WHY) or "NOT DONE")
 
 
 def _plan_of(context: Mapping[str, Any]) -> str:
@@ -160,8 +153,10 @@ def _record(task: Task, wish: Wish, plan: str) -> FailoverRun | None:
 def _failed(context: Mapping[str, Any]) -> dict[str, str]:
     run, dag = context["run_id"], context["dag"].dag_id
     states = context["ti"].get_task_states(dag_id=dag, run_ids=[run])[run]
-    bad = {task: str(state) for task, state in states.items() if str(state) not in _FINE and task != REPORT}
-    return {task: context["ti"].xcom_pull(task_ids=task, key=WHY) or state for task, state in bad.items()}
+    bad = {task: str(state) for task, state in states.items() if task not in _LAST and str(state) not in _FINE}
+    return {
+        task: context["ti"].xcom_pull(task_ids=task, key=WHY) or f"{state}{_NO_WORD}" for task, state in bad.items()
+    }
 
 
 def _verdict(record: FailoverRun | None, failed: Mapping[str, str]) -> str:

@@ -17,7 +17,8 @@ from tanist.airflow import variables
 from tanist.airflow.markdown import adopted_page, plan_page
 from tanist.airflow.tasks import TASK_SECONDS, at_work, told
 from tanist.airflow.wish import Wish
-from tanist.domain.errors import Misconfigured, Refused
+from tanist.domain.errors import Misconfigured
+from tanist.domain.failover.approving import NotApproved
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.run import RunUnderWay
 from tanist.usecases.failover.unfinished import unfinished
@@ -31,8 +32,7 @@ VALID_SECONDS: Final = 3600.0
 """How long an approval holds: as long as the gate waits for one."""
 
 
-class NotAnswered(Refused):
-    name = "NOT_APPROVED"
+class NotAnswered(NotApproved):
     operator_action = "nothing was changed; trigger the failover again if it is still wanted"
 
 
@@ -47,20 +47,24 @@ class PlanGate(ApprovalOperator):
             fail_on_reject=True,
             subject="Fail over {{ params.mirror }} to {{ params.destination }} ({{ params.mode }})?",
             response_timeout=timedelta(seconds=VALID_SECONDS),
-            # An answer within the first split second can be lost by the scheduler, which fails the task: it asks again.
-            # Whatever else goes wrong is final, and raised so that it is never tried again.
-            retries=3,
-            retry_delay=timedelta(seconds=1),
+            # It asks once. For seconds after the asking process has ended, a busy scheduler may take its end for a
+            # crash, although somebody has answered since. With another try, a no lost like this would be asked again.
+            retries=0,
             **options,
         )
 
     def execute(self, context: Context) -> Any:
-        """Ask, with the plan in the question; what was shown travels with the question, out of anybody's reach."""
+        """Ask, with the plan in the question; what was shown travels with the question, out of anybody's reach.
+
+        Raises:
+            AirflowFailException: it may have been asked before, or the plan is blocked.
+        """
         wish = Wish.of(context)
         with at_work() as task, wish.clusters(task) as clusters:
             if (held := unfinished(clusters, task.run)) is not None:
                 self.log.info(adopted_page(held))
                 return {"plan": held.plan, "approver": held.approver, "approval": held.approval, "asked": False}
+            _must_be_the_first_time(context)
             self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
             found = planning.plan(wish.asked, clusters, task.run)
             planning.must_not_be_blocked(found)
@@ -117,6 +121,12 @@ class PlanGate(ApprovalOperator):
         if variables.four_eyes() and requester(context) in {who, name}:
             raise NotAnswered(f"{name or who} asked for this failover, somebody else must approve it")
         return name or who
+
+
+def _must_be_the_first_time(context: Context) -> None:
+    """A run that was cleared is the wish of whoever cleared it, and it does not say who that was."""
+    if context["ti"].try_number > 1 or context["dag_run"].clear_number:
+        raise NotAnswered("a run asks once, and this one was cleared, or has lost its process")
 
 
 def requester(context: Context) -> str:

@@ -12,9 +12,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from tanist.airflow import connections, variables
 from tanist.airflow.tasks import at_work, leave, told
 from tanist.airflow.wish import PARAMS as WISHED
+from tanist.airflow.wish import parameters
 from tanist.composition.validation import validation
 from tanist.domain.checks import Mode
-from tanist.domain.errors import CopyDiffers, CouldNotTell
+from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import Sameness
@@ -37,7 +38,7 @@ LEVEL: Final = Param(DEFAULT, type="string", enum=_LEVELS, title="Level", descri
 AFTERWARDS: Final = Param(
     DEFAULT,
     type="string",
-    enum=[*_LEVELS, NOTHING],
+    enum=[*(level for level in _LEVELS if level != Level.RANGES), NOTHING],  # ranges tell nothing of what is promoted
     title="Validation at the end",
     description=f"How deep source and copy are compared once clients may write; nothing waits for it. {_ABOUT}",
 )
@@ -77,7 +78,7 @@ class Validate(SparkSubmitOperator):
             AirflowException: it could not be told.
             AirflowSkipException: the source of an unplanned failover does not answer.
         """
-        asked: Mapping[str, Any] = context["params"]
+        asked = parameters(context)
         if asked[self.level] == NOTHING:
             return {"verdict": "NOT DONE", "reason": "nobody wants it"}
         submission = self._prepared(asked, str(context["run_id"]))
@@ -101,7 +102,7 @@ class Validate(SparkSubmitOperator):
             try:
                 there = task.world.connect(asked["destination"])
                 return validation(task.world, there, mirror_name(asked["mirror"]), wanted, folder, task.run)
-            except CouldNotTell as silent:
+            except SourceSilent as silent:
                 if asked.get("mode") != Mode.UNPLANNED:
                     raise
                 leave(f"NOT DONE: {silent}")

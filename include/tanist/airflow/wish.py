@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param
 
+from tanist.airflow.tasks import told
 from tanist.composition.failover import failover_clusters
 from tanist.domain.checks import Mode
+from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover.clusters import Patience
@@ -29,7 +31,9 @@ PARAMS: Final = {
     "destination": Param(
         type="string", pattern=_NAME, title="Destination", description="The cluster that takes over: its connection."
     ),
-    "mirror": Param(type="string", pattern=_NAME, title="Mirror"),
+    "mirror": Param(
+        type="string", pattern=_NAME, title="Mirror", description="Its name, as `tanist mirrors list` shows it."
+    ),
     "mode": Param(
         Mode.PLANNED.value,
         type="string",
@@ -76,6 +80,19 @@ PARAMS: Final = {
 }
 
 
+def parameters(context: Context) -> Mapping[str, Any]:
+    """What the run of this context was triggered with; Airflow has checked it against the schema.
+
+    Raises:
+        AirflowFailException: a name that its DAG does not have, which Airflow would take in silence.
+    """
+    given, known = context["params"], context["dag"].params
+    with told():
+        if strangers := sorted(set(given) - set(known)):
+            raise Misconfigured(f"no such parameter: {', '.join(strangers)}; there are {', '.join(known)}")
+    return given
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """Which failover, and how patiently."""
@@ -87,8 +104,8 @@ class Wish:
 
     @classmethod
     def of(cls, context: Context) -> Wish:
-        """What the run of this context was triggered with; Airflow has checked it against the schema."""
-        found: Mapping[str, Any] = context["params"]
+        """What the run of this context was triggered with. Raises what `parameters` does."""
+        found = parameters(context)
         return cls(
             destination=found["destination"],
             mirror=found["mirror"],

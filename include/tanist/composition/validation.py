@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, Unreachable
 from tanist.domain.validation.job import Level, ValidationJob
 from tanist.jobs.submission import Submission
 from tanist.usecases import sides
@@ -25,7 +26,8 @@ def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked
     """The job that validates `mirror`; both clusters have said who they are.
 
     Raises:
-        UnknownMirror, TopicNotInMirror, AnotherCluster, MissingDependency; CouldNotTell: a cluster does not answer.
+        UnknownMirror, TopicNotInMirror, AnotherCluster, MissingDependency; SourceSilent; CouldNotTell: the destination
+        does not answer.
     """
     from tanist.sandbox.jars import connector_jars  # noqa: PLC0415  # only this level needs them
     from tanist.sandbox.java import java  # noqa: PLC0415
@@ -33,8 +35,7 @@ def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked
     java()
     prepared = prepare(destination, mirror, asked, run)
     spec = prepared.spec
-    source = world.connect(spec.source)
-    (found,) = sides.identify((source,), run)
+    found = _identified(world.connect(spec.source), run)
     sides.same_as_pinned(spec, found, spec.destination_cluster_id)
     job = ValidationJob(
         run=uuid4().hex[:12],
@@ -53,3 +54,12 @@ def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked
         jars=connector_jars() if by_records else (),
         brief=not by_records,
     )
+
+
+def _identified(source: Side, run: Run) -> str:
+    """The cluster id of the source."""
+    try:
+        (found,) = sides.identify((source,), run)
+    except (Unreachable, TimedOut, ConnectionLost) as silent:
+        raise SourceSilent(silent.reason) from silent
+    return found

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.demo.dag_watch import GATE
 from tanist.demo.promises import Promise, the_same
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class DagRun:
     @property
     def verdict(self) -> str:
         return str(self.report["verdict"])
+
+    @property
+    def lost(self) -> bool:
+        """Whether Airflow has lost the answer, on a busy machine: the gate has failed and left no reason of ours."""
+        return str(self.report["failed"].get(GATE, "")).startswith("failed")
 
     @property
     def plan(self) -> str:

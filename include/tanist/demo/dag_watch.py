@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 GATE: Final = "approve"
 OPTION: Final = "Approve"
 _POLL_SECONDS: Final = 0.4
-_AGAIN_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 4.0
 """The gate is read for so long before it is answered, and answered again if it still asks.
 
-Airflow may lose an answer that comes while it still counts the question as running; then it asks again.
+Airflow may lose an answer that comes while it still counts the question as running, which fails the run.
 """
 _WAITING: Final = "awaiting_input"
 _HEAD: Final = 2

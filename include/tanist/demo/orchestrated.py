@@ -23,6 +23,8 @@ DAG: Final = "mirror_failover"
 REPORT: Final = "report"
 ASKS: Final = "op"
 RUN_SECONDS: Final = 240.0
+_MORE_RUNS: Final = 2
+"""After a run whose answer Airflow has lost."""
 PERSON_SECONDS: Final = 3600.0
 """As long as the gate waits for an answer."""
 
@@ -51,13 +53,20 @@ class Orchestrated(Scene):
 
     def take_over(self, wanted: Wanted) -> None:
         with self.airflow.rest(ASKS) as asks, self.airflow.rest(APPROVES) as approves:
-            run = asks.trigger(DAG, _parameters(wanted), note=wanted.reason)
-            self.screen.note(f"{ASKS} asks Airflow for {DAG} of mirror {wanted.mirror}: {self._page(run)}")
-            ended = self._watched(run, wanted.mirror, asks, None if self.interactive else approves)
+            ended = self._asked(wanted, asks, approves)
+            for _ in range(_MORE_RUNS):
+                if ended.lost:
+                    self.screen.note("Airflow has lost the answer, so nothing was done: it is asked for again")
+                    ended = self._asked(wanted, asks, approves)
         self.runs.append(ended)
         if ended.verdict != DONE:
-            raise ProcessFailed(f"{ended.verdict} {ended.report['failed']}: {self._page(run)}")
+            raise ProcessFailed(f"{ended.verdict} {ended.report['failed']}: {self._page(ended.id)}")
         self.screen.note(f"{DONE}: asked for by {ended.asked_by}, approved by {ended.report['approver']}")
+
+    def _asked(self, wanted: Wanted, asks: Rest, approves: Rest) -> DagRun:
+        run = asks.trigger(DAG, _parameters(wanted), note=wanted.reason)
+        self.screen.note(f"{ASKS} asks Airflow for {DAG} of mirror {wanted.mirror}: {self._page(run)}")
+        return self._watched(run, wanted.mirror, asks, None if self.interactive else approves)
 
     def _watched(self, run: str, mirror: str, asks: Rest, approves: Rest | None) -> DagRun:
         door = (

@@ -188,6 +188,13 @@ class Unreachable(CouldNotTell):
     operator_action = "check the address, the network and that the cluster is up; nothing was changed"
 
 
+class SourceSilent(Unreachable):
+    """Of both clusters of a mirror, the one that may be dead does not answer."""
+
+    name = "SOURCE_SILENT"
+    operator_action = "the destination answers: check whether the source is up, and the way to it; nothing was changed"
+
+
 class TimedOut(CouldNotTell):
     name = "TIMED_OUT"
     operator_action = "look at the cluster named above, or allow more time"

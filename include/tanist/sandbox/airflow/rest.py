@@ -164,7 +164,7 @@ class Rest:
     ) -> dict[str, Any]:
         """Answers a gate. `params`: none, or all of those that it asks for.
 
-        One that is answered within 0.3 s of `awaiting_input` may fail: wait, or let it be tried again.
+        Airflow may lose an answer within the first seconds of `awaiting_input`, and fails the task: wait a little.
         """
         body = {"chosen_options": [option], "params_input": dict(params or {})}
         return self.call("PATCH", f"{_run(dag, run)}/taskInstances/{quote(task)}/-1/hitlDetails", body)
