@@ -1,4 +1,4 @@
-"""What counts as a yes, and what a run comes to: decided by functions, with neither brokers nor a running Airflow."""
+"""What counts as a yes, and what a run comes to: decided by functions, without any broker."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.timezone import utcnow
+from sqlalchemy import event
 
 from tanist.airflow import failover, gate, validation
 from tanist.airflow.gate import NotAnswered, PlanGate
 from tanist.airflow.variables import four_eyes
-from tanist.airflow.wish import PARAMS, Wish, parameters
+from tanist.airflow.wish import PARAMS, Wish
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import FailoverRun, RunStatus
@@ -25,6 +27,8 @@ from tests.dags.conftest import ROOT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from tests.dags.conftest import House
 
 pytestmark = [pytest.mark.airflow, pytest.mark.filterwarnings("default")]
 
@@ -131,6 +135,35 @@ def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monke
         asking.execute(context)
 
 
+def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever clears a run asks for it, and would be another user than who had triggered it. A no stands, too."""
+    monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
+    monkeypatch.setattr(gate, "unfinished", lambda *_: None)
+
+    def clear(_mapper: object, _connection: object, run: DagRun) -> None:
+        run.clear_number = 1
+
+    event.listen(DagRun, "before_insert", clear)
+    try:
+        wanted = {"mirror": "dr", "destination": "west"}
+        ran = house.run(house.dag("mirror_failover"), wanted, by_hand="^(open_run|observe|plan|report)$")
+    finally:
+        event.remove(DagRun, "before_insert", clear)
+    assert "NOT_APPROVED: a run asks once, and this one was cleared" in ran.why("approve")
+    assert (ran.state, ran.tasks["hold"], ran.tasks["validate"]) == ("failed", "upstream_failed", "upstream_failed")
+
+
+def test_a_parameter_that_there_is_not_is_refused_before_anything(house: House) -> None:
+    """The command line's `--topic` is `topics` here: taken in silence, the whole mirror would be in the plan."""
+    wanted = {"mirror": "dr", "destination": "west"}
+    ran = house.run(house.dag("mirror_failover"), wanted | {"topic": ["orders"]})
+    assert "INVALID_CONFIG: no such parameter: topic; there are destination, mirror," in ran.why("open_run")
+    assert (ran.state, ran.tasks["observe"], ran.tasks["report"]) == ("failed", "upstream_failed", "upstream_failed")
+    ran = house.run(house.dag("mirror_validation"), wanted | {"topic": ["orders"]})
+    assert ran.tasks == {"validate": "failed"}
+    assert "INVALID_CONFIG: no such parameter: topic; there are destination, mirror," in ran.why("validate")
+
+
 def test_no_try_follows_the_gates_first_and_the_report_waits_for_no_validation() -> None:
     """Whatever the DAG's defaults are. A run ends as its leaves do, of which a teardown is none: as `validate` does."""
     bag = DagBag(str(ROOT / "dags" / "mirror_failover.py"))
@@ -139,12 +172,6 @@ def test_no_try_follows_the_gates_first_and_the_report_waits_for_no_validation()
     assert dag.get_task("approve").retries == 0
     assert dag.get_task("report").upstream_task_ids == {"open_run", "movers"}
     assert [task.task_id for task in dag.leaves if not task.is_teardown] == ["validate"]
-
-
-def test_a_parameter_that_the_dag_does_not_have_is_named() -> None:
-    assert parameters(run_of())["mirror"] == "dr"
-    with pytest.raises(AirflowFailException, match="no such parameter: by, topic; there are destination, mirror"):
-        parameters(run_of(topic=["orders"], by=1))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import event
 
 from tanist.ports.clock import Deadline
 from tests.dags.conftest import ASKING, Answering, Sweeping, login, respond
@@ -155,29 +154,6 @@ def test_who_asks_does_not_approve(house: House, dag: DAG, pair: Pair, untouched
     assert person.codes == [200]
     assert "somebody else must approve it" in ran.why("approve")
     nothing_was_done(pair, untouched, ran)
-
-
-def test_a_run_that_was_cleared_is_not_asked_again(house: House, dag: DAG, pair: Pair, untouched: str) -> None:
-    """Whoever clears a run asks for it, and would be another user than who had triggered it. A no stands, too."""
-    from airflow.models.dagrun import DagRun  # noqa: PLC0415 -- its settings are made in conftest.py
-
-    def clear(_mapper: object, _connection: object, run: DagRun) -> None:
-        run.clear_number = 1
-
-    event.listen(DagRun, "before_insert", clear)
-    try:
-        ran = house.run(dag, conf(untouched))
-    finally:
-        event.remove(DagRun, "before_insert", clear)
-    assert "NOT_APPROVED: a run asks once, and this one was cleared" in ran.why("approve")
-    nothing_was_done(pair, untouched, ran)
-
-
-def test_a_parameter_that_there_is_not_is_refused_before_anything(house: House, dag: DAG, untouched: str) -> None:
-    """The command line's `--topic` is `topics` here: taken in silence, the whole mirror would be in the plan."""
-    ran = house.run(dag, conf(untouched, topic=["orders"]))
-    assert "INVALID_CONFIG: no such parameter: topic; there are destination, mirror," in ran.why("open_run")
-    assert ran.tasks["observe"] == "upstream_failed"
 
 
 def test_a_gate_marked_successful_by_hand_permits_nothing(house: House, dag: DAG, pair: Pair, untouched: str) -> None:
