@@ -89,6 +89,15 @@ def test_a_topic_only_grows(topics: Topics, topic_name: str) -> None:
     assert facts(topics, topic_name).partitions == 4
 
 
+def test_partitions_are_counted_and_what_is_not_there_is_no_none(topics: Topics, topic_name: str) -> None:
+    topics.create([new(topic_name, 2)], SOON(20))
+    assert topics.grow(topic_name, 4, SOON(20)) is None
+    found = topics.partitions([topic_name, "no-such-topic"], SOON(10))
+    assert found[topic_name] == 4
+    assert isinstance(found["no-such-topic"], UnknownTopicOrPartition)
+    assert topics.partitions([], SOON(10)) == {}
+
+
 def test_altering_one_config_leaves_the_others(topics: Topics, topic_name: str) -> None:
     topics.create([new(topic_name, retention_ms="60000", segment_ms="90000")], SOON(20))
     assert topics.alter_configs(topic_name, {"retention.ms": None, "cleanup.policy": "compact"}, SOON(10)) is None

@@ -63,6 +63,34 @@ def test_a_topic_grows_under_a_worker_and_every_record_arrives_at_its_offset(pai
     assert "nothing to do" in pair.tanist("metadata", "sync", "grown", "--yes").err
 
 
+def test_partitions_that_the_mirror_does_not_know_of_are_not_left_behind_in_silence(pair: Pair) -> None:
+    """The status was GO, the forecast 0, while a new partition's records were nowhere else."""
+    pair.worker()
+    pair.east.topic("left")
+    write(pair.east, "left", range(2), range(10))
+    pair.tanist("mirrors", "create", "left", "--source", "east", "--topic", "left")
+    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "40s")
+    grow(pair.east, "left", 3)
+    write(pair.east, "left", range(2, 3), range(200))
+
+    def checked(expected: int | None = None) -> tuple[dict[str, str], dict[str, str]]:
+        item = pair.tanist("status", "left", "--json", expected=expected).item
+        return item, next(each for each in item["checks"] if each["name"] == "source_partitions")
+
+    status, check = checked(expected=1)
+    assert (status["planned"], status["unplanned"]) == ("NO-GO", "NO-GO")
+    assert (check["verdict"], check["observed"]) == ("FAIL", "1 without a copy; 1 of left")
+    plan = pair.tanist("failover", "plan", "left", "--json").item
+    assert "PARTITIONS_WITHOUT_COPY" in {each["name"] for each in plan["limitations"]}
+    assert plan["forecast"]["by_partition"] == {"left-2": 200}
+
+    pair.tanist("metadata", "sync", "left", "--yes")
+    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "40s")
+    assert checked()[1]["verdict"] == "PASS"
+    assert pair.tanist("failover", "plan", "left", "--json").item["forecast"]["offsets_at_risk"] == 0
+    assert pair.west.read("left", 3) == pair.east.read("left", 3)
+
+
 def test_a_copy_that_somebody_deleted_is_made_anew_and_filled(pair: Pair) -> None:
     pair.worker()
     pair.mirror("lost", "lost")
@@ -79,9 +107,9 @@ def test_while_a_failover_is_on_record_nothing_is_copied_and_then_the_topic_is_l
     """Between its steps nobody is at work; the record is what holds the sync off."""
     pair.worker()
     pair.mirror("held", "held")
+    grow(pair.east, "held", 3)
     plan = pair.approved("held")
     assert pair.killed("nowhere", "held", plan, "fence") == 0
-    grow(pair.east, "held", 3)
     for verb in ("sync", "diff"):
         refused = pair.tanist("metadata", verb, "held", expected=1)
         assert "MIRROR_HELD" in refused.err

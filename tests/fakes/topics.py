@@ -56,6 +56,10 @@ class MemoryTopics:
         self.cluster.answer()
         return {name: self._described(name) for name in names}
 
+    def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:
+        found = {name: self._found(name, "DESCRIBE") for name in names}
+        return {name: each.partitions if isinstance(each, TopicFacts) else each for name, each in found.items()}
+
     def create(
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool = False
     ) -> Mapping[str, TanistError | None]:

@@ -12,7 +12,8 @@ import pytest
 
 from tanist.domain.endpoint import Address
 from tanist.domain.reconciliation.job import PositionAsked, ReconciliationJob, TopicPair
-from tanist.spark.reconciliation.job import reconcile
+from tanist.domain.validation.bounds import Ends
+from tanist.spark.reconciliation.job import Logs, reconcile
 from tests.fetcher.logs import read
 from tests.fetcher.rig import Rig, Side
 
@@ -204,6 +205,13 @@ def test_what_cannot_be_told_is_unknown(told: Told) -> None:
     nowhere = "no such partition is reconciled"
     assert [each["reason"] for each in unknown] == [*reasons[:2], nowhere, reasons[2], nowhere]
     assert told.result["unknown"] == 3 + 5
+
+
+def test_a_topic_whose_partitions_nobody_has_counted_is_not_read() -> None:
+    """What is found in some of them would look like all."""
+    ends = Ends(start=0, last_stable=1, high_watermark=1)
+    assert Logs(TopicPair("t", "t", 1), 0, ends, ends).trouble == ""
+    assert Logs(TopicPair("t", "t", 1, "not told"), 0, ends, ends).trouble == "not told"
 
 
 def test_a_cluster_that_does_not_answer_is_the_reason_for_all(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.clusters.topics import KafkaTopics
 from tanist.domain.endpoint import Address
 from tanist.domain.names import TopicPartition
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionAsked
 from tanist.domain.validation.result import PartitionFound, Sameness
 from tanist.protocol.batch import header_of
+from tanist.wire.clock import SystemClock
 from tests.fetcher.raw import surplus
 from tests.protocol.batches import GZIP, encode_batch
 from tests.spark.asking import asked, kinds, named, validated
@@ -95,8 +98,8 @@ def test_whatever_differs_is_named_by_its_offset(spark: SparkSession, rig: Rig, 
 
 
 def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, topic_name: str) -> None:
-    """A copy that is behind, one that is not ready, one behind a shift that is on record, and one that was promoted."""
-    behind, preparing, shifted, promoted, empty = rig.create(topic_name, 5)
+    """A copy that is behind, not ready, behind a shift that is on record, promoted; a partition that has none."""
+    behind, preparing, shifted, promoted, empty, uncounted = rig.create(topic_name, 6)
     append(rig.destination, behind, written(rig.source, behind)[:3])
     rig.source.produce(shifted, [b"before"])
     rig.source.produce(promoted, [b"ours"] * 5)
@@ -107,10 +110,15 @@ def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, t
         rig.copied(copier)
     rig.source.produce(promoted, [b"never copied"])
     rig.destination.produce(promoted, [b"of the new life"] * 9)
-    job = asked(rig, [behind, preparing, shifted, promoted, empty], Level.BATCHES)
+    more = TopicPartition(topic_name, 6)
+    with closing(KafkaTopics(rig.source.cluster.endpoint())) as topics:
+        assert topics.grow(topic_name, 7, SystemClock().deadline(20)) is None
+    job = asked(rig, [behind, preparing, shifted, promoted, empty, uncounted, more], Level.BATCHES)
     odd: dict[TopicPartition, dict[str, Any]] = {
         preparing: {"state": MirrorState.PREPARING, "note": "row 100"},
         promoted: {"state": MirrorState.STOPPED, "promoted": True},
+        uncounted: {"untold": "the source does not say how many partitions it has"},
+        more: {"state": MirrorState.UNKNOWN, "note": "the source has more partitions"},
     }
     parts = tuple(replace(each, **odd.get(each.partition, {})) for each in job.partitions)
     result = validated(spark, replace(job, partitions=parts))
@@ -120,6 +128,9 @@ def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, t
     assert found[2] == ("EQUAL", "mapped", "")
     assert found[3] == ("DIFFERENT", "identical", "1 missing")
     assert found[4] == ("EQUAL", "identical", "")
+    assert found[5] == ("UNKNOWN", "identical", "the source does not say how many partitions it has")
+    assert found[6][0] == "UNKNOWN"
+    assert found[6][2].startswith("UNKNOWN: the source has more partitions; ")
 
 
 def test_a_cluster_that_does_not_answer_makes_nothing_green(rig: Rig, topic_name: str, spark: SparkSession) -> None:

@@ -32,6 +32,8 @@ from tanist.domain.records import (
 )
 from tanist.domain.states import MirrorState, Wish
 from tanist.usecases import doctor, status
+from tanist.usecases.metadata.compare import Request as MetadataRequest
+from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import Request, create
 from tanist.usecases.mirrors.describe import Describer, listing
@@ -302,6 +304,24 @@ def test_a_dead_source_does_not_make_the_unplanned_verdict_unknown(pair: Pair) -
     assert (found.planned, found.unplanned) == (Readiness.NO_GO, Readiness.GO), "no worker is alive either"
     (seen,) = [check for check in found.checks if check.name == "lag"]
     assert (seen.observed, seen.age_ms) == ("4 offsets", 500)
+
+
+def test_what_the_source_has_more_is_no_go_until_it_is_synced(pair: Pair) -> None:
+    """Nobody copies it and no row tells of it; a source that does not say how many it has is never green."""
+    pair.observed(MirrorState.MIRRORING)
+    _alive(pair)
+    pair.east.side().topics.grow("orders", 4, a_run().by)
+    found = pair.status()
+    assert (found.planned, found.unplanned) == (Readiness.NO_GO, Readiness.NO_GO)
+    assert [check.observed for check in found.checks if check.verdict is Verdict.FAIL] == [
+        "2 without a copy; 2 of orders"
+    ]
+    sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    assert "source_partitions" not in {c.name for c in pair.status().checks if c.verdict is not Verdict.PASS}
+    pair.east.denied.add(("DESCRIBE", "orders"))
+    (seen,) = [check for check in pair.status().checks if check.name == "source_partitions"]
+    assert seen.verdict is Verdict.UNKNOWN
+    assert "orders: MIRROR_AUTHORIZATION_FAILED" in seen.reason
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,16 @@ def test_the_topics_of_a_mirror_are_paired_with_their_copies() -> None:
         reconciled(east, west, "nosuch")
 
 
+def test_a_mirror_is_paired_as_far_as_its_source_goes() -> None:
+    """The job tells of the partition that has no copy; where the source does not say how many it has, nothing is."""
+    east, west = mirrored()
+    east.side().topics.grow("orders", 3, a_run().by)
+    assert reconciled(east, west, "orders").pairs == (TopicPair("orders", "orders", 3),)
+    east.denied.add(("DESCRIBE", "orders"))
+    (pair,) = reconciled(east, west, "orders").pairs
+    assert "the source does not say how many partitions it has: MIRROR_AUTHORIZATION" in pair.trouble
+
+
 def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_read() -> None:
     """Records of a stranger's log would pair with nothing, or with the wrong ones."""
     east, west = mirrored()

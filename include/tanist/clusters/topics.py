@@ -60,6 +60,10 @@ class KafkaTopics:
         configs = self._configs(there, by)
         return {name: _facts(found[name], configs.get(name)) for name in names}
 
+    def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:
+        found = self._descriptions(names, by)
+        return {name: each if isinstance(each, TanistError) else len(each.partitions) for name, each in found.items()}
+
     def effective_configs(self, name: str, by: Deadline) -> Mapping[str, str]:
         """Every configuration of a topic as it works, wherever it comes from.
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, Unreachable
 from tanist.domain.validation.job import Level, ValidationJob
 from tanist.jobs.submission import Submission
-from tanist.usecases import sides
 from tanist.usecases.validation import prepare
 
 if TYPE_CHECKING:
@@ -33,10 +31,8 @@ def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked
     from tanist.sandbox.java import java  # noqa: PLC0415
 
     java()
-    prepared = prepare(destination, mirror, asked, run)
+    prepared = prepare(destination, mirror, asked, world.connect, run)
     spec = prepared.spec
-    found = _identified(world.connect(spec.source), run)
-    sides.same_as_pinned(spec, found, spec.destination_cluster_id)
     job = ValidationJob(
         run=uuid4().hex[:12],
         mirror=spec.mirror,
@@ -54,12 +50,3 @@ def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked
         jars=connector_jars() if by_records else (),
         brief=not by_records,
     )
-
-
-def _identified(source: Side, run: Run) -> str:
-    """The cluster id of the source."""
-    try:
-        (found,) = sides.identify((source,), run)
-    except (Unreachable, TimedOut, ConnectionLost) as silent:
-        raise SourceSilent(silent.reason) from silent
-    return found

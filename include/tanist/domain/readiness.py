@@ -12,6 +12,7 @@ from tanist.domain.states import MirrorState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tanist.domain.growth import Growth
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import WorkerAlive
@@ -33,6 +34,7 @@ class Facts:
     rows: tuple[PartitionRow, ...]
     workers: tuple[WorkerAlive, ...]
     source_error: str | None
+    growth: Growth
     state_topic_problem: str | None
     now: EpochMs
     more: tuple[Check, ...] = ()
@@ -51,6 +53,7 @@ def status(facts: Facts) -> Status:
     """All checks of a mirror and both verdicts."""
     checks = (
         _source(facts),
+        _source_partitions(facts),
         _destination(facts),
         _state_topic(facts),
         _partitions(facts.rows),
@@ -78,6 +81,23 @@ def _source(facts: Facts) -> Check:
         limit="answers",
         reason=facts.source_error,
         counts_for=PLANNED_ONLY,
+    )
+
+
+def _source_partitions(facts: Facts) -> Check:
+    """What has no copy would be lost in any failover. Not to know is no reason against an unplanned one."""
+    grown, untold = facts.growth.grown, facts.growth.untold
+    counted = [f"{len(facts.growth.partitions)} without a copy", *(f"{len(g.partitions)} of {g.topic}" for g in grown)]
+    without = [f"{each.topic}: {each.mirrored} of {each.at_source} are mirrored" for each in grown]
+    return Check(
+        name="source_partitions",
+        verdict=Verdict.FAIL if grown else Verdict.UNKNOWN if untold else Verdict.PASS,
+        observed=_named([*counted, *([f"{len(untold)} topic(s) not told"] if untold else [])]),
+        limit="0",
+        age_ms=None if untold else 0,
+        reason=_named([*without, *(f"{topic}: {error}" for topic, error in untold.items())])
+        + (f"; `tanist metadata sync {facts.mirror}`" if grown else ""),
+        counts_for=BOTH if grown else PLANNED_ONLY,
     )
 
 

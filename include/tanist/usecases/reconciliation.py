@@ -35,17 +35,21 @@ class Paired:
 def of_mirror(
     destination: Side, mirror: MirrorName, include: tuple[str, ...], connect: Callable[[str], Side], run: Run
 ) -> Paired:
-    """The topics of a mirror, each under its own name at both ends; both clusters have said who they are.
+    """The topics of a mirror, each under its own name at both ends, as far as the source's go.
+
+    The job tells of a partition that the copy has not.
 
     Raises:
         UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression;
         CouldNotTell: a cluster does not answer.
     """
-    found = mirrored(destination, mirror, include, run)
-    spec = found.spec
-    (source_id,) = sides.identify((connect(spec.source),), run)
-    sides.same_as_pinned(spec, source_id, spec.destination_cluster_id)
-    return Paired(spec.source, tuple(TopicPair(t.topic, t.topic, len(t.all_partitions())) for t in found.topics))
+    found = mirrored(destination, mirror, include, connect, run)
+    counts = {each.topic: each.at_source for each in found.growth.grown}
+    pairs = (
+        TopicPair(t.topic, t.topic, counts.get(t.topic, t.partitions), found.growth.trouble(t.topic))
+        for t in found.topics
+    )
+    return Paired(found.spec.source, tuple(pairs))
 
 
 def of_topics(source: Side, destination: Side, topics: tuple[str, str], run: Run) -> Paired:
@@ -66,10 +70,10 @@ def of_topics(source: Side, destination: Side, topics: tuple[str, str], run: Run
 
 
 def _partitions(side: Side, topic: str, run: Run) -> int:
-    found = side.topics.describe([topic], run.by)[topic]
+    found = side.topics.partitions([topic], run.by)[topic]
     if isinstance(found, TanistError):
         raise found
-    return found.partitions
+    return found
 
 
 def positions(text: str, origin: str) -> tuple[PositionAsked, ...]:

@@ -95,6 +95,7 @@ def observe(
                     rows=each.rows,
                     workers=alive,
                     source_error=str(each.source_down) if each.source_down else None,
+                    growth=each.growth,
                     state_topic_problem=problem,
                     now=run.clock.now(),
                     more=(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain import records
-from tanist.domain.errors import TopicNotInMirror
+from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
+from tanist.domain.growth import growth
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection, pattern_problems
@@ -16,8 +17,9 @@ from tanist.usecases import sides
 from tanist.usecases.mirrors.describe import maps, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.growth import Growth
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, StateView, TopicDesired
@@ -34,11 +36,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """Topics of a mirror, and the state topic that tells of them."""
+    """Topics of a mirror, the state topic that tells of them, and what the source has more."""
 
     view: StateView
     spec: MirrorSpec
     topics: tuple[TopicDesired, ...]
+    growth: Growth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +51,30 @@ class Prepared:
     partitions: tuple[PartitionAsked, ...]
 
 
-def prepare(destination: Side, mirror: MirrorName, asked: Asked, run: Run) -> Prepared:
-    """What is to be compared, from the state topics of `destination`.
+def prepare(destination: Side, mirror: MirrorName, asked: Asked, connect: Callable[[str], Side], run: Run) -> Prepared:
+    """What is to be compared, from the state topics of `destination`; what the source has more cannot be vouched for.
 
     Raises:
-        UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression.
+        UnknownMirror, TopicNotInMirror; AnotherCluster: a name leads elsewhere by now; Misconfigured: an expression;
+        SourceSilent; CouldNotTell: the destination does not answer.
     """
-    found = mirrored(destination, mirror, asked.include, run)
-    view, spec = found.view, found.spec
+    found = mirrored(destination, mirror, asked.include, connect, run)
+    spec = found.spec
     offsets = maps(sides.read(destination, OFFSETS_TOPIC, run.by), mirror)
     return Prepared(
         spec=spec,
         level=asked.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
-        partitions=tuple(
-            _partition(view, topic, at, offsets) for topic in found.topics for at in topic.all_partitions()
+        partitions=(
+            *(_partition(found, topic, at, offsets) for topic in found.topics for at in topic.all_partitions()),
+            *(_uncopied(found, at) for at in found.growth.partitions),
         ),
     )
 
 
-def mirrored(destination: Side, mirror: MirrorName, include: tuple[str, ...], run: Run) -> Mirrored:
-    """The topics of a mirror that `include` chooses; they are announced. Raises what `prepare` does."""
+def mirrored(
+    destination: Side, mirror: MirrorName, include: tuple[str, ...], connect: Callable[[str], Side], run: Run
+) -> Mirrored:
+    """The topics of a mirror that `include` chooses; they are announced, then the source is asked. As `prepare`."""
     if wrong := pattern_problems(include):
         refuse(wrong)
     (found,) = sides.identify((destination,), run)
@@ -76,7 +83,17 @@ def mirrored(destination: Side, mirror: MirrorName, include: tuple[str, ...], ru
     sides.same_as_pinned(spec, None, found)
     topics = chosen(view, mirror, include)
     run.announce([topic.topic for topic in topics])
-    return Mirrored(view=view, spec=spec, topics=topics)
+    return Mirrored(view=view, spec=spec, topics=topics, growth=_growth(connect(spec.source), spec, topics, run))
+
+
+def _growth(source: Side, spec: MirrorSpec, topics: Sequence[TopicDesired], run: Run) -> Growth:
+    """What the source has more, once it has said who it is."""
+    try:
+        (found,) = sides.identify((source,), run)
+        sides.same_as_pinned(spec, found, spec.destination_cluster_id)
+        return growth(topics, source.topics.partitions([topic.topic for topic in topics], run.by))
+    except (Unreachable, TimedOut, ConnectionLost) as silent:
+        raise SourceSilent(silent.reason) from silent
 
 
 def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tuple[TopicDesired, ...]:
@@ -98,14 +115,22 @@ def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tup
 
 
 def _partition(
-    view: StateView, topic: TopicDesired, at: TopicPartition, offsets: Mapping[TopicPartition, OffsetMap]
+    found: Mirrored, topic: TopicDesired, at: TopicPartition, offsets: Mapping[TopicPartition, OffsetMap]
 ) -> PartitionAsked:
-    observed = records.observed(view, topic.mirror, at)
-    found = offsets.get(at)
+    observed = records.observed(found.view, topic.mirror, at)
+    runs = offsets.get(at)
     return PartitionAsked(
         partition=at,
         state=observed.state if observed else MirrorState.UNKNOWN,
         note=reason(observed),
-        promoted=records.promoted(view, topic.mirror, topic.topic),
-        runs=found.runs if found else (),
+        promoted=records.promoted(found.view, topic.mirror, topic.topic),
+        runs=runs.runs if runs else (),
+        untold=found.growth.trouble(topic.topic),
     )
+
+
+def _uncopied(found: Mirrored, at: TopicPartition) -> PartitionAsked:
+    promoted = records.promoted(found.view, found.spec.mirror, at.topic)
+    why = "than took over" if promoted else f"than are mirrored: `tanist metadata sync {found.spec.mirror}`"
+    note = f"the source has more partitions {why}"
+    return PartitionAsked(partition=at, state=MirrorState.UNKNOWN, note=note, promoted=promoted)

@@ -73,6 +73,14 @@ class PartitionFacts:
         return self.at_risk + ceil(self.known.rate * max(0, now - self.known.at) / 1000)
 
 
+@dataclass(frozen=True, slots=True)
+class Uncopied:
+    """A partition of the source that the mirror does not know of yet. `offsets`: what it holds; None: not told."""
+
+    partition: TopicPartition
+    offsets: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSeen:
     """`writable`: nothing of ours keeps producers off the copy, and the mirror itself may not write any more."""
@@ -104,6 +112,7 @@ class Facts:
     destination_authorizer: bool | None = None
     approver_topic: bool | None = None
     partitions: tuple[PartitionFacts, ...] = ()
+    uncopied: tuple[Uncopied, ...] = ()
     topics: tuple[TopicSeen, ...] = ()
     transactions: tuple[OpenTransaction, ...] = ()
     workers_alive: int = 0

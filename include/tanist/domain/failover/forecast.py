@@ -35,8 +35,9 @@ def forecast(facts: Facts) -> Forecast:
     """
     seen = [each.known.at for each in facts.partitions if each.live is None and each.known is not None]
     lost = [(each.partition, each.at_risk) for each in facts.partitions]
+    lost += [(each.partition, each.offsets) for each in facts.uncopied]
     return Forecast(
-        offsets_at_risk=at_risk(facts.partitions),
+        offsets_at_risk=at_risk(facts),
         at_most=at_most(facts),
         age_ms=max(0, facts.now - min(seen)) if seen else 0 if any(each.live for each in facts.partitions) else None,
         by_partition=tuple((at, offsets) for at, offsets in lost if offsets),

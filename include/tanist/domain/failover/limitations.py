@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -41,14 +42,14 @@ def failed(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
     return tuple(sorted(found, key=lambda each: each.partition))
 
 
-def at_risk(partitions: Iterable[PartitionFacts]) -> int | None:
+def at_risk(facts: Facts) -> int | None:
     """Offsets that would be lost now, all partitions; None where one of them cannot tell."""
-    return _sum(partition.at_risk for partition in partitions)
+    return _sum([*(each.at_risk for each in facts.partitions), *(each.offsets for each in facts.uncopied)])
 
 
 def at_most(facts: Facts) -> int | None:
     """And with what the source has probably taken since it was last seen; None where a partition cannot tell."""
-    return _sum(partition.at_most(facts.now) for partition in facts.partitions)
+    return _sum([*(each.at_most(facts.now) for each in facts.partitions), *(each.offsets for each in facts.uncopied)])
 
 
 def _sum(offsets: Iterable[int | None]) -> int | None:
@@ -108,9 +109,26 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     broken = [at for at in not_copying(facts) if at in ours and at not in known]
     if broken:
         yield Limitation("PARTITION_STOPPED_COPYING", f"since it was planned: {_named(broken)}", blocks=True)
+    yield from _of_growth(intent, facts)
     yield from _of_failures(intent, failed(intent, facts))
-    if intent.mode is Mode.PLANNED and not facts.workers_alive and at_risk(facts.partitions) != 0:
+    if intent.mode is Mode.PLANNED and not facts.workers_alive and any(each.at_risk != 0 for each in facts.partitions):
         yield Limitation("NO_WORKER", "nobody copies, so it cannot drain: start `tanist fetcher run`")
+
+
+def _of_growth(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """What the source has more is left behind by name, or not at all; the plan counts partitions as it was shown."""
+    sync = f"`tanist metadata sync {intent.mirror}` takes them in"
+    if behind := intent.without_copy:
+        why = f"the source has partitions that are not mirrored, and they stay behind: {_counted(behind)}; {sync}"
+        yield Limitation("PARTITIONS_WITHOUT_COPY", why)
+    told = {*intent.partitions, *behind}
+    seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.uncopied)]
+    if since := sorted(at for at in seen if at.topic in intent.names and at not in told):
+        yield Limitation("GROWN_SINCE_PLANNED", f"{_counted(since)}; {sync}, then plan again", blocks=True)
+
+
+def _counted(partitions: Iterable[TopicPartition]) -> str:
+    return _named(f"{count} of {topic}" for topic, count in Counter(at.topic for at in partitions).items())
 
 
 def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[Limitation]:
@@ -135,7 +153,7 @@ def _failures(broken: Iterable[PartitionFacts]) -> str:
 
 
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    lost = at_risk(facts.partitions)
+    lost = at_risk(facts)
     if lost is None:
         yield Limitation("RECORDS_AT_RISK_UNKNOWN", "the last ends of the source are not known of every partition")
     elif lost:
@@ -181,11 +199,12 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         TopicIntent(topic=t.topic, partitions=t.partitions, generation=generations.get(t.topic, t.generation))
         for t in intent.topics
     )
-    forecast = at_risk(facts.partitions) or 0 if intent.mode is Mode.UNPLANNED else 0
+    forecast = at_risk(facts) or 0 if intent.mode is Mode.UNPLANNED else 0
     return replace(
         intent,
         topics=topics,
         without_drain=not_copying(facts),
+        without_copy=tuple(sorted(each.partition for each in facts.uncopied)),
         loss_tolerance=forecast if loss_tolerance is None else loss_tolerance,
     )
 

@@ -38,6 +38,7 @@ class Intent:
     """What the approver wants. Unlike the facts it does not move while the runbook runs.
 
     `without_drain`: partitions that were not being copied when it was planned, so nobody waits for them.
+    `without_copy`: partitions that the source had by then and the mirror did not know of, so they stay behind.
     `loss_tolerance`: offsets of the source that may be lost, all partitions.
     `groups`: whose positions are translated, by regular expressions for names: a new group makes no other plan.
     """
@@ -48,6 +49,7 @@ class Intent:
     destination_cluster_id: str
     topics: tuple[TopicIntent, ...]
     without_drain: tuple[TopicPartition, ...] = ()
+    without_copy: tuple[TopicPartition, ...] = ()
     loss_tolerance: int = 0
     groups: tuple[str, ...] = EVERYTHING
 
@@ -174,6 +176,7 @@ def _plain(intent: Intent) -> dict[str, Any]:
         "clusters": [intent.source_cluster_id, intent.destination_cluster_id],
         "topics": [[each.topic, each.partitions, each.generation] for each in intent.topics],
         "without_drain": [[at.topic, at.partition] for at in intent.without_drain],
+        "without_copy": [[at.topic, at.partition] for at in intent.without_copy],
         "loss_tolerance": intent.loss_tolerance,
         "groups": list(intent.groups),
     }
@@ -200,6 +203,7 @@ class Approved:
             destination_cluster_id=destination,
             topics=tuple(TopicIntent(topic=t, partitions=n, generation=g) for t, n, g in wish["topics"]),
             without_drain=tuple(TopicPartition(t, n) for t, n in wish["without_drain"]),
+            without_copy=tuple(TopicPartition(t, n) for t, n in wish.get("without_copy", ())),  # nor this
             loss_tolerance=wish["loss_tolerance"],
             groups=tuple(wish.get("groups", EVERYTHING)),  # an older plan has none: it meant all
         )

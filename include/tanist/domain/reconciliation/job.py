@@ -9,11 +9,12 @@ from tanist.domain.endpoint import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A topic and what may be a copy of it, partition by partition."""
+    """A topic and what may be a copy of it, partition by partition. `trouble`: why nothing can be told of them."""
 
     source: str
     destination: str
     partitions: int
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class PartitionAsked:
     """One partition to compare. `promoted`: others may write to the copy by now, it is compared as far as it is ours.
 
     `runs`: of the offset map; none: identical offsets. `note`: what its worker said last.
+    `untold`: why it is not known whether the source's topic has partitions that are not asked about.
     """
 
     partition: TopicPartition
@@ -32,6 +33,7 @@ class PartitionAsked:
     note: str = ""
     promoted: bool = False
     runs: tuple[OffsetRun, ...] = ()
+    untold: str = ""
 
     @property
     def map(self) -> OffsetMap:
@@ -40,7 +42,8 @@ class PartitionAsked:
     @property
     def doubt(self) -> str:
         """Why even an equal copy would not be vouched for; empty: nothing speaks against it."""
-        return f"{self.state}: {self.note}" if self.state in DOUBTFUL else ""
+        doubts = (f"{self.state}: {self.note}" if self.state in DOUBTFUL else "", self.untold)
+        return "; ".join(filter(None, doubts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

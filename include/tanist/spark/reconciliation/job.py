@@ -53,7 +53,8 @@ class Logs:
     def trouble(self) -> str:
         """Why nothing can be read; empty: it can."""
         sides = (("source", self.source), ("destination", self.destination))
-        return "; ".join(f"{name}: {ends}" for name, ends in sides if isinstance(ends, TanistError))
+        silent = (f"{name}: {ends}" for name, ends in sides if isinstance(ends, TanistError))
+        return "; ".join(filter(None, (self.pair.trouble, *silent)))
 
     @property
     def spans(self) -> tuple[Span, Span]:

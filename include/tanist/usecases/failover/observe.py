@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 from tanist.domain import records
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceState, TopicSeen
+from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceState, TopicSeen, Uncopied
 from tanist.domain.failover.takeover import missing
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
+from tanist.domain.growth import growth
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.readiness import WORKER_SILENT_MS
@@ -43,6 +44,7 @@ class _FromSource:
     state: SourceState
     reason: str = ""
     ends: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
+    uncopied: tuple[Uncopied, ...] = ()
     standing: Mapping[str, bool] = field(default_factory=dict)
     authorizer: bool | None = None
 
@@ -80,8 +82,7 @@ class Observer:
         spec, view = self.clusters.spec, self.view()
         fences = {each.topic: each for each in records.fenced(view, spec.mirror)}
         names = [each.topic for each in wanted]
-        partitions = [at for topic in wanted for at in topic.all_partitions()]
-        source = self._source(partitions, [fences[name] for name in names if name in fences], ask=ask_source)
+        source = self._source(wanted, [fences[name] for name in names if name in fences], ask=ask_source)
         held = view.get(f"failover/{spec.mirror}/{plan}")
         replicas = self.clusters.source.replicas if isinstance(self.clusters.source, Source) else None
         stuck = [at for at, ends in source.ends.items() if ends.last_stable < ends.high_watermark]
@@ -92,6 +93,7 @@ class Observer:
             source_authorizer=source.authorizer,
             destination_authorizer=self._destination_authorizer(),
             partitions=self._partitions(wanted, view, source.ends),
+            uncopied=source.uncopied,
             topics=tuple(self._topics(wanted, view, fences, source.standing)),
             transactions=replicas.open_transactions(stuck, self._soon()) if replicas and stuck else (),
             workers_alive=_workers_alive(view, self.run.clock.now()),
@@ -103,7 +105,7 @@ class Observer:
     def _soon(self) -> Deadline:
         return Deadline(min(self.run.by.at, self.run.clock.deadline(SOURCE_SECONDS).at))
 
-    def _source(self, partitions: Sequence[TopicPartition], fences: Sequence[FencedTopic], *, ask: bool) -> _FromSource:
+    def _source(self, wanted: Sequence[TopicDesired], fences: Sequence[FencedTopic], *, ask: bool) -> _FromSource:
         source = self.clusters.source
         if isinstance(source, TanistError):
             return _FromSource(state=SourceState.SILENT, reason=str(source))
@@ -113,26 +115,31 @@ class Observer:
         if self.run.clock.monotonic() < until:
             return _FromSource(state=SourceState.SILENT, reason=reason)
         try:
-            return self._ask(source, partitions, fences)
+            return self._ask(source, wanted, fences)
         except AnotherCluster:
             raise
         except TanistError as error:
             self._silent = (self.run.clock.monotonic() + SILENT_SECONDS, str(error))
             return _FromSource(state=SourceState.SILENT, reason=str(error))
 
-    def _ask(self, source: Source, partitions: Sequence[TopicPartition], fences: Sequence[FencedTopic]) -> _FromSource:
+    def _ask(self, source: Source, wanted: Sequence[TopicDesired], fences: Sequence[FencedTopic]) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
+        partitions = [at for topic in wanted for at in topic.all_partitions()]
         answers = source.side.logs.ends(partitions, by)  # first: it knows soonest that nobody is there
         sides.same_as_pinned(spec, source.side.topics.cluster_id(by), spec.destination_cluster_id)
         ends = known(answers)
         errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
         if partitions and not ends:
             raise_first(answers)
+        more = growth(wanted, source.side.topics.partitions([topic.topic for topic in wanted], by))
+        errors += [f"{topic}: {more.trouble(topic)}" for topic in more.untold]
+        beyond = known(source.side.logs.ends(more.partitions, by)) if more.partitions else {}
         standing = [each.before for each in fences if each.before and each.status in HOLDS_PRODUCERS_OFF]
         return _FromSource(
             state=SourceState.PARTLY if errors else SourceState.ALIVE,
             reason="; ".join(errors[:3]),
             ends=ends,
+            uncopied=tuple(Uncopied(at, _held(beyond.get(at))) for at in more.partitions),
             standing=known(source.fencing.standing(standing, by)) if standing else {},
             authorizer=source.fencing.has_authorizer(by),
         )
@@ -234,6 +241,10 @@ def attempt(look: Callable[[], _T]) -> _T | TanistError:
 
 def _live(ends: LogEnds | None) -> LiveEnd | None:
     return None if ends is None else LiveEnd(SourceOffset(ends.high_watermark), SourceOffset(ends.last_stable))
+
+
+def _held(ends: LogEnds | None) -> int | None:
+    return None if ends is None else ends.high_watermark - ends.start
 
 
 def _restored(topic: TopicDesired, described: TopicFacts | TanistError) -> bool | None:

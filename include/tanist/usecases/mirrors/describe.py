@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain import records
 from tanist.domain.errors import TanistError, TopicNotInMirror
+from tanist.domain.growth import growth
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRun
@@ -19,6 +20,7 @@ from tanist.usecases import sides
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tanist.domain.growth import Growth
     from tanist.domain.records import MirrorSpec, PartitionObserved, StateView, TopicDesired
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogEnds
@@ -50,6 +52,7 @@ class Described:
 
     spec: MirrorSpec
     rows: tuple[PartitionRow, ...]
+    growth: Growth
     source_down: TanistError | None = None
 
 
@@ -67,8 +70,10 @@ def listing(view: StateView) -> tuple[Listed, ...]:
     )
 
 
-def ask(side: Side, partitions: Sequence[TopicPartition], by: Deadline) -> Ends:
+def ask(side: Side | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> Ends:
     """The ends of `partitions`, never raising: a dead cluster is a fact here."""
+    if isinstance(side, TanistError):
+        return Ends(down=side)
     if not partitions:
         return Ends()
     try:
@@ -78,6 +83,18 @@ def ask(side: Side, partitions: Sequence[TopicPartition], by: Deadline) -> Ends:
     found = {p: a for p, a in answers.items() if not isinstance(a, TanistError)}
     errors = {p: a for p, a in answers.items() if isinstance(a, TanistError)}
     return Ends(found=found, errors=errors)
+
+
+def ask_growth(source: Side | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
+    """What the source has more of `topics` than the mirror, never raising: not to be told is a fact here."""
+    names = [topic.topic for topic in topics]
+    try:
+        answers = (
+            dict.fromkeys(names, source) if isinstance(source, TanistError) else source.topics.partitions(names, by)
+        )
+    except TanistError as error:
+        answers = dict.fromkeys(names, error)
+    return growth(topics, answers)
 
 
 def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
@@ -201,26 +218,34 @@ class Describer:
         shown = set(Selection(self.include).of(topic.topic for topic in topics))
         topics = [topic for topic in topics if topic.topic in shown]
         partitions = [partition for topic in topics for partition in topic.all_partitions()]
+        source = self._source(spec, run)
         seen = Observed(
             state=state,
             maps=offsets,
-            source=self._ask_source(spec, partitions, run),
+            source=ask(source, partitions, sides.first_contact(run)),
             destination=ask(self.destination, partitions, run.by),
         )
-        return Described(spec=spec, rows=assemble(spec, topics, seen), source_down=seen.source.down)
+        down = seen.source.down
+        return Described(
+            spec=spec,
+            rows=assemble(spec, topics, seen),
+            growth=ask_growth(down or source, topics, sides.first_contact(run)),
+            source_down=down,
+        )
 
-    def _ask_source(self, spec: MirrorSpec, partitions: Sequence[TopicPartition], run: Run) -> Ends:
+    def _source(self, spec: MirrorSpec, run: Run) -> Side | TanistError:
+        """The source that was pinned, or why there is no way to it now."""
         if spec.source not in self._sources:
             self._sources[spec.source] = self._open(spec)
         source = self._sources[spec.source]
         if isinstance(source, TanistError):
-            return Ends(down=source)
+            return source
         try:
             (cluster_id,) = sides.identify((source,), run)
             sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
         except TanistError as error:
-            return Ends(down=error)
-        return ask(source, partitions, sides.first_contact(run))
+            return error
+        return source
 
     def _open(self, spec: MirrorSpec) -> Side | TanistError:
         try:

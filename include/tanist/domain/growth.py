@@ -1,0 +1,58 @@
+"""Partitions that the source has and a mirror does not know of yet: nobody copies them, and no takeover opens them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.names import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tanist.domain.records import TopicDesired
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A topic of which fewer partitions are `mirrored` than there are `at_source`."""
+
+    topic: str
+    mirrored: int
+    at_source: int
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Those that have no copy."""
+        return tuple(TopicPartition(self.topic, n) for n in range(self.mirrored, self.at_source))
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """`untold`: topics of which the source did not say how many partitions they have, and why. That is no "none"."""
+
+    grown: tuple[Grown, ...] = ()
+    untold: Mapping[str, TanistError] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All that have no copy."""
+        return tuple(at for each in self.grown for at in each.partitions)
+
+    def trouble(self, topic: str) -> str:
+        """Why it could not be told of `topic`; empty: it was."""
+        error = self.untold.get(topic)
+        return "" if error is None else f"the source does not say how many partitions it has: {error}"
+
+
+def growth(topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistError]) -> Growth:
+    """What the source has more of each of `topics` than the mirror, from what it answered."""
+    grown, untold = [], {}
+    for topic in topics:
+        count = at_source[topic.topic]
+        if isinstance(count, TanistError):
+            untold[topic.topic] = count
+        elif count > topic.partitions:
+            grown.append(Grown(topic.topic, topic.partitions, count))
+    return Growth(tuple(grown), untold)

@@ -1,0 +1,31 @@
+"""What the source has more than a mirror, from what it answered."""
+
+from __future__ import annotations
+
+from tanist.domain.errors import Unreachable
+from tanist.domain.growth import Grown, Growth, growth
+from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.records import TopicDesired
+from tanist.domain.states import Wish
+
+
+def topic(name: str, partitions: int) -> TopicDesired:
+    return TopicDesired(
+        mirror=MirrorName("dr"),
+        topic=name,
+        wish=Wish.MIRRORING,
+        source_topic_id=name,
+        partitions=partitions,
+        changed_at=EpochMs(0),
+    )
+
+
+def test_only_partitions_that_the_mirror_does_not_know_of_are_growth() -> None:
+    """As many, or fewer, are none; what was not told is neither."""
+    silent = Unreachable("nobody there")
+    found = growth(
+        [topic("grown", 2), topic("same", 3), topic("made anew", 4), topic("silent", 1)],
+        {"grown": 4, "same": 3, "made anew": 1, "silent": silent},
+    )
+    assert found == Growth((Grown("grown", 2, 4),), {"silent": silent})
+    assert found.partitions == (TopicPartition("grown", 2), TopicPartition("grown", 3))
