@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_written_to_is_bad_input(tmp_path: Path) -> None
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     """A promoted copy is equal, whoever writes to it by now; a mirrored one that somebody else wrote to is not."""
     pair.worker()
