@@ -116,7 +116,7 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     pair.worker()
     pair.mirror("dr", "orders", "bills")
     plan = pair.approved("dr", "--topic", "orders")
-    pair.tanist("failover", "run", "dr", "--plan", plan)
+    pair.tanist("failover", "run", "dr", "--plan", plan, "--fence-proof", "1s")
     assert pair.west.writes("orders", range(100, 110))
     promoted = pair.tanist("validate", "dr", "--topic", "orders", "--level", "records", "--json")
     assert (promoted.item["verdict"], promoted.item["level"]) == ("EQUAL", "records"), promoted
