@@ -13,6 +13,7 @@ from tanist.demo.runbooks import WEST, Typed, Wanted
 from tanist.demo.scene import ABORTED, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, Scene
 from tanist.demo.traces import Place, total
 from tanist.demo.writing import Load
+from tanist.domain.errors import TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,7 +149,23 @@ class Takeovers(Scene):
         load.start()
         load.until(BEFORE_THE_KILL, self.soon())
         member.until(_read_by_group(begins), self.soon())
+        self._until_known(_read_by_group(begins))
         return member, load
+
+    def _until_known(self, places: Sequence[Place]) -> None:
+        """Returns when west knows where the group stands on each: a commit of the last moment dies with east.
+
+        Raises:
+            TimedOut: with those of which it knows nothing.
+        """
+        by, wanted = self.soon(), {f"group/{STORM}/{GROUP}/{place.topic}/{place.partition}" for place in places}
+        while missing := wanted - {item["key"] for item in self._positions()}:
+            if not by.left(self.clock.monotonic()):
+                raise TimedOut(f"west knows no position of {', '.join(sorted(missing))}")
+            self.clock.wait(0.5)
+
+    def _positions(self) -> list[dict[str, Any]]:
+        return self.tanist.items("state", "dump", *WEST, "--key", f"group/{STORM}/{GROUP}/")
 
     def _go_on(self, begins: Mapping[Place, Log]) -> tuple[Mapping[Place, Served], int]:
         """What the group is served first at the destination, and how many records its producers write there."""
