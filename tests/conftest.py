@@ -39,14 +39,11 @@ TOGETHER: Final = {
     "tests/dags": "dags",
     "tests/failover": "failover",
     "tests/spark": "spark",
+    "tests/demo/test_demo.py": "stories",
+    "tests/storm": "stories",
 }
-"""What shares a process, because it shares what is slow to start."""
-LONG: Final = (
-    *TOGETHER.values(),
-    "tests/demo/test_demo.py",
-    "tests/storm/test_storm.py",
-    "tests/fetcher/test_faults.py",
-)
+"""What shares a process: it shares what is slow to start, or would starve one another side by side."""
+LONG: Final = (*TOGETHER.values(), "tests/fetcher/test_faults.py")
 """What begins first, so that no processor waits for it in the end."""
 
 
