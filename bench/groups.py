@@ -9,24 +9,22 @@ import json
 import sys
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.rigs import rigged
 from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout
 from tanist.clusters.positions import KafkaPositions
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.fetcher.group_tail import GroupTail, TailTools
 from tanist.ports.positions import Committed
-from tanist.sandbox.cluster import Cluster
-from tanist.sandbox.processes import Guardian
-from tanist.sandbox.spec import ClusterSpec
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tanist.wire.clock import SystemClock
 from tests.fakes.cluster import worker_store
-from tests.fetcher.rig import Rig, Side, soon, until
+from tests.fetcher.rig import soon, until
 from tests.groups.mirrors import Mirrored, run
 from tests.groups.readers import wanted
 
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.names import TopicPartition
+    from tests.fetcher.rig import Rig
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 10
@@ -45,16 +44,7 @@ RATES: Final = (3.0, 200.0)
 
 def measure(seconds: float) -> dict[str, Any]:
     """Freshness at each rate (ms, from before the commit until another reader of the destination has it), and bulk."""
-    with ExitStack() as stack:
-        guardian = stack.enter_context(Guardian())
-        both = [Cluster.new(ClusterSpec(name=name, heap_mb=384), guardian=guardian) for name in ("east", "west")]
-        for cluster in both:
-            stack.callback(cluster.close)
-            cluster.start()
-        source, destination = (Side(cluster) for cluster in both)
-        for side in (source, destination):
-            stack.callback(side.close)
-        rig = Rig(source, destination)
+    with rigged(384) as rig:
         at = rig.create(TOPIC, PARTITIONS)
         freshness = {f"{rate:g}_per_s": _freshness(rig, at[0], rate, seconds / len(RATES)) for rate in RATES}
         return {"freshness": freshness, "bulk": _bulk(rig, at)}

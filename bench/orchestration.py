@@ -9,8 +9,6 @@ destination that tries again and again sees the end.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import tempfile
 import threading
@@ -20,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.rigs import told
 from tanist.domain.errors import TimedOut
 from tanist.ports.clock import Deadline
 from tanist.sandbox.airflow.home import AirflowSpec
-from tanist.sandbox.airflow.rest import Connection
 from tanist.sandbox.airflow.service import Airflow
 from tanist.sandbox.processes import Guardian
 from tests.conftest import librdkafka
@@ -116,12 +114,7 @@ def _by_dag(pair: Pair, guardian: Guardian, topics: tuple[str, ...]) -> float:
     spec = AirflowSpec(dags=PROJECT / "dags", plugins=PROJECT / "plugins")
     airflow = Airflow.new(spec, pair.home / "airflow", guardian=guardian)
     try:
-        connections = [
-            _connection("east", pair.east, "mirror"),
-            _connection("west", pair.west, "mirror"),
-            _connection("west_approver", pair.west, "approver"),
-        ]
-        airflow.start(connections, {"TANIST_APPROVERS": "op2", "TANIST_EVIDENCE": str(pair.home)}, 120)
+        airflow.start(pair.connections(), {"TANIST_APPROVERS": "op2", "TANIST_EVIDENCE": str(pair.home)}, 120)
         with airflow.rest("op") as op, airflow.rest("op2") as op2:
             op.wait_for_dag(DAG, _soon())
             op.unpause(DAG)
@@ -132,10 +125,6 @@ def _by_dag(pair: Pair, guardian: Guardian, topics: tuple[str, ...]) -> float:
         return seconds
     finally:
         airflow.close()
-
-
-def _connection(name: str, side: Side, user: str) -> Connection:
-    return Connection(id=name, type="kafka", extra=side.client(user) | {"tanist.allow_small_state": True})
 
 
 def _approved(asks: Rest, approves: Rest, wanted: dict[str, Any]) -> tuple[str, float]:
@@ -199,9 +188,5 @@ def missed(found: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    before = os.getloadavg()[0]
-    measured = measure(int(sys.argv[1]) if len(sys.argv) > 1 else PARTITIONS)
-    print(json.dumps(measured | {"load_average": [round(before, 1), round(os.getloadavg()[0], 1)]}, indent=2))
-    for target in missed(measured):
-        print(f"missed: {target}")
-    sys.exit(1 if missed(measured) else 0)
+    partitions = int(sys.argv[1]) if len(sys.argv) > 1 else PARTITIONS
+    sys.exit(told(lambda: measure(partitions), missed))

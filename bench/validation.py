@@ -9,18 +9,12 @@ run counts.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.rigs import rigged, told
 from tanist.domain.validation.job import Level
-from tanist.sandbox.cluster import Cluster
-from tanist.sandbox.processes import Guardian
-from tanist.sandbox.spec import ClusterSpec
-from tests.fetcher.rig import Rig, Side
 from tests.spark.asking import asked, validated
 from tests.spark.forging import append, many
 from tests.spark.sessions import started
@@ -29,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tanist.domain.names import TopicPartition
+    from tests.fetcher.rig import Rig
 
 PARTITIONS: Final = 8
 BATCH_BYTES: Final = 512 << 10
@@ -43,17 +38,7 @@ MEGABYTES_PER_SECOND: Final = 800.0
 
 def measure(megabytes: int) -> dict[str, Any]:
     """For each size of records: what was read, seconds and MB/s of both levels, and their ratio."""
-    with ExitStack() as stack:
-        guardian = stack.enter_context(Guardian())
-        both = [Cluster.new(ClusterSpec(name=name, heap_mb=512), guardian=guardian) for name in ("east", "west")]
-        for cluster in both:
-            stack.callback(cluster.close)
-            cluster.start()
-        source, destination = (Side(cluster) for cluster in both)
-        for side in (source, destination):
-            stack.callback(side.close)
-        rig = Rig(source, destination)
-        spark = stack.enter_context(started("2g", brief=False))
+    with rigged(512) as rig, started("2g", brief=False) as spark:
         return {f"{size} B": _compared(rig, spark, size, megabytes) for size in SIZES}
 
 
@@ -97,9 +82,5 @@ def missed(found: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    before = os.getloadavg()[0]
-    measured = measure(int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES)
-    print(json.dumps(measured | {"load_average": [round(before, 1), round(os.getloadavg()[0], 1)]}, indent=2))
-    for target in missed(measured):
-        print(f"missed: {target}")
-    sys.exit(1 if missed(measured) else 0)
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES
+    sys.exit(told(lambda: measure(megabytes), missed))

@@ -15,12 +15,12 @@ import pytest
 
 from tanist.ports.clock import Deadline
 from tanist.sandbox.airflow.home import Component
-from tanist.sandbox.airflow.rest import AirflowRefused, Connection, Rest
+from tanist.sandbox.airflow.rest import AirflowRefused, Rest
 
 if TYPE_CHECKING:
     from tanist.sandbox.airflow.service import Airflow
     from tests.conftest import SharedAirflow
-    from tests.failover.conftest import Pair, Side
+    from tests.failover.conftest import Pair
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(500)]
 
@@ -30,10 +30,6 @@ PAST_NO_RETURN: Final = frozenset({"seal", "generation", "configs", "canary", "o
 
 def soon(seconds: float = 90) -> Deadline:
     return Deadline(time.monotonic() + seconds)
-
-
-def connection(name: str, side: Side, user: str) -> Connection:
-    return Connection(id=name, type="kafka", extra=side.client(user) | {"tanist.allow_small_state": True})
 
 
 def kill(airflow: Airflow, component: Component) -> None:
@@ -96,13 +92,7 @@ def test_a_failover_through_airflow_whose_processes_are_killed(
     """
     pair.worker()
     pair.mirror(topic_name, topic_name)
-    house = airflow(
-        [
-            connection("east", pair.east, "mirror"),
-            connection("west", pair.west, "mirror"),
-            connection("west_approver", pair.west, "approver"),
-        ]
-    )
+    house = airflow(pair.connections())
     with house.rest("admin") as admin, house.rest("op") as op, house.rest("op2") as op2:
         for key, value in {"TANIST_APPROVERS": "op2", "TANIST_EVIDENCE": str(tmp_path)}.items():
             admin.call("POST", "/variables", {"key": key, "value": value})

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.sandbox.airflow.rest import Connection
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.spec import ClusterSpec
 from tanist.wire import admin
@@ -152,6 +153,16 @@ class Pair:
         file = self.home / f"{user}.toml"
         file.write_text("".join(section(side.cluster, user) for side in (self.east, self.west)))
         return {**os.environ, "TANIST_CONFIG": str(file)}
+
+    def connections(self) -> tuple[Connection, ...]:
+        """What a failover through Airflow needs: both clusters, and a login that may approve."""
+        logins = (
+            ("east", self.east, "mirror"),
+            ("west", self.west, "mirror"),
+            ("west_approver", self.west, "approver"),
+        )
+        small = {"tanist.allow_small_state": True}
+        return tuple(Connection(id=name, type="kafka", extra=side.client(user) | small) for name, side, user in logins)
 
     def worker(self, name: str = "w1") -> Process:
         """A fetcher: the one of that name, started if there is none."""
