@@ -61,8 +61,10 @@ def test_retention_of_the_source_may_stop_a_copy_aloud_but_never_loses_a_record_
     assert ends["exact"] >= 495
 
 
-def test_a_foreign_record_never_stays_in_silence() -> None:
+@pytest.mark.parametrize("first_look", [64, 3])
+def test_a_foreign_record_never_stays_in_silence(first_look: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it lands, even in the place of a filler, the mirror ends with its name (unless its leader lost it)."""
+    monkeypatch.setattr(anchoring, "FIRST_LOOK", first_look)
     ends = Counter(history(seed, Weather(foreign=True)) for seed in range(500))
     assert set(ends) <= {"FOREIGN_WRITE", "exact"}, "the judge would have named a foreign record in an exact copy"
     assert ends["FOREIGN_WRITE"] > 480

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from tanist.domain import anchoring
+from tanist.domain.errors import CouldNotTell
 from tanist.domain.states import Finding
 from tanist.fetcher import appending
 from tanist.fetcher.appending import Appending
@@ -181,18 +182,28 @@ def test_a_foreign_record_in_an_idle_partition_is_found_without_another_append(
         assert broken(copier, at) == "FOREIGN_WRITE"
 
 
-def test_a_foreign_record_behind_a_batch_in_flight_is_found_by_the_next_worker(rig: Rig, topic_name: str) -> None:
-    """Its owner never saw the answer that was one too high: only the log can tell, far behind its end."""
+@pytest.mark.parametrize("its_run", ["not on record", "on record"])
+def test_a_foreign_record_behind_a_batch_in_flight_is_found_by_the_next_worker(
+    rig: Rig, topic_name: str, its_run: str
+) -> None:
+    """Its owner died before it saw the answer that was one too high, or before it looked what lies there."""
     [at] = rig.create(topic_name)
     batches(rig, at, 1)
-    with rig.copier([at]) as copier, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, rig.copier([at]) as copier:
         rig.copied(copier)
-        patch.setattr(Appending, "_answered", lambda *_: None)
+        if its_run == "on record":
+            patch.setattr("tanist.fetcher.recovery.anchor", _cannot_look)
+        else:
+            patch.setattr(Appending, "_answered", lambda *_: None)
         rig.destination.produce(at, [b"foreign"])
-        rig.source.produce(at, [b"%d" % n for n in range(200)], linger_ms=100)
-        until(lambda: rig.destination.end(at) == 211, 10)
+        rig.source.produce(at, [b"%d" % n for n in range(200)], linger_ms=1000)
+        until(lambda: rig.destination.end(at) == 211 and len(rig.offsets(at).runs) == (its_run == "on record"), 10)
     with rig.copier([at], name="w2") as copier:
         assert broken(copier, at) == "FOREIGN_WRITE"
+
+
+def _cannot_look(*_: object) -> NoReturn:
+    raise CouldNotTell("it shall not look")
 
 
 @pytest.mark.parametrize("rule", ["on", "off"])

@@ -79,7 +79,7 @@ def router(clusters: Mapping[str, Cluster]) -> Iterator[Router]:
 
 @pytest.fixture
 def create(servers: str, router: Router) -> Callable[..., list[TopicPartition]]:
-    """Make a topic and wait until our router sees its leaders."""
+    """Make a topic and wait until our router sees its leaders, and they that they lead."""
 
     def make(name: str, partitions: int = 1, **config: str) -> list[TopicPartition]:
         topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
@@ -90,7 +90,10 @@ def create(servers: str, router: Router) -> Callable[..., list[TopicPartition]]:
             router.refresh([name], deadline)
             found = router.topics()[name]
             if found.error is None and all(part.leader is not None for part in found.partitions):
-                return [TopicPartition(name, n) for n in range(partitions)]
+                at = [TopicPartition(name, n) for n in range(partitions)]
+                ends = list_offsets(router, dict.fromkeys(at, End.HIGH_WATERMARK), deadline)
+                if all(isinstance(end, int) for end in ends.values()):
+                    return at
             router.pause(0.05, deadline)
             assert deadline.left(time.monotonic()), found
 

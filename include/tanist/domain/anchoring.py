@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from tanist.domain.copying import Append, Batch, Fill, Refuse, Step
 from tanist.domain.errors import CouldNotTell, Diverged, ForeignWrite
 from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, after
-from tanist.domain.offset_map import OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tanist.domain.offset_map import OffsetMap
 
 FIRST_LOOK = 64
 """Offsets read back from the end at first; four times as many each time that is not enough."""
@@ -138,6 +136,7 @@ def anchor(evidence: Evidence[H, Payload], writers: Writers, suspect_from: Desti
         raise NotCommittedYet(f"the high watermark {ends.high_watermark} is below the end {ends.end}")
     tail = _last_data(evidence, writers, ends, suspect_from)
     offsets = evidence.offset_map()
+    _surplus_is_ours(evidence, writers, ends, offsets)
     if not tail.data:
         return _without_data(evidence, ends, offsets)
     header, payload = tail.data[-1]
@@ -168,6 +167,16 @@ def _tail(evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, back
         _must_be_ours(header, writers)
     data = tuple((h, p) for h, p in batches if h.producer_id == writers.data and not h.is_control)
     return _Tail(start, data)
+
+
+def _surplus_is_ours(evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, offsets: OffsetMap) -> None:
+    """What the last run steps over: who wrote it on record may have died before it saw what lies there."""
+    if offsets.runs:
+        last = offsets.runs[-1]
+        start = max(ends.start, OffsetMap(offsets.runs[:-1]).locate(last.source))
+        until = min(last.destination, ends.end)
+        for header, _ in evidence.copy(DestinationOffset(start), DestinationOffset(until)) if start < until else ():
+            _must_be_ours(header, writers)
 
 
 def _must_be_ours(header: Written, writers: Writers) -> None:
