@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
 
 FLOWS = (
-    Flow(topic="plain", partitions=3, rate=400),
-    Flow(topic="lz4", partitions=2, rate=200, compression="lz4"),
-    Flow(topic="zstd", partitions=2, rate=200, compression="zstd"),
-    Flow(topic="transactions", partitions=3, rate=200, writers=3, transactional=True),
-    Flow(topic="late", partitions=2, rate=100, deleted=2000, compression="zstd"),
-    Flow(topic="old", partitions=2, rate=100, age_ms=5 * DAY_MS),
+    Flow(topic="plain", partitions=3, rate=200),
+    Flow(topic="lz4", partitions=2, rate=100, compression="lz4"),
+    Flow(topic="zstd", partitions=2, rate=100, compression="zstd"),
+    Flow(topic="transactions", partitions=3, rate=100, writers=3, transactional=True),
+    Flow(topic="late", partitions=2, rate=50, deleted=2000, compression="zstd"),
+    Flow(topic="old", partitions=2, rate=50, age_ms=5 * DAY_MS),
 )
 TOPICS = tuple(flow.topic for flow in FLOWS)
 WORKERS = ("w1", "w2", "w3")

@@ -43,6 +43,7 @@ def frame(spark: SparkSession, endpoint: Endpoint, spans: Sequence[Span]) -> Dat
     read = read.option("assign", json.dumps(assigned)).option("includeHeaders", "true")
     read = read.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
     read = read.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "true")
+    read = read.option("kafka.fetch.max.wait.ms", "10")  # at a log's end the next reader would wait 500 ms
     read = read.option("minPartitions", str(2 * spark.sparkContext.defaultParallelism))
     return read.load().select(
         *PARTITION,
