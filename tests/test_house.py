@@ -50,7 +50,7 @@ def test_the_core_starts_without_any_heavy_library(package: str) -> None:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
-    """DAGs, the plugin and Spark jobs are deployed, not installed; `include` is no package of anybody's."""
+    """DAGs and the plugin are deployed, not installed; `include` is no package of anybody's."""
     built = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
         cwd=ROOT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -172,6 +173,11 @@ class Pair:
             self.workers[name] = self.guardian.spawn(argv, self.home / f"{name}.log")
         return self.workers[name]
 
+    def dismiss(self) -> None:
+        """End all workers: they would look for their clusters until the last test."""
+        for worker in self.workers.values():
+            worker.send(signal.SIGKILL)
+
     def mirror(self, name: str, *topics: str) -> None:
         """A mirror of `topics`, each with ten records, and all of it copied."""
         self.mirrors({name: topics})
@@ -203,7 +209,7 @@ class Pair:
 
 @contextmanager
 def running(guardian: Guardian, config: ClientConfig, home: Path, *, brokers: int = 1) -> Iterator[Pair]:
-    """East, and west of so many brokers, with their users and the approvers' topic."""
+    """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left."""
     with ExitStack() as stack:
         specs = (
             ClusterSpec(name="east", authorizer=True, heap_mb=384),
@@ -218,7 +224,9 @@ def running(guardian: Guardian, config: ClientConfig, home: Path, *, brokers: in
             grant(cluster)
         east, west = (Side(cluster, config) for cluster in both)
         west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
-        yield Pair(east, west, home, guardian)
+        pair = Pair(east, west, home, guardian)
+        stack.callback(pair.dismiss)
+        yield pair
 
 
 @pytest.fixture(scope="package")

@@ -66,6 +66,7 @@ class Side:
 
     def close(self) -> None:
         self.router.close()
+        self._known.clear()  # a client that is not let go looks for its brokers until the last test
 
     def create(
         self, name: str, partitions: int = 1, *, brokers: Sequence[int] = (), config: Mapping[str, str] | None = None

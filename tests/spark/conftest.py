@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tests.failover.conftest import pair
 from tests.spark.sessions import started
 
 if TYPE_CHECKING:
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession  # only tests of Spark pay for it
 
+__all__ = ["pair"]  # the clusters of the failover tests, with logins and access rules
 
-@pytest.fixture(scope="session")
+
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """One for all tests of this folder."""
     with started() as session:

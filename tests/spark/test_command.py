@@ -19,13 +19,10 @@ from tanist.jobs import submit as submitting
 from tanist.jobs.submission import Submission
 from tanist.protocol.values import plain, reader
 from tanist.wire.clock import SystemClock
-from tests.failover.conftest import pair
 from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
     from tests.failover.conftest import Pair
-
-__all__ = ["pair"]  # the clusters of the failover tests, with logins and access rules
 
 SASL = Sasl(mechanism=SaslMechanism.PLAIN, username="u", password=Secret("hunter2"))
 ENDPOINT = Endpoint(name="east", bootstrap=(Address("127.0.0.1", 1),), sasl=SASL)
