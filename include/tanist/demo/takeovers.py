@@ -171,10 +171,11 @@ class Takeovers(Scene):
         """What the group is served first at the destination, and how many records its producers write there."""
         member = Member(GROUP, self.copy, READ_BY_GROUP, self.clock)
         member.start()
-        written = self._written_at_copy(FLOWS, 5)
-        member.until(_read_by_group(begins), self.soon())
+        load = self._writing(self.copy, FLOWS, 5)
+        member.until(_read_by_group(begins), self.soon())  # while they write: the slowest may not have begun
+        load.stop(self.soon())
         member.stop()
-        return dict(member.first), written
+        return dict(member.first), load.acknowledged
 
     # ── what they share ───────────────────────────────────────────────────────────────────────────────────────────
 
