@@ -36,15 +36,17 @@ TOGETHER: Final = {
     "tests/dags/test_fetcher_in_airflow.py": "airflow",
     "tests/dags/test_whole_airflow.py": "airflow",
     "tests/sandbox/test_airflow.py": "airflow",
+    "tests/demo/test_demo.py": "stories",
+    "tests/storm": "stories",
+    "tests/fetcher/test_faults.py": "faults",
+    "tests/fetcher": "copy",
     "tests/dags": "dags",
     "tests/failover": "failover",
     "tests/spark": "spark",
-    "tests/demo/test_demo.py": "stories",
-    "tests/storm": "stories",
 }
 """What shares a process: it shares what is slow to start, or would starve one another side by side."""
-LONG: Final = (*TOGETHER.values(), "tests/fetcher/test_faults.py")
-"""What begins first, so that no processor waits for it in the end."""
+LONG: Final = ("airflow", "stories", "copy", "dags", "failover", "spark", "faults")
+"""What begins first, so that no processor waits for it in the end; one that mostly waits beside one that works."""
 
 
 def shares(nodeid: str) -> str:
