@@ -33,7 +33,7 @@ class Answers:
 
     def __init__(self, codes: Sequence[int | None]) -> None:
         self.codes = deque(codes)
-        self.connection = SimpleNamespace(closed=False)
+        self.connection = SimpleNamespace(lost=False)
         self.posts: deque[int] = deque()
         self.offset = 0
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import ProducerId
     from tanist.sandbox.cluster import Cluster
+    from tests.conftest import ClusterFactory
 
 pytestmark = pytest.mark.calm
 
@@ -395,3 +396,18 @@ def test_versions_are_those_of_the_broker(router: Router) -> None:
     known = admin.api_versions(router.any_connection(soon()))
     assert known[1][0] <= 11 <= known[1][1]
     assert known[0][0] <= 8 <= known[0][1]
+
+
+def test_a_connection_that_a_broker_closed_because_it_was_idle_is_opened_again(cluster_factory: ClusterFactory) -> None:
+    """Ten minutes, unless it is told otherwise; whoever asks next does not notice."""
+    cluster = cluster_factory("dozing", brokers=1, properties={"connections.max.idle.ms": "500"})
+    with Router(cluster.endpoint(), "tanist-test") as router:
+        router.refresh(None, soon())
+        first, held = router.any_connection(soon()), router.connection(BrokerId(1), soon())
+        by = soon()
+        while not (first.lost and held.lost):
+            router.pause(0.1, by)
+            assert by.left(time.monotonic())
+        init_producer_id(router, soon())
+        assert router.connection(BrokerId(1), soon()) is not held
+        assert first.closed

@@ -188,7 +188,7 @@ class Appending:
 
     def _open(self, broker: BrokerId) -> Appends:
         held = self._connections.get(broker)
-        if held is None or held.connection.closed:
+        if held is None or held.connection.lost:
             by = self._clock.deadline(CONTROL_SECONDS)
             connection = self._destination.connection(broker, by, lane="append")
             held = self._connections[broker] = Appends(connection, REPLICATION_MS)

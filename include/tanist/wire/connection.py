@@ -110,6 +110,11 @@ class Connection:
         return time.monotonic() >= self._login_again_at
 
     @property
+    def lost(self) -> bool:
+        """Closed: by us, or by a broker that had not been asked for anything (`connections.max.idle.ms`)."""
+        return self.closed or (not self.in_flight and self._transport.readable)
+
+    @property
     def readable(self) -> bool:
         """Whether an answer, or the end of the connection, is there already."""
         return self.closed or self._transport.readable

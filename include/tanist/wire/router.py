@@ -123,8 +123,10 @@ class Router:
             Unreachable: as `Connection.open`, or nobody has told of such a broker.
         """
         held = self._connections.get((broker, lane))
-        if held is not None and not held.closed:
+        if held is not None and not held.lost:
             return held
+        if held is not None:
+            held.close()
         address = self.brokers.get(broker)
         if address is None:
             raise Unreachable(f"broker {broker} is not among those of cluster {self.endpoint.name!r}")
@@ -135,7 +137,7 @@ class Router:
         """A connection to whatever broker answers: an open one, else a known broker, else a bootstrap address."""
         held = [self._first, *(held for (_, lane), held in self._connections.items() if lane == "control")]
         for connection in held:
-            if connection is not None and not connection.closed and not connection.in_flight:
+            if connection is not None and not connection.in_flight and not connection.lost:
                 return connection
         self._first = self._open_one_of([*self.endpoint.bootstrap, *self.brokers.values()], by)
         return self._first
