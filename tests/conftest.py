@@ -39,14 +39,14 @@ TOGETHER: Final = {
     "tests/demo/test_demo.py": "stories",
     "tests/storm": "stories",
     "tests/fetcher/test_faults.py": "faults",
-    "tests/fetcher": "copy",
+    **dict.fromkeys(("tests/fetcher", "tests/groups", "tests/contracts", "tests/clusters", "tests/wire"), "light"),
     "tests/dags": "dags",
     "tests/failover": "failover",
     "tests/spark": "spark",
 }
 """What shares a process: it shares what is slow to start, or would starve one another side by side."""
-LONG: Final = ("airflow", "stories", "copy", "dags", "failover", "spark", "faults")
-"""What begins first, so that no processor waits for it in the end; one that mostly waits beside one that works."""
+LONG: Final = ("airflow", "dags", "light", "failover", "stories", "spark", "faults")
+"""What begins first, so that no processor waits for it in the end. Beside two that work one that mostly waits."""
 
 
 def shares(nodeid: str) -> str:

@@ -137,8 +137,11 @@ class Router:
         """A connection to whatever broker answers: an open one, else a known broker, else a bootstrap address."""
         held = [self._first, *(held for (_, lane), held in self._connections.items() if lane == "control")]
         for connection in held:
-            if connection is not None and not connection.in_flight and not connection.lost:
+            if connection is None or connection.in_flight:
+                continue
+            if not connection.lost:
                 return connection
+            connection.close()
         self._first = self._open_one_of([*self.endpoint.bootstrap, *self.brokers.values()], by)
         return self._first
 
