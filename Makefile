@@ -27,7 +27,7 @@ test: $(STAMP) ## every test but the long storms and the benchmarks (make test A
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -n 3
+	@$(BIN)/python -m pytest -n 2
 endif
 
 check: $(STAMP) ## format, lint, types, import contracts

@@ -46,7 +46,7 @@ TOGETHER: Final = {
 }
 """What shares a process: it shares what is slow to start, or would starve one another side by side."""
 LONG: Final = ("airflow", "dags", "light", "failover", "stories", "spark", "faults")
-"""What begins first, so that no processor waits for it in the end. Beside two that work one that mostly waits."""
+"""What begins first, so that no processor waits for it in the end. Beside one that works one that mostly waits."""
 
 
 def shares(nodeid: str) -> str:

@@ -48,6 +48,7 @@ from tests.fakes.failover import (
     MemorySealing,
 )
 from tests.fakes.topics import MemoryTopics
+from tests.led import led
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,12 +86,16 @@ class Rig:
         given = {key.replace("_", "."): value for key, value in configs.items()}
         new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=given)
         assert self.topics.create([new], SOON(20)) == {name: None}
+        self.world.led(name, partitions)
         return tuple(TopicPartition(name, n) for n in range(partitions))
 
 
 @dataclass
 class Memory:
     cluster: GuardedCluster
+
+    def led(self, _name: str, _partitions: int) -> None:
+        """A topic of memory has no leaders."""
 
     def data(self, at: TopicPartition, writers: Writers, sequence: int = 0) -> bool:
         return self.cluster.append(at, writers.data, 0)
@@ -114,6 +119,10 @@ class Real:
 
     router: Router
     users: dict[str, dict[str, Any]]
+
+    def led(self, name: str, partitions: int) -> None:
+        """Returns when its leaders know that they lead."""
+        led(self.router, name, partitions, SOON(10))
 
     def data(self, at: TopicPartition, writers: Writers, sequence: int = 0) -> bool:
         """A batch as an old worker sends it."""

@@ -46,6 +46,7 @@ from tanist.wire.requests import (
     write_markers,
 )
 from tanist.wire.router import Router
+from tests.led import led
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,24 +80,14 @@ def router(clusters: Mapping[str, Cluster]) -> Iterator[Router]:
 
 
 @pytest.fixture
-def create(servers: str, router: Router) -> Callable[..., list[TopicPartition]]:
+def create(servers: str, router: Router) -> Callable[..., tuple[TopicPartition, ...]]:
     """Make a topic and wait until our router sees its leaders, and they that they lead."""
 
-    def make(name: str, partitions: int = 1, **config: str) -> list[TopicPartition]:
+    def make(name: str, partitions: int = 1, **config: str) -> tuple[TopicPartition, ...]:
         topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
         client = AdminClient({"bootstrap.servers": servers})  # must outlive its futures
         client.create_topics([topic])[name].result(20)
-        deadline = soon()
-        while True:
-            router.refresh([name], deadline)
-            found = router.topics()[name]
-            if found.error is None and all(part.leader is not None for part in found.partitions):
-                at = [TopicPartition(name, n) for n in range(partitions)]
-                ends = list_offsets(router, dict.fromkeys(at, End.HIGH_WATERMARK), deadline)
-                if all(isinstance(end, int) for end in ends.values()):
-                    return at
-            router.pause(0.05, deadline)
-            assert deadline.left(time.monotonic()), found
+        return led(router, name, partitions, soon())
 
     return make
 
@@ -121,7 +112,7 @@ def append(router: Router, to: TopicPartition, batch: bytearray | memoryview) ->
 
 
 def test_the_router_knows_its_cluster(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
 ) -> None:
     at = create(topic_name, 3)
     info = router.topics()[topic_name]
@@ -159,7 +150,7 @@ def test_the_coordinator_of_a_group_is_found(router: Router) -> None:
 
 
 def test_fillers_count_and_are_compare_and_append(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     assert append(router, at, filler_batch(100_000, producer_id, 0, 5, now_ms())) == 0
@@ -175,7 +166,7 @@ def test_fillers_count_and_are_compare_and_append(
 
 
 def test_a_batch_for_a_topic_of_another_id_is_refused_and_one_without_an_id_is_not(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     its_id = topic_ids(router, [at], soon())[at]
@@ -196,7 +187,7 @@ def test_deleting_to_minus_one_is_not_possible(router: Router) -> None:
 
 
 def test_markers_take_one_offset_each_and_are_fenced_by_both_epochs(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
 ) -> None:
     first, second = create(topic_name, 2)
     assert write_markers(
@@ -222,7 +213,7 @@ def test_markers_take_one_offset_each_and_are_fenced_by_both_epochs(
 
 
 def test_one_unknown_topic_hides_nobody(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
 ) -> None:
     [known] = create(topic_name)
     unknown = TopicPartition("no-such-topic", 0)
@@ -305,7 +296,7 @@ def test_a_copied_log_reads_like_its_source(
     codec: str,
     transactions: bool,
     router: Router,
-    create: Callable[..., list[TopicPartition]],
+    create: Callable[..., tuple[TopicPartition, ...]],
     topic_name: str,
     servers: str,
 ) -> None:
@@ -321,7 +312,7 @@ def test_a_copied_log_reads_like_its_source(
 def test_a_batch_stamped_by_its_topic_is_accepted_by_either_kind_of_topic(
     target: str,
     router: Router,
-    create: Callable[..., list[TopicPartition]],
+    create: Callable[..., tuple[TopicPartition, ...]],
     topic_name: str,
     servers: str,
 ) -> None:
@@ -341,7 +332,7 @@ def test_a_batch_stamped_by_its_topic_is_accepted_by_either_kind_of_topic(
 
 
 def test_damage_after_the_walk_is_refused_by_the_broker(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     batch = filler_batch(1_000, 1, 0, 0, now_ms())
@@ -353,7 +344,7 @@ def test_damage_after_the_walk_is_refused_by_the_broker(
 
 
 def test_a_long_poll_waits_and_answers_with_nothing(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
 ) -> None:
     [at] = create(topic_name)
     began = time.monotonic()
@@ -385,7 +376,7 @@ def until(router: Router, holds: Callable[[], bool]) -> None:
 
 
 def test_an_election_that_is_not_needed_says_so(
-    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
+    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
 ) -> None:
     [at] = create(topic_name)
     found = admin.elect_leaders(router, admin.Election.PREFERRED, [at], soon())
