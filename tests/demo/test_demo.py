@@ -95,8 +95,10 @@ def test_through_airflow_they_are_kept_as_well(tmp_path: Path) -> None:
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize(
     ("command", "words"),
-    [(DEMO, "waiting until it answers"), (BY_HAND, "kill -9")],
-    ids=["while all starts", "in a disaster"],
+    [
+        pytest.param(DEMO, "waiting until it answers", id="while all starts"),
+        pytest.param(BY_HAND, "kill -9", id="in a disaster", marks=pytest.mark.storm),
+    ],
 )
 def test_after_ctrl_c_nothing_is_left(tmp_path: Path, command: tuple[str, ...], words: str) -> None:
     home = tmp_path / "demo"
