@@ -47,7 +47,8 @@ def test_one_of_five_million_is_found(spark: SparkSession, rig: Rig, topic_name:
     first = 60 * RECORDS
     result = validated(spark, asked(rig, at, level))
     found = result["partitions"]
-    assert result["records"] == PARTITIONS * BATCHES * RECORDS
+    behind = int(level is Level.RECORDS)  # the copy that lacks a record ends one before its source
+    assert result["records"] == PARTITIONS * BATCHES * RECORDS - behind
     assert [each["verdict"] for each in found] == ["DIFFERENT"] * 3 + ["EQUAL"] * 5
     if level is Level.BATCHES:
         assert [kinds(each) for each in found[:3]] == [{"changed": 1}, *[{"changed": 1, "moved": 64}] * 2]
