@@ -48,7 +48,7 @@ from tests.fakes.failover import (
     MemorySealing,
 )
 from tests.fakes.topics import MemoryTopics
-from tests.led import led
+from tests.leading import leads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,7 +122,7 @@ class Real:
 
     def led(self, name: str, partitions: int) -> None:
         """Returns when its leaders know that they lead."""
-        led(self.router, name, partitions, SOON(10))
+        wait_until(lambda: leads(self.router, name, partitions, SOON(10)), 10)
 
     def data(self, at: TopicPartition, writers: Writers, sequence: int = 0) -> bool:
         """A batch as an old worker sends it."""

@@ -25,6 +25,7 @@ from tanist.wire.router import Router
 from tests.fakes.cluster import worker_store
 from tests.fetcher.copier import Copier
 from tests.fetcher.logs import Logs, first_difference, read
+from tests.leading import leads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,15 +81,9 @@ class Side:
 
     def complete(self, name: str, partitions: int) -> bool:
         """Whether all replicas of all partitions are there and in sync, and their leaders know that they lead."""
-        self.router.refresh([name], soon())
-        found = self.router.topics()[name]
-        if found.error is not None or len(found.partitions) != partitions:
+        if not leads(self.router, name, partitions, soon()):
             return False
-        if not all(p.leader is not None and len(p.isr) == len(p.replicas) for p in found.partitions):
-            return False
-        at = [TopicPartition(name, n) for n in range(partitions)]
-        answers = requests.list_offsets(self.router, dict.fromkeys(at, End.HIGH_WATERMARK), soon())
-        return not any(isinstance(answer, TanistError) for answer in answers.values())
+        return all(len(p.isr) == len(p.replicas) for p in self.router.topics()[name].partitions)
 
     def leader(self, at: TopicPartition) -> int:
         self.router.refresh([at.topic], soon())

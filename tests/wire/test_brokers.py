@@ -46,7 +46,7 @@ from tanist.wire.requests import (
     write_markers,
 )
 from tanist.wire.router import Router
-from tests.led import led
+from tests.leading import leads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -87,7 +87,8 @@ def create(servers: str, router: Router) -> Callable[..., tuple[TopicPartition, 
         topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
         client = AdminClient({"bootstrap.servers": servers})  # must outlive its futures
         client.create_topics([topic])[name].result(20)
-        return led(router, name, partitions, soon())
+        until(router, lambda: leads(router, name, partitions, soon()))
+        return tuple(TopicPartition(name, n) for n in range(partitions))
 
     return make
 
@@ -395,10 +396,7 @@ def test_a_connection_that_a_broker_closed_because_it_was_idle_is_opened_again(c
     with Router(cluster.endpoint(), "tanist-test") as router:
         router.refresh(None, soon())
         first, held = router.any_connection(soon()), router.connection(BrokerId(1), soon())
-        by = soon()
-        while not (first.lost and held.lost):
-            router.pause(0.1, by)
-            assert by.left(time.monotonic())
+        until(router, lambda: first.lost and held.lost)
         init_producer_id(router, soon())
         assert router.connection(BrokerId(1), soon()) is not held
         assert first.closed

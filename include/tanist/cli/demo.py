@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.demo.promises import Promise
+    from tanist.demo.story import Telling
     from tanist.sandbox.airflow.home import AirflowSpec
 
 CLUSTERS = "two Kafka clusters (6 Java processes, 2 GB of memory)"
@@ -55,8 +56,7 @@ def demo(
 
     Example: tanist demo --yes --keep
     """
-    from tanist.demo.screen import Screen  # noqa: PLC0415 -- `tanist --help` needs no client library
-    from tanist.demo.story import Telling, tell  # noqa: PLC0415
+    from tanist.demo.story import Telling  # noqa: PLC0415 -- `tanist --help` needs no client library
 
     as_json = json or output is Format.JSON
     with guard(as_json):
@@ -65,21 +65,29 @@ def demo(
         spec = _airflow() if airflow else None
         started = f"{CLUSTERS} and {AIRFLOW}" if airflow else CLUSTERS
         confirm(f"Starts {started}, {WHERE}, for {MINUTES[airflow]} minutes. Go on?", yes=yes)
-        clock = SystemClock()
-        screen = Screen(Console(stderr=True), clock)
-
-        def show(promises: Sequence[Promise]) -> None:
-            if as_json:
-                emit([promise.item() for promise in promises], (), True)
-            else:
-                Screen(Console(file=sys.stdout), clock).table(promises)
-
-        how = Telling(airflow=spec, interactive=interactive, directory=directory, keep=keep)
-        promises = tell(screen, clock, show, how)
-        kept = sum(promise.ok for promise in promises)
-        screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
-    if kept < len(promises):
+        promises = _told(Telling(airflow=spec, interactive=interactive, directory=directory, keep=keep), as_json)
+    if not all(promise.ok for promise in promises):
         raise typer.Exit(REFUSED)
+
+
+def _told(how: Telling, as_json: bool) -> Sequence[Promise]:
+    """The promises, which are shown before what was to be seen is gone."""
+    from tanist.demo.screen import Screen  # noqa: PLC0415 -- as above
+    from tanist.demo.story import tell  # noqa: PLC0415
+
+    clock = SystemClock()
+    screen = Screen(Console(stderr=True), clock)
+
+    def show(promises: Sequence[Promise]) -> None:
+        if as_json:
+            emit([promise.item() for promise in promises], (), True)
+        else:
+            Screen(Console(file=sys.stdout), clock).table(promises)
+
+    promises = tell(screen, clock, show, how)
+    kept = sum(promise.ok for promise in promises)
+    screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
+    return promises
 
 
 def _airflow() -> AirflowSpec:

@@ -78,10 +78,7 @@ def house(  # noqa: PLR0913 -- its options, named
         Misconfigured: there are clusters, or there is an Airflow, in that directory already.
     """
     with Guardian() as guardian, ExitStack() as until_the_end:
-        home = (directory or Path(tempfile.mkdtemp(prefix="tanist-demo-"))).resolve()
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in (source.name, destination.name, PLACE):
-            _refuse_if_there(home, name)
+        home = _empty(directory, (source.name, destination.name, PLACE))
         remove = bound and not keep_data
         try:
             orchestrator = _launched(airflow, home, guardian, bound=bound) if airflow else None
@@ -121,6 +118,15 @@ def _launched(spec: AirflowSpec, home: Path, guardian: Guardian, *, bound: bool)
 
 def _made(home: Path, asked: Path | None, *specs: ClusterSpec) -> list[Path]:
     return [home] if asked is None else [home / name for name in (*(spec.name for spec in specs), PLACE)]
+
+
+def _empty(directory: Path | None, names: Sequence[str]) -> Path:
+    """The folder, made if need be, in which there is nothing of these names yet."""
+    home = (directory or Path(tempfile.mkdtemp(prefix="tanist-demo-"))).resolve()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in names:
+        _refuse_if_there(home, name)
+    return home
 
 
 def _refuse_if_there(home: Path, name: str) -> None:

@@ -136,7 +136,7 @@ def anchor(evidence: Evidence[H, Payload], writers: Writers, suspect_from: Desti
         raise NotCommittedYet(f"the high watermark {ends.high_watermark} is below the end {ends.end}")
     tail = _last_data(evidence, writers, ends, suspect_from)
     offsets = evidence.offset_map()
-    _surplus_is_ours(evidence, writers, ends, offsets)
+    _look_below(evidence, writers, ends, tail, offsets)
     if not tail.data:
         return _without_data(evidence, ends, offsets)
     header, payload = tail.data[-1]
@@ -162,21 +162,29 @@ def _last_data(
 
 def _tail(evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, back: int) -> _Tail[H, Payload]:
     start = DestinationOffset(max(ends.start, ends.end - back))
-    batches = evidence.copy(start, ends.end) if start < ends.end else ()
-    for header, _ in batches:
-        _must_be_ours(header, writers)
+    batches = _ours(evidence, writers, start, ends.end)
     data = tuple((h, p) for h, p in batches if h.producer_id == writers.data and not h.is_control)
     return _Tail(start, data)
 
 
-def _surplus_is_ours(evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, offsets: OffsetMap) -> None:
-    """What the last run steps over: who wrote it on record may have died before it saw what lies there."""
+def _look_below(
+    evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, tail: _Tail[H, Payload], offsets: OffsetMap
+) -> None:
+    """Below `tail`, at what the last run steps over: who put it on record may have died before it looked there."""
     if offsets.runs:
         last = offsets.runs[-1]
         start = max(ends.start, OffsetMap(offsets.runs[:-1]).locate(last.source))
-        until = min(last.destination, ends.end)
-        for header, _ in evidence.copy(DestinationOffset(start), DestinationOffset(until)) if start < until else ():
-            _must_be_ours(header, writers)
+        _ours(evidence, writers, DestinationOffset(start), min(last.destination, tail.start))
+
+
+def _ours(
+    evidence: Evidence[H, Payload], writers: Writers, start: DestinationOffset, until: DestinationOffset
+) -> Sequence[tuple[H, Payload]]:
+    """The batches of the copy that reach into [start, until); ForeignWrite if one is not by this mirror."""
+    batches = evidence.copy(start, until) if start < until else ()
+    for header, _ in batches:
+        _must_be_ours(header, writers)
+    return batches
 
 
 def _must_be_ours(header: Written, writers: Writers) -> None:

@@ -72,7 +72,7 @@ class Reading:
         return True
 
     def _open(self) -> Fetches:
-        if self._fetches is None or self._fetches.connection.closed:
+        if self._fetches is None or self._fetches.connection.lost:
             by = self._clock.deadline(ANSWER_SECONDS)
             if self._broker not in self._source.brokers:
                 self._source.refresh(sorted({copy.partition.topic for copy in self._posted}), by)

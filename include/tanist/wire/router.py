@@ -123,9 +123,9 @@ class Router:
             Unreachable: as `Connection.open`, or nobody has told of such a broker.
         """
         held = self._connections.get((broker, lane))
-        if held is not None and not held.lost:
-            return held
         if held is not None:
+            if not held.lost:
+                return held
             held.close()
         address = self.brokers.get(broker)
         if address is None:
@@ -136,12 +136,11 @@ class Router:
     def any_connection(self, by: Deadline) -> Connection:
         """A connection to whatever broker answers: an open one, else a known broker, else a bootstrap address."""
         held = [self._first, *(held for (_, lane), held in self._connections.items() if lane == "control")]
-        for connection in held:
-            if connection is None or connection.in_flight:
-                continue
-            if not connection.lost:
+        for connection in filter(None, held):
+            if connection.lost:
+                connection.close()
+            elif not connection.in_flight:
                 return connection
-            connection.close()
         self._first = self._open_one_of([*self.endpoint.bootstrap, *self.brokers.values()], by)
         return self._first
 
