@@ -218,8 +218,8 @@ class ClientConfig(Protocol):
         """What a librdkafka client needs to connect; `extra` keys have '_' for '.'."""
 
 
-def librdkafka(endpoint: Endpoint, **extra: str) -> dict[str, Any]:
-    """As `ClientConfig` says."""
+def connection(endpoint: Endpoint) -> dict[str, Any]:
+    """As a host keeps it, in librdkafka's spelling."""
     keys = {
         "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
         "security.protocol": endpoint.security_protocol.value,
@@ -230,7 +230,12 @@ def librdkafka(endpoint: Endpoint, **extra: str) -> dict[str, Any]:
         keys["sasl.password"] = endpoint.sasl.password.reveal()
     if endpoint.tls and endpoint.tls.ca_location:
         keys["ssl.ca.location"] = endpoint.tls.ca_location
-    return keys | {key.replace("_", "."): value for key, value in extra.items()}
+    return keys
+
+
+def librdkafka(endpoint: Endpoint, **extra: str) -> dict[str, Any]:
+    """As `ClientConfig` says. Brokers are killed on purpose here: it does not tell of every connection."""
+    return connection(endpoint) | {"log_level": "2"} | {key.replace("_", "."): value for key, value in extra.items()}
 
 
 @pytest.fixture(scope="session")

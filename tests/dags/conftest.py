@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.sandbox.airflow.rest import Connection
 from tests.failover.conftest import pair
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ ASKING = "dag_test"
 """Whom `dag.test()` names as the user who triggered."""
 USERS = {"admin": "admin", ASKING: "op", "op": "op", "op2": "op", "user": "user", "viewer": "viewer"}
 """Name (also the password) and role."""
+SPARK = Connection(id="spark_default", type="spark", host="local[2]")
 _SLEEP = time.sleep  # noqa: TID251 -- Airflow's own
 
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
@@ -53,6 +55,14 @@ os.environ |= {
     "AIRFLOW__API_AUTH__JWT_SECRET": "x" * 64,
     "AIRFLOW__API__SECRET_KEY": "y" * 32,
 }
+
+
+def environment(*connections: Connection) -> dict[str, str]:
+    """Where Airflow looks for its connections first."""
+    return {
+        f"AIRFLOW_CONN_{each.id.upper()}": json.dumps({"conn_type": each.type, "host": each.host, "extra": each.extra})
+        for each in connections
+    }
 
 
 def login(client: TestClient, user: str) -> dict[str, str]:

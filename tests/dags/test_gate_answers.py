@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import nullcontext
 from dataclasses import replace
@@ -23,7 +22,8 @@ from tanist.airflow.wish import PARAMS, Wish
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import FailoverRun, RunStatus
-from tests.dags.conftest import ROOT
+from tanist.sandbox.airflow.rest import Connection
+from tests.dags.conftest import ROOT, SPARK, environment
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -56,11 +56,13 @@ RECORD: Final = FailoverRun(
 @pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who may approve, and clusters that nobody asks for anything: nothing listens there."""
-    cluster = {"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
+    west = Connection(
+        id="west", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
+    )
     monkeypatch.setenv("TANIST_APPROVERS", "7,8")
     monkeypatch.setenv("TANIST_FOUR_EYES", "on")
-    monkeypatch.setenv("AIRFLOW_CONN_WEST", json.dumps({"conn_type": "kafka", "extra": cluster}))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    for name, value in environment(west, SPARK).items():
+        monkeypatch.setenv(name, value)
 
 
 def run_of(user: str | None = "bob", *, tries: int = 1, clears: int = 0, **params: Any) -> Context:

@@ -13,6 +13,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from tanist.sandbox.airflow.rest import Connection
+from tests.dags.conftest import environment
+
 if TYPE_CHECKING:
     from tests.dags.conftest import House, Ran
     from tests.failover.conftest import Pair, Side
@@ -23,11 +26,9 @@ pytestmark = [pytest.mark.airflow, pytest.mark.timeout(180), pytest.mark.filterw
 @pytest.fixture(autouse=True)
 def connections(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """East and west as the mirror's user; north, where nobody listens."""
-    clusters = {name: side.client("mirror") for name, side in (("east", pair.east), ("west", pair.west))}
-    clusters["north"] = {"bootstrap.servers": "127.0.0.1:1"}
-    for name, extra in clusters.items():
-        said = {"conn_type": "kafka", "extra": extra | {"tanist.allow_small_state": True}}
-        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(said))
+    north = Connection(id="north", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
+    for name, value in environment(*pair.connections(), north).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("TANIST_DESTINATIONS", "west")
 
 

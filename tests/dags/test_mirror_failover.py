@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.ports.clock import Deadline
-from tests.dags.conftest import ASKING, Answering, Sweeping, login, respond
+from tests.dags.conftest import ASKING, SPARK, Answering, Sweeping, environment, login, respond
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +32,9 @@ ROUTE = ("hold", "fence", "drain", "groups", "seal", "generation", "configs", "c
 @pytest.fixture(scope="module")
 def connections(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """East and west as the mirror's user, and the one connection that may approve."""
-    logins = {"east": (pair.east, "mirror"), "west": (pair.west, "mirror"), "west_approver": (pair.west, "approver")}
     told = {"TANIST_APPROVERS": f"op,{ASKING}", "TANIST_EVIDENCE": str(tmp_path_factory.mktemp("evidence"))}
-    for name, (side, user) in logins.items():
-        extra = side.client(user) | {"tanist.allow_small_state": True}
-        told[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "kafka", "extra": extra})
-    told["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps({"conn_type": "spark", "host": "local[2]"})
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in told.items():
+        for name, value in (told | environment(*pair.connections(), SPARK)).items():
             patch.setenv(name, value)
         yield
 

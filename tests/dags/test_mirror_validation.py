@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.dags.conftest import SPARK, environment
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,10 +25,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(500), 
 @pytest.fixture
 def evidence(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """East and west as the mirror's user, and Spark on this machine."""
-    for name, side in (("EAST", pair.east), ("WEST", pair.west)):
-        extra = side.client("mirror") | {"tanist.allow_small_state": True}
-        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps({"conn_type": "kafka", "extra": extra}))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    for name, value in environment(*pair.connections(), SPARK).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("TANIST_EVIDENCE", str(tmp_path / "evidence"))
     return tmp_path / "evidence"
 

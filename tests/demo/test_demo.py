@@ -64,9 +64,10 @@ def nothing_runs(directory: Path) -> bool:
 def whole(home: Path, *command: str) -> list[dict[str, Any]]:
     """Its promises, all of them kept; nothing runs, and no data are left."""
     done = subprocess.run([*command, "--json", "--dir", str(home)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
-    assert not [item for item in items if not item["ok"]], items
+    assert done.stdout, done.stderr[-3000:]
+    items: list[dict[str, Any]] = json.loads(done.stdout).get("items", [])
+    assert not [item for item in items if not item["ok"]], done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert nothing_runs(home)
     assert {file.name for file in home.iterdir()} & {"east", "west", "airflow"} == set()
     return items

@@ -26,6 +26,7 @@ from tanist.wire.clock import SystemClock
 from tanist.wire.router import Router
 from tests import forked
 from tests.cli.conftest import section
+from tests.conftest import connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -163,7 +164,10 @@ class Pair:
             ("west_approver", self.west, "approver"),
         )
         small = {"tanist.allow_small_state": True}
-        return tuple(Connection(id=name, type="kafka", extra=side.client(user) | small) for name, side, user in logins)
+        return tuple(
+            Connection(id=name, type="kafka", extra=connection(side.cluster.endpoint_for(user)) | small)
+            for name, side, user in logins
+        )
 
     def worker(self, name: str = "w1") -> Process:
         """A fetcher: the one of that name, started if there is none."""

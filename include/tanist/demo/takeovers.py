@@ -27,8 +27,8 @@ READ_BY_GROUP: Final = ("orders", "clicks", "payments")
 AT_LEAST: Final = 500
 """Records that producers write before, and again after, each takeover."""
 BEFORE_THE_KILL: Final = 8000
-TOLERATED: Final = 5000
-"""Offsets that the operator of the unplanned failover is ready to lose."""
+TOLERATED: Final = 10 * sum(flow.rate for flow in FLOWS)
+"""Offsets that the operator of the unplanned failover is ready to lose: what producers write in ten seconds."""
 DEAD_CALL_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 2.0
 """After the kill: what workers had already fetched lands, and what they last saw of the source is written down."""
@@ -148,8 +148,9 @@ class Takeovers(Scene):
         load = Load(self.source, FLOWS, self.clock, SEED + 4, call_seconds=DEAD_CALL_SECONDS)
         load.start()
         load.until(BEFORE_THE_KILL, self.soon())
-        member.until(_read_by_group(begins), self.soon())
-        self._until_known(_read_by_group(begins))
+        places = _read_by_group(begins)
+        member.until(places, self.soon())
+        self._until_known(places)
         return member, load
 
     def _until_known(self, places: Sequence[Place]) -> None:
