@@ -78,6 +78,21 @@ def test_the_lag_is_as_old_as_the_oldest_end_that_it_is_made_of() -> None:
     assert lag.reason == "orders-9: unknown"
 
 
+@pytest.mark.parametrize(
+    ("left", "verdict", "reason"),
+    [
+        ((), Verdict.UNKNOWN, "no topic is in it"),
+        (("bills", "orders"), Verdict.FAIL, "nothing is left to fail over: taken over or removed: bills; orders"),
+    ],
+)
+def test_a_mirror_without_partitions_says_whether_it_has_taken_over(
+    left: tuple[str, ...], verdict: Verdict, reason: str
+) -> None:
+    found = status(replace(HEALTHY, rows=(), left=left))
+    (partitions,) = [check for check in found.checks if check.name == "partitions"]
+    assert (partitions.verdict, partitions.observed, partitions.reason) == (verdict, "none", reason)
+
+
 SILENT = {"bills": Unreachable("nobody there")}
 NO_GO, GO, UNKNOWN = Readiness.NO_GO, Readiness.GO, Readiness.UNKNOWN
 

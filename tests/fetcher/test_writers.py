@@ -196,8 +196,12 @@ def test_a_foreign_record_behind_a_batch_in_flight_is_found_by_the_next_worker(
         else:
             patch.setattr(Appending, "_answered", lambda *_: None)
         rig.destination.produce(at, [b"foreign"])
-        rig.source.produce(at, [b"%d" % n for n in range(200)], linger_ms=1000)
-        until(lambda: rig.destination.end(at) == 211 and len(rig.offsets(at).runs) == (its_run == "on record"), 10)
+        rig.source.produce(at, [b"%d" % n for n in range(200)], linger_ms=10_000)
+        until(
+            lambda: rig.destination.end(at) == 211 and len(rig.offsets(at).runs) == (its_run == "on record"),
+            10,
+            lambda: f"{rig.source.end(at)} at the source, {rig.destination.end(at)} at the copy, {rig.offsets(at)}",
+        )
     with rig.copier([at], name="w2") as copier:
         assert broken(copier, at) == "FOREIGN_WRITE"
 

@@ -32,6 +32,8 @@ class Facts:
 
     mirror: MirrorName
     rows: tuple[PartitionRow, ...]
+    left: tuple[str, ...] = ()
+    """Topics that are in it no more: they have taken over, or were removed."""
     workers: tuple[WorkerAlive, ...]
     source_error: str | None
     growth: Growth
@@ -56,7 +58,7 @@ def status(facts: Facts) -> Status:
         _source_partitions(facts),
         _destination(facts),
         _state_topic(facts),
-        _partitions(facts.rows),
+        _partitions(facts.rows) if facts.rows else _without_partitions(facts.left),
         _running(facts.rows),
         _lag(facts),
         workers_check(facts.workers, facts.now),
@@ -124,14 +126,24 @@ def _partitions(rows: Sequence[PartitionRow]) -> Check:
     """A partition that has failed, or whose copy has not begun, would be missing after any failover."""
     bad = [row for row in rows if row.state in _BROKEN | _UNFINISHED]
     unknown = [row for row in rows if row.state is MirrorState.UNKNOWN]
-    verdict = Verdict.FAIL if bad else Verdict.UNKNOWN if unknown or not rows else Verdict.PASS
     counts = Counter(str(row.state) for row in rows)
     return Check(
         name="partitions",
-        verdict=verdict,
-        observed=", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none",
+        verdict=Verdict.FAIL if bad else Verdict.UNKNOWN if unknown else Verdict.PASS,
+        observed=", ".join(f"{count} {state}" for state, count in sorted(counts.items())),
         limit="none FAILED, PREPARING or UNKNOWN",
         reason=_named([f"{row.partition} is {row.state}" for row in bad or unknown]),
+    )
+
+
+def _without_partitions(left: Sequence[str]) -> Check:
+    """A mirror that has taken over is done: there is nothing that a further failover would do."""
+    return Check(
+        name="partitions",
+        verdict=Verdict.FAIL if left else Verdict.UNKNOWN,
+        observed="none",
+        limit="at least 1",
+        reason=f"nothing is left to fail over: taken over or removed: {_named(left)}" if left else "no topic is in it",
     )
 
 

@@ -67,7 +67,7 @@ def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
         observed=f"{age // 1000} s old",
         limit=f"{STALE_MS // 1000} s",
         age_ms=age,
-        reason=f"it said {item['planned']} for planned, {item['unplanned']} for unplanned, and could not be repeated",
+        reason=f"it said {item['planned']} for planned, {item['unplanned']} for unplanned; no newer one has come",
     )
     verdicts = {str(mode): Readiness.UNKNOWN for mode in Mode}
     return {**item, **verdicts, "age_ms": age, "checks": [check_item(check), *item["checks"]]}

@@ -15,7 +15,9 @@ from tanist.domain.records import (
     GroupsFollowed,
     WorkerAlive,
     failovers,
+    topics,
 )
+from tanist.domain.states import Wish
 from tanist.usecases import sides
 from tanist.usecases.groups.listing import followed_check
 
@@ -93,6 +95,7 @@ def observe(
                 Facts(
                     mirror=each.spec.mirror,
                     rows=each.rows,
+                    left=tuple(t.topic for t in topics(view, each.spec.mirror) if t.wish is Wish.REMOVED),
                     workers=alive,
                     source_error=str(each.source_down) if each.source_down else None,
                     growth=each.growth,
