@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tanist.cli.main import main
+from tests.conftest import librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,9 +104,9 @@ class Broker:
 
 @pytest.fixture
 def east(clusters: Mapping[str, Cluster]) -> Broker:
-    return Broker(AdminClient({"bootstrap.servers": clusters["east"].bootstrap_servers}))
+    return Broker(AdminClient(librdkafka(clusters["east"].endpoint())))
 
 
 @pytest.fixture
 def west(clusters: Mapping[str, Cluster]) -> Broker:
-    return Broker(AdminClient({"bootstrap.servers": clusters["west"].bootstrap_servers}))
+    return Broker(AdminClient(librdkafka(clusters["west"].endpoint())))

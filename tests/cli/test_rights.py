@@ -15,6 +15,7 @@ from tanist.sandbox.spec import ClusterSpec
 from tanist.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls
 from tanist.wire.router import Router
 from tests.cli.conftest import Broker, section
+from tests.conftest import librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -171,11 +172,4 @@ def test_a_source_topic_that_we_may_not_even_see_is_not_called_unknown(
 
 def as_admin(guarded: Guarded) -> Broker:
     """The guarded cluster as its super user sees it."""
-    login: dict[str, str | int | float | bool] = {
-        "bootstrap.servers": guarded.cluster.bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "admin",
-        "sasl.password": guarded.cluster.password_file("admin").read_text(),
-    }
-    return Broker(AdminClient(login))
+    return Broker(AdminClient(librdkafka(guarded.cluster.endpoint())))

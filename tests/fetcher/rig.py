@@ -110,7 +110,7 @@ class Side:
 
     def producer(self, **settings: Any) -> Producer:
         config = {key.replace("_", "."): value for key, value in settings.items()}
-        return Producer({"bootstrap.servers": self.servers, "linger.ms": 5, **config})
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 2, **config})
 
     def _producer(self, **settings: Any) -> Producer:
         """One of each kind: they take their time to connect."""
