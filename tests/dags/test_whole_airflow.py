@@ -61,7 +61,7 @@ def approved(asks: Rest, approves: Rest, wanted: dict[str, Any]) -> str:
     while True:
         run = asks.trigger(DAG, wanted)
         asks.wait_for_task(DAG, run, "approve", frozenset({"awaiting_input"}), by)
-        time.sleep(3)  # noqa: TID251 -- as a person would
+        time.sleep(6)  # noqa: TID251 -- as a person would
         with pytest.raises(AirflowRefused, match="not a respondent"):
             asks.answer(DAG, run, "approve", "Approve")
         approves.answer(DAG, run, "approve", "Approve")

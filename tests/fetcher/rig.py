@@ -62,7 +62,7 @@ class Side:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
         self.router = Router(cluster.endpoint(), "tanist-test")
-        self.admin = AdminClient({"bootstrap.servers": self.servers})
+        self.admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
         self._known: dict[str, Producer] = {}
 
     def close(self) -> None:
