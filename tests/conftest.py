@@ -45,7 +45,7 @@ TOGETHER: Final = {
     "tests/spark": "spark",
 }
 """What shares a process: it shares what is slow to start, or would starve one another side by side."""
-LONG: Final = ("airflow", "dags", "light", "stories", "failover", "faults", "spark")
+LONG: Final = ("airflow", "dags", "light", "stories", "faults", "failover", "spark")
 """What begins first, so that no processor waits for it in the end. Beside one that works one that mostly waits."""
 
 
