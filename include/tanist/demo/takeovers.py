@@ -31,7 +31,7 @@ TOLERATED: Final = 10 * sum(flow.rate for flow in FLOWS)
 """Offsets that the operator of the unplanned failover is ready to lose: what producers write in ten seconds."""
 DEAD_CALL_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 2.0
-"""After the kill: what workers had already fetched lands, and what they last saw of the source is written down."""
+"""The copy has stood still for so long: what workers had fetched has landed, what they last saw is on record."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Takeovers(Scene):
             member.stop()
             self.screen.event(f"kill -9 {pids} and their controller: all of east")
             step.detail = f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}"
-            self.clock.wait(SETTLE_SECONDS)
+            self._until_settled(topics)
         with self.screen.step(f"An unplanned failover of mirror {STORM}") as step:
             begun = self.clock.monotonic()
             plan = self._planned(STORM, "unplanned", "--max-loss", str(TOLERATED))
@@ -164,6 +164,14 @@ class Takeovers(Scene):
             if not by.left(self.clock.monotonic()):
                 raise TimedOut(f"west knows no position of {', '.join(sorted(missing))}")
             self.clock.wait(0.5)
+
+    def _until_settled(self, topics: Sequence[str]) -> None:
+        """What lands later makes another plan than the one that was shown."""
+        by = self.soon()
+        before: dict[Place, Log] | None = None
+        while (ends := self._ends(topics)) != before and by.left(self.clock.monotonic()):
+            before = ends
+            self.clock.wait(SETTLE_SECONDS)
 
     def _positions(self) -> list[dict[str, Any]]:
         return self.tanist.items("state", "dump", *WEST, "--key", f"group/{STORM}/{GROUP}/")
