@@ -65,9 +65,11 @@ def test_taking_a_topic_out_is_a_failover_of_it_by_an_approved_plan(tanist: Tani
     assert planned(tanist("fence", "show", mirror, *WEST, "--json"))["status"] == "not proved"
     assert tanist("fence", "lift", mirror, *WEST).errors == ["FENCE_STILL_NEEDED"]
     assert planned(tanist("fence", "lift", mirror, *WEST, "--promoted", "--json"))["status"] == "lifted"
-    barrier = {check["name"]: check for check in planned(tanist("status", mirror, *WEST, "--json"))["checks"]}  # type: ignore[attr-defined]
-    assert barrier["barrier"]["verdict"] == "PASS"
-    assert barrier["barrier"]["observed"] == "2 of 2 proved"
+    checks = {check["name"]: check for check in planned(tanist("status", mirror, *WEST, "--json"))["checks"]}  # type: ignore[attr-defined]
+    assert checks["barrier"]["verdict"] == "PASS"
+    assert checks["barrier"]["observed"] == "2 of 2 proved"
+    assert checks["partitions"]["verdict"] == "FAIL"
+    assert checks["partitions"]["reason"].startswith("nothing is left to fail over: ")
     assert tanist("mirrors", "delete", mirror, *WEST).code == 0
 
 

@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.timeout(180), pytest.mark.filterw
 def connections(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """East and west as the mirror's user; north, where nobody listens."""
     north = Connection(id="north", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
-    for name, value in environment(*pair.connections(), north).items():
+    east, west, _ = pair.connections()
+    for name, value in environment(east, west, north).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TANIST_DESTINATIONS", "west")
 

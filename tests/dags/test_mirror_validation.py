@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(500), 
 @pytest.fixture
 def evidence(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """East and west as the mirror's user, and Spark on this machine."""
-    for name, value in environment(*pair.connections(), SPARK).items():
+    east, west, _ = pair.connections()
+    for name, value in environment(east, west, SPARK).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TANIST_EVIDENCE", str(tmp_path / "evidence"))
     return tmp_path / "evidence"

@@ -91,6 +91,8 @@ def test_a_mirror_without_partitions_says_whether_it_has_taken_over(
     found = status(replace(HEALTHY, rows=(), left=left))
     (partitions,) = [check for check in found.checks if check.name == "partitions"]
     assert (partitions.verdict, partitions.observed, partitions.reason) == (verdict, "none", reason)
+    ready = Readiness.NO_GO if left else Readiness.UNKNOWN
+    assert (found.planned, found.unplanned) == (ready, ready)
 
 
 SILENT = {"bills": Unreachable("nobody there")}

@@ -85,7 +85,7 @@ def create(servers: str, router: Router) -> Callable[..., tuple[TopicPartition, 
 
     def make(name: str, partitions: int = 1, **config: str) -> tuple[TopicPartition, ...]:
         topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
-        client = AdminClient({"bootstrap.servers": servers})  # must outlive its futures
+        client = AdminClient({"bootstrap.servers": servers, "log_level": 2})  # must outlive its futures
         client.create_topics([topic])[name].result(20)
         until(router, lambda: leads(router, name, partitions, soon()))
         return tuple(TopicPartition(name, n) for n in range(partitions))

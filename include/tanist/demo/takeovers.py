@@ -27,11 +27,11 @@ READ_BY_GROUP: Final = ("orders", "clicks", "payments")
 AT_LEAST: Final = 500
 """Records that producers write before, and again after, each takeover."""
 BEFORE_THE_KILL: Final = 8000
-TOLERATED: Final = 10 * sum(flow.rate for flow in FLOWS)
-"""Offsets that the operator of the unplanned failover is ready to lose: what producers write in ten seconds."""
+TOLERATED: Final = 3 * sum(flow.rate for flow in FLOWS)
+"""Offsets that the operator of the unplanned failover is ready to lose: what producers write in three seconds."""
 DEAD_CALL_SECONDS: Final = 5.0
-SETTLE_SECONDS: Final = 2.0
-"""The copy has stood still for so long: what workers had fetched has landed, what they last saw is on record."""
+SETTLE_SECONDS: Final = 1.5
+"""What has not moved for so long after the kill is taken to stand still."""
 
 
 @dataclass(slots=True)
@@ -160,21 +160,26 @@ class Takeovers(Scene):
             TimedOut: with those of which it knows nothing.
         """
         by, wanted = self.soon(), {f"group/{STORM}/{GROUP}/{place.topic}/{place.partition}" for place in places}
-        while missing := wanted - {item["key"] for item in self._positions()}:
+        while missing := wanted - {item["key"] for item in self._recorded(f"group/{STORM}/{GROUP}/")}:
             if not by.left(self.clock.monotonic()):
                 raise TimedOut(f"west knows no position of {', '.join(sorted(missing))}")
             self.clock.wait(0.5)
 
     def _until_settled(self, topics: Sequence[str]) -> None:
-        """What lands later makes another plan than the one that was shown."""
-        by = self.soon()
-        before: dict[Place, Log] | None = None
-        while (ends := self._ends(topics)) != before and by.left(self.clock.monotonic()):
-            before = ends
+        """Returns when the copy stands still, and what west knows of east: else the plan that is shown is soon another.
+
+        Raises:
+            TimedOut: something still moves.
+        """
+        by, before = self.soon(), ({}, [])
+        while (now := (self._ends(topics), self._recorded(f"ends/{STORM}/"))) != before:
+            if not by.left(self.clock.monotonic()):
+                raise TimedOut("the copy still moves, though its source is dead")
+            before = now
             self.clock.wait(SETTLE_SECONDS)
 
-    def _positions(self) -> list[dict[str, Any]]:
-        return self.tanist.items("state", "dump", *WEST, "--key", f"group/{STORM}/{GROUP}/")
+    def _recorded(self, key: str) -> list[dict[str, Any]]:
+        return self.tanist.items("state", "dump", *WEST, "--key", key)
 
     def _go_on(self, begins: Mapping[Place, Log]) -> tuple[Mapping[Place, Served], int]:
         """What the group is served first at the destination, and how many records its producers write there."""

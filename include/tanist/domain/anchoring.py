@@ -162,7 +162,7 @@ def _last_data(
 
 def _tail(evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, back: int) -> _Tail[H, Payload]:
     start = DestinationOffset(max(ends.start, ends.end - back))
-    batches = _ours(evidence, writers, start, ends.end)
+    batches = _read_ours(evidence, writers, start, ends.end)
     data = tuple((h, p) for h, p in batches if h.producer_id == writers.data and not h.is_control)
     return _Tail(start, data)
 
@@ -174,10 +174,10 @@ def _look_below(
     if offsets.runs:
         last = offsets.runs[-1]
         start = max(ends.start, OffsetMap(offsets.runs[:-1]).locate(last.source))
-        _ours(evidence, writers, DestinationOffset(start), min(last.destination, tail.start))
+        _read_ours(evidence, writers, DestinationOffset(start), min(last.destination, tail.start))
 
 
-def _ours(
+def _read_ours(
     evidence: Evidence[H, Payload], writers: Writers, start: DestinationOffset, until: DestinationOffset
 ) -> Sequence[tuple[H, Payload]]:
     """The batches of the copy that reach into [start, until); ForeignWrite if one is not by this mirror."""

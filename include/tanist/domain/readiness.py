@@ -137,7 +137,7 @@ def _partitions(rows: Sequence[PartitionRow]) -> Check:
 
 
 def _without_partitions(left: Sequence[str]) -> Check:
-    """A mirror that has taken over is done: there is nothing that a further failover would do."""
+    """Whether it has taken over already, or has never had any."""
     return Check(
         name="partitions",
         verdict=Verdict.FAIL if left else Verdict.UNKNOWN,

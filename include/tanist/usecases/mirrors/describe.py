@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
     from tanist.usecases.sides import Run, Side
 
-"""The selection of topics where none was given."""
-
 _ROWS = {row.number: row for row in MIRROR_STATES}
 
 
