@@ -171,7 +171,8 @@ class Takeovers(Scene):
         Raises:
             TimedOut: something still moves.
         """
-        by, before = self.soon(), ({}, [])
+        by = self.soon()
+        before: object = None
         while (now := (self._ends(topics), self._recorded(f"ends/{STORM}/"))) != before:
             if not by.left(self.clock.monotonic()):
                 raise TimedOut("the copy still moves, though its source is dead")
