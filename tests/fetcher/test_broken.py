@@ -98,7 +98,10 @@ def test_a_hole_that_compaction_left_is_not_closed_in_silence(out_of_trio: Rig, 
     compacted(rig.source, at, settings | ALONE)
     with rig.copier([at, other]) as copier:
         assert broken(copier, at) == "COMPACTION_HOLE"
-        batches(rig, other, 2)
+        producer = rig.source.producer()
+        for n in range(20):  # each by a key of its own: of these the cleaner takes none
+            producer.produce(other.topic, b"%d" % n, key=b"%d" % n, partition=other.partition)
+        assert producer.flush(20) == 0
         rig.copied(copier, only=[other])
     assert rig.identical([other]) == ""
     copied = rig.read([at])[1][at]
