@@ -80,15 +80,15 @@ def router(clusters: Mapping[str, Cluster]) -> Iterator[Router]:
 
 
 @pytest.fixture
-def create(servers: str, router: Router) -> Callable[..., tuple[TopicPartition, ...]]:
+def create(servers: str, router: Router) -> Callable[..., list[TopicPartition]]:
     """Make a topic and wait until our router sees its leaders, and they that they lead."""
 
-    def make(name: str, partitions: int = 1, **config: str) -> tuple[TopicPartition, ...]:
+    def make(name: str, partitions: int = 1, **config: str) -> list[TopicPartition]:
         topic = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
         client = AdminClient({"bootstrap.servers": servers, "log_level": 2})  # must outlive its futures
         client.create_topics([topic])[name].result(20)
         until(router, lambda: leads(router, name, partitions, soon()))
-        return tuple(TopicPartition(name, n) for n in range(partitions))
+        return [TopicPartition(name, n) for n in range(partitions)]
 
     return make
 
@@ -113,7 +113,7 @@ def append(router: Router, to: TopicPartition, batch: bytearray | memoryview) ->
 
 
 def test_the_router_knows_its_cluster(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
 ) -> None:
     at = create(topic_name, 3)
     info = router.topics()[topic_name]
@@ -151,7 +151,7 @@ def test_the_coordinator_of_a_group_is_found(router: Router) -> None:
 
 
 def test_fillers_count_and_are_compare_and_append(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     assert append(router, at, filler_batch(100_000, producer_id, 0, 5, now_ms())) == 0
@@ -167,7 +167,7 @@ def test_fillers_count_and_are_compare_and_append(
 
 
 def test_a_batch_for_a_topic_of_another_id_is_refused_and_one_without_an_id_is_not(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     its_id = topic_ids(router, [at], soon())[at]
@@ -188,7 +188,7 @@ def test_deleting_to_minus_one_is_not_possible(router: Router) -> None:
 
 
 def test_markers_take_one_offset_each_and_are_fenced_by_both_epochs(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     first, second = create(topic_name, 2)
     assert write_markers(
@@ -214,7 +214,7 @@ def test_markers_take_one_offset_each_and_are_fenced_by_both_epochs(
 
 
 def test_one_unknown_topic_hides_nobody(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
 ) -> None:
     [known] = create(topic_name)
     unknown = TopicPartition("no-such-topic", 0)
@@ -297,7 +297,7 @@ def test_a_copied_log_reads_like_its_source(
     codec: str,
     transactions: bool,
     router: Router,
-    create: Callable[..., tuple[TopicPartition, ...]],
+    create: Callable[..., list[TopicPartition]],
     topic_name: str,
     servers: str,
 ) -> None:
@@ -313,7 +313,7 @@ def test_a_copied_log_reads_like_its_source(
 def test_a_batch_stamped_by_its_topic_is_accepted_by_either_kind_of_topic(
     target: str,
     router: Router,
-    create: Callable[..., tuple[TopicPartition, ...]],
+    create: Callable[..., list[TopicPartition]],
     topic_name: str,
     servers: str,
 ) -> None:
@@ -333,7 +333,7 @@ def test_a_batch_stamped_by_its_topic_is_accepted_by_either_kind_of_topic(
 
 
 def test_damage_after_the_walk_is_refused_by_the_broker(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str, producer_id: ProducerId
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str, producer_id: ProducerId
 ) -> None:
     [at] = create(topic_name)
     batch = filler_batch(1_000, 1, 0, 0, now_ms())
@@ -345,7 +345,7 @@ def test_damage_after_the_walk_is_refused_by_the_broker(
 
 
 def test_a_long_poll_waits_and_answers_with_nothing(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
 ) -> None:
     [at] = create(topic_name)
     began = time.monotonic()
@@ -377,7 +377,7 @@ def until(router: Router, holds: Callable[[], bool]) -> None:
 
 
 def test_an_election_that_is_not_needed_says_so(
-    router: Router, create: Callable[..., tuple[TopicPartition, ...]], topic_name: str
+    router: Router, create: Callable[..., list[TopicPartition]], topic_name: str
 ) -> None:
     [at] = create(topic_name)
     found = admin.elect_leaders(router, admin.Election.PREFERRED, [at], soon())

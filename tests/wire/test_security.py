@@ -126,8 +126,8 @@ def test_a_session_is_prolonged_before_it_ends_with_appends_in_flight(secured: C
         producer_id = init_producer_id(router, soon())
         writing = Appends(router.connection(BrokerId(1), soon(), "append"))
         reading = Fetches(router.connection(BrokerId(1), soon(), "fetch"))
-        buffer, sequence, until = ReceiveBuffer(), 0, time.monotonic() + 1.9 * SESSION_MS / 1000
-        while time.monotonic() < until:
+        buffer, sequence, end = ReceiveBuffer(), 0, time.monotonic() + 1.9 * SESSION_MS / 1000
+        while time.monotonic() < end:
             batch = memoryview(filler_batch(50_000, producer_id, 0, sequence, time.time_ns() // 1_000_000))
             writing.post([ProduceBatch(at.topic, at.partition, batch)], soon())
             if writing.in_flight == 3:
