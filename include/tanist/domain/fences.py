@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.write_rules import ANY_HOST, ANYBODY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SMALLEST_MESSAGE_BYTES: Final = 78
 """The smallest max.message.bytes that lets transaction markers through. 0 strands transactions for good."""
@@ -51,3 +57,44 @@ class FencedTopic:
 
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
 TO_BE_LIFTED = HOLDS_PRODUCERS_OFF | {FenceStatus.SNAPSHOT, FenceStatus.LIFT_OWED}
+
+
+# ── by hand ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def not_lifted(fences: Iterable[FencedTopic]) -> tuple[FencedTopic, ...]:
+    """Source fences that stand, may stand, or are pending: to forget the mirror would orphan them."""
+    return tuple(each for each in fences if each.status is not FenceStatus.LIFTED)
+
+
+def commands_to_lift(fences: Iterable[FencedTopic], bootstrap: str, command_config: str = "") -> tuple[str, ...]:
+    """One line of shell for each topic: Kafka's own tool, as the exact inverse of the fence.
+
+    `bootstrap`: the source's bootstrap servers. `command_config`: a property file with an administrator's login, named
+    in each command. A topic with nothing to lift gets a comment that says why.
+    """
+    tool = ("--bootstrap-server", bootstrap, *(("--command-config", command_config) if command_config else ()))
+    return tuple(_by_hand(each, tool) for each in not_lifted(fences))
+
+
+def _by_hand(fence: FencedTopic, tool: tuple[str, ...]) -> str:
+    before = fence.before
+    if before is None:
+        return f"# {fence.topic}: the source never answered, no fence was put up"
+    if before.kind is FenceKind.DENY_WRITE and before.had_deny:
+        return f"# {fence.topic}: DENY WRITE for {ANYBODY} was there before the fence and stays"
+    command = _acls(before, tool) if before.kind is FenceKind.DENY_WRITE else _configs(before, tool)
+    return shlex.join(command)
+
+
+def _acls(before: FenceBefore, tool: tuple[str, ...]) -> tuple[str, ...]:
+    """`--force` asks nothing; pattern type, principal, host and operation name exactly our rule."""
+    who = ("--deny-principal", ANYBODY, "--deny-host", ANY_HOST, "--operation", "Write")
+    topic = ("--topic", before.topic, "--resource-pattern-type", "literal")
+    return ("kafka-acls.sh", *tool, "--remove", "--force", *who, *topic)
+
+
+def _configs(before: FenceBefore, tool: tuple[str, ...]) -> tuple[str, ...]:
+    name, value = "max.message.bytes", before.max_message_bytes
+    change = ("--delete-config", name) if value is None else ("--add-config", f"{name}={value}")
+    return ("kafka-configs.sh", *tool, "--alter", "--entity-type", "topics", "--entity-name", before.topic, *change)
