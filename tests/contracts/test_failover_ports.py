@@ -24,7 +24,8 @@ from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import NoApproverTopic, Request
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
-from tanist.domain.records import STATE_TOPIC, Tombstone
+from tanist.domain.records import STATE_TOPIC
+from tanist.domain.state_record import Tombstone
 from tanist.domain.write_rules import WriteRule
 from tanist.ports.replicas import InSync
 from tanist.ports.sealing import Barrier

@@ -10,7 +10,8 @@ import pytest
 from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.domain.errors import OperatorFenced
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import Claim, Generation, PartitionObserved, Tombstone
+from tanist.domain.records import Claim, Generation, PartitionObserved
+from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
 from tanist.wire.clock import SystemClock
 from tests.fakes.cluster import MemoryCluster
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tanist.domain.records import StateRecord
+    from tanist.domain.state_record import StateRecord
     from tanist.ports.state import StateStore
     from tanist.sandbox.cluster import Cluster
 

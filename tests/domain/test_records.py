@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import (
-    NOTHING_YET,
-    Claim,
-    Generation,
-    PartitionObserved,
-    StateRecord,
-    StateView,
-    Tombstone,
-    TopicDesired,
-    WorkerAlive,
-    fold,
-    observed,
-    topics,
-)
+from tanist.domain.records import Claim, Generation, PartitionObserved, TopicDesired, WorkerAlive
+from tanist.domain.state_record import StateRecord, Tombstone
+from tanist.domain.state_view import NOTHING_YET, StateView, fold
 from tanist.domain.states import MIRROR_STATES, MirrorState, Wish
 
 if TYPE_CHECKING:
@@ -95,8 +84,8 @@ def test_a_zombies_late_report_and_claim_are_not_the_last_word() -> None:
     mine = Claim(slice=3, epoch=8, worker="b")
     view = fold(NOTHING_YET, [mine, seen(8), Claim(slice=3, epoch=7, worker="a"), seen(7, MirrorState.FAILED)])
     assert view["claim/3"] == mine
-    assert observed(view, M, ORDERS) == seen(8)
-    assert observed(fold(view, [seen(8, MirrorState.PAUSED)]), M, ORDERS) == seen(8, MirrorState.PAUSED)
+    assert view.observed(M, ORDERS) == seen(8)
+    assert fold(view, [seen(8, MirrorState.PAUSED)]).observed(M, ORDERS) == seen(8, MirrorState.PAUSED)
 
 
 def test_a_view_is_never_changed_under_its_reader() -> None:
@@ -122,6 +111,6 @@ def test_topics_are_listed_by_mirror() -> None:
         )
 
     view = fold(NOTHING_YET, [desired("m2", "a"), desired("m", "b"), desired("m", "a")])
-    assert [(t.mirror, t.topic) for t in topics(view, M)] == [("m", "a"), ("m", "b")]
-    assert len(topics(view)) == 3
+    assert [(t.mirror, t.topic) for t in view.topics(M)] == [("m", "a"), ("m", "b")]
+    assert len(view.topics()) == 3
     assert desired("m", "a").all_partitions() == (TopicPartition("a", 0), TopicPartition("a", 1))

@@ -17,7 +17,9 @@ from tanist.domain.errors import SourceReplaced
 from tanist.domain.failover.page import from_json
 from tanist.domain.failover.plan import ROUTE
 from tanist.domain.names import MirrorName, TopicPartition
-from tanist.domain.records import NOTHING_YET, STATE_TOPIC, Tombstone, TopicDesired, generation, observed
+from tanist.domain.records import STATE_TOPIC, TopicDesired
+from tanist.domain.state_record import Tombstone
+from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import Wish
 from tanist.wire import requests
 from tanist.wire.admin import AccessFilter, AccessRule, describe_acls
@@ -28,7 +30,7 @@ from tests.failover.conftest import ALL, ALLOW, LITERAL, TOPIC, WRITE, give
 from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tests.failover.conftest import Pair, Side
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
@@ -208,7 +210,7 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     until(lambda: pair.tanist("fence", "show", "fire", "--json", expected=None).item["status"] == "standing", 40)
     assert not pair.east.writes("fire", range(1))
     assert len(pair.west.read("fire")) == 20
-    until(lambda: generation(state(pair.east), MirrorName("fire"), "fire") == 1, 40)
+    until(lambda: state(pair.east).promotions(MirrorName("fire"), "fire") == 1, 40)
     _from_an_old_state(pair)
 
 
@@ -235,7 +237,7 @@ def _from_an_old_state(pair: Pair) -> None:
         store.append([before, *forgotten], SOON(20))
     seen = pair.west.read("fire")
     assert pair.east.writes("fire", range(16, 20))
-    until(lambda: {getattr(observed(state(pair.west), fire, each), "error", None) for each in at} == {REPLACED}, 60)
+    until(lambda: {getattr(state(pair.west).observed(fire, each), "error", None) for each in at} == {REPLACED}, 60)
     assert pair.west.read("fire") == seen
     told = pair.tanist("mirrors", "describe", "fire", "--json")
     assert {row["state"] for row in json.loads(told.out)["items"]} == {"FAILED"}

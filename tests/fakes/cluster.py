@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
     from tests.fakes.state import StateLog

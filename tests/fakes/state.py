@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 import fcntl
 import json
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from tanist.domain.errors import OperatorFenced
-from tanist.domain.records import NOTHING_YET, fold
+from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.protocol.stored import Unreadable, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tests.fakes.cluster import MemoryCluster
 
@@ -100,7 +100,7 @@ class MemoryStateStore:
         new = self._cluster.states[self._topic][self._position :]
         self._position += len(new)
         if new:
-            self._view = MappingProxyType(dict(fold(self._view, _decoded(new))))
+            self._view = fold(self._view, _decoded(new))
         return self._view
 
 

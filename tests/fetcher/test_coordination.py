@@ -24,7 +24,7 @@ from tests.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.records import StateRecord
+    from tanist.domain.state_record import StateRecord
 
 M, NOW = MirrorName("m"), EpochMs(0)
 WISHES: tuple[StateRecord, ...] = (

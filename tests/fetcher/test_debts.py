@@ -16,13 +16,8 @@ from tanist.domain.records import (
     STATE_TOPIC,
     Generation,
     PartitionObserved,
-    fenced,
-    fold,
-    generation,
-    observed,
-    promoted,
-    topics,
 )
+from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import MirrorState
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.debts import EVERY_SECONDS, SEAL_AGAIN_SECONDS, Debts, Guards
@@ -35,7 +30,7 @@ from tests.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Killed, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
 
 EVERYTHING = frozenset(range(50))
@@ -70,7 +65,7 @@ def debts(world: World) -> Debts:
 def settled(world: World, of: Debts, owned: frozenset[int] = EVERYTHING) -> set[str]:
     world.clock.jump(EVERY_SECONDS)
     of.settle(view(world), owned)
-    return {each.status for each in fenced(view(world), DR)}
+    return {each.status for each in view(world).source_fences(DR)}
 
 
 def view(world: World) -> StateView:
@@ -94,7 +89,7 @@ def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(aut
     assert all(world.east.may_write(topic, "app") for topic in TOPICS)
     assert settled(world, worker) == {FenceStatus.STANDING}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
-    assert all(each.before is not None for each in fenced(view(world), DR))
+    assert all(each.before is not None for each in view(world).source_fences(DR))
     abort.lift(world.clusters(), world.command(), of_promoted=True)
     assert world.source_is_as_it_was()
 
@@ -138,7 +133,7 @@ def test_a_barrier_that_brokers_forgot_is_put_up_again() -> None:
 
 def told(world: World) -> set[int]:
     east = world.east.view(STATE_TOPIC)
-    return {generation(east, DR, topic) for topic in TOPICS}
+    return {east.promotions(DR, topic) for topic in TOPICS}
 
 
 def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -> None:
@@ -171,7 +166,7 @@ def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
     """A state topic from before the failover, beside a source that was told of it."""
     world = World()
     before = view(world)
-    told = {each.key: each for each in (Generation(mirror=DR, topic="orders", count=1),)}
+    told = fold(NOTHING_YET, [Generation(mirror=DR, topic="orders", count=1)])
     old = barred(before, told, DR, "orders")
     assert isinstance(old, SourceReplaced)
     assert "'orders'" in old.reason
@@ -179,7 +174,7 @@ def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
     assert barred(before, told, DR, "payments") is None
     world.run(world.approve().plan)
     assert isinstance(barred(view(world), told, DR, "orders"), Sealed)
-    again = replace(topics(before, DR)[0], generation=1)
+    again = replace(before.topics(DR)[0], generation=1)
     assert barred(fold(view(world), [again]), told, DR, "orders") is None
 
 
@@ -188,10 +183,10 @@ def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
 
 def test_promoted_is_said_of_what_left_the_mirror_and_of_nothing_else() -> None:
     world = World()
-    assert not any(promoted(view(world), DR, topic) for topic in TOPICS)
+    assert not any(view(world).promoted(DR, topic) for topic in TOPICS)
     world.run(world.approve(Mode.PLANNED, "orders").plan)
-    assert promoted(view(world), DR, "orders")
-    assert not promoted(view(world), DR, "payments")
+    assert view(world).promoted(DR, "orders")
+    assert not view(world).promoted(DR, "payments")
 
 
 def test_a_promotion_that_is_read_before_its_wish_is_no_new_wish() -> None:
@@ -199,8 +194,8 @@ def test_a_promotion_that_is_read_before_its_wish_is_no_new_wish() -> None:
     world = World()
     before = view(world)
     world.run(world.approve().plan)
-    at, topic = PARTITIONS[0], topics(before, DR)[0]
-    stopped = observed(view(world), DR, at)
+    at, topic = PARTITIONS[0], before.topics(DR)[0]
+    stopped = view(world).observed(DR, at)
     mine = Owned(world.spec, topic, at, 0)
     assert stopped is not None
     assert next_observed(mine, stopped, Report(), 9, Moment(EpochMs(1), 1.0)) is None
@@ -213,7 +208,7 @@ def test_what_a_worker_writes_late_does_not_undo_a_promotion() -> None:
         late = PartitionObserved(
             mirror=DR, partition=PARTITIONS[0], state=state, row=row, claim_epoch=99, at=EpochMs(1)
         )
-        after = observed(fold(view(world), [late]), DR, PARTITIONS[0])
+        after = fold(view(world), [late]).observed(DR, PARTITIONS[0])
         assert after is not None
         assert after.state is MirrorState.STOPPED
     assert not world.west.append(PARTITIONS[0], DATA, 0)

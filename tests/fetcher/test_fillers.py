@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tests.fetcher.copier import Copier
     from tests.fetcher.rig import Rig

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
-from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.records import NOTHING_YET, GroupPosition, StateRecord, StateView, Tombstone, fold
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.records import GroupPosition, MirrorSpec
+from tanist.domain.state_record import StateRecord, Tombstone
+from tanist.domain.state_view import NOTHING_YET, StateView, fold
 from tanist.fetcher.group_book import Answered, GroupBook
 from tanist.protocol.group_log import Committed, GroupEvent, GroupSeen, Removed
 
 AT = TopicPartition("orders", 0)
 OTHER = TopicPartition("elsewhere", 0)
 NOW = EpochMs(1_000)
+SPEC = MirrorSpec(
+    mirror=MirrorName("m"),
+    source="east",
+    destination="west",
+    source_cluster_id="E",
+    destination_cluster_id="W",
+    data_id=ProducerId(1),
+    filler_id=ProducerId(2),
+    start_id=ProducerId(3),
+    created_at=EpochMs(0),
+)
 
 
 def book(*events: GroupEvent) -> GroupBook:
-    made = GroupBook(MirrorName("m"))
+    made = GroupBook(SPEC)
     made.topics = frozenset({"orders"})
     for order, event in enumerate(events):
         made.take(event, order)
@@ -99,7 +110,7 @@ def test_asking_keeps_what_could_not_be_told() -> None:
 
 def test_a_position_that_has_not_moved_keeps_its_time() -> None:
     """Also when the worker is a new one, and when the log was read before."""
-    view = MappingProxyType(dict(fold(NOTHING_YET, book(moved(4)).changes(NOTHING_YET))))
+    view = fold(NOTHING_YET, book(moved(4)).changes(NOTHING_YET))
     assert asked(book(), view, Answered({"g": ("classic", {AT: SourceOffset(4)})})) == view
 
 

@@ -12,7 +12,8 @@ from tanist.clusters.record_proofs import KafkaProofs
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.records import NOTHING_YET, GroupPosition, OffsetRunWritten
+from tanist.domain.records import GroupPosition, OffsetRunWritten
+from tanist.domain.state_view import StateView
 from tanist.domain.translation import Rules
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen, Views
@@ -22,11 +23,10 @@ from tanist.wire.clock import SystemClock
 from tests.groups.readers import wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import MirrorSpec, StateRecord
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_record import StateRecord
     from tests.fetcher.rig import Rig
 
 
@@ -125,5 +125,5 @@ class Mirrored:
         return sync_groups(self.spec, contacts or self.contacts, request, run(dry_run=dry_run), self.views())
 
 
-def _view(records: list[StateRecord] | list[Any]) -> Mapping[str, StateRecord]:
-    return {record.key: record for record in records} if records else NOTHING_YET
+def _view(records: list[StateRecord] | list[Any]) -> StateView:
+    return StateView({record.key: record for record in records})

@@ -14,6 +14,7 @@ from tanist.domain.records import (
     Generation,
     GroupPosition,
     GroupsFollowed,
+    MirrorLock,
     MirrorSpec,
     OffsetMode,
     OffsetRunWritten,
@@ -21,14 +22,13 @@ from tanist.domain.records import (
     RunStatus,
     SourceEnd,
     SourceEnds,
-    StateRecord,
-    Tombstone,
     TopicDesired,
     WorkerAlive,
 )
+from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import MirrorState, Wish
 from tanist.domain.write_rules import WriteRule
-from tanist.protocol.stored import KINDS, Unreadable, decode, encode
+from tanist.protocol.stored import Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")
 PARTITION = TopicPartition("orders.v1_a-b", 3)
@@ -144,6 +144,23 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         (
             '{"v":1,"mirror":"east.to-west_1","plan":"h","shown":"{}","approval":"0-1","approver":"a","runner":"r",'
             '"status":"RUNNING","no_return":false,"marks":["groups"],"reason":"","started_at":1,"at":2}'
+        ),
+    ),
+    (
+        MirrorLock(
+            mirror=MIRROR,
+            epoch=3,
+            holder="eve@host pid 7",
+            operation="failover h",
+            plan="h",
+            preemptible=True,
+            at=EpochMs(2),
+            mirror_id="i",
+        ),
+        "lock/east.to-west_1",
+        (
+            '{"v":1,"mirror":"east.to-west_1","epoch":3,"holder":"eve@host pid 7","operation":"failover h","plan":"h",'
+            '"preemptible":true,"at":2,"mirror_id":"i"}'
         ),
     ),
     (Claim(slice=3, epoch=4, worker="w"), "claim/3", '{"v":1,"slice":3,"epoch":4,"worker":"w"}'),

@@ -18,8 +18,6 @@ from tanist.domain.records import (
     MirrorSpec,
     OffsetMode,
     TopicDesired,
-    generation,
-    promoted,
 )
 from tanist.domain.states import Wish
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, Request, create
@@ -80,8 +78,8 @@ def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
     assert not west.calls
     (topic,) = create(replace(REQUEST, promoted=True), east.side(), west.side(), a_run()).topics
     view = west.view(STATE_TOPIC)
-    assert (topic.generation, generation(view, MirrorName("dr"), "orders")) == (2, 2)
-    assert not promoted(view, MirrorName("dr"), "orders")
+    assert (topic.generation, view.promotions(MirrorName("dr"), "orders")) == (2, 2)
+    assert not view.promoted(MirrorName("dr"), "orders")
 
 
 def test_what_the_destination_counted_itself_is_no_old_life(east: MemoryCluster, west: MemoryCluster) -> None:
@@ -89,7 +87,7 @@ def test_what_the_destination_counted_itself_is_no_old_life(east: MemoryCluster,
     replaced(west, "orders", 3)
     (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
     assert topic.generation == 3
-    assert not promoted(west.view(STATE_TOPIC), MirrorName("dr"), "orders")
+    assert not west.view(STATE_TOPIC).promoted(MirrorName("dr"), "orders")
 
 
 def test_the_right_to_read_what_the_source_says_is_named(east: MemoryCluster, west: MemoryCluster) -> None:

@@ -24,12 +24,11 @@ from tanist.domain.records import (
     PartitionObserved,
     SourceEnd,
     SourceEnds,
-    StateRecord,
-    Tombstone,
     TopicDesired,
     WorkerAlive,
-    promoted,
 )
+from tanist.domain.state_record import StateRecord, Tombstone
+from tanist.domain.state_view import StateView
 from tanist.domain.states import MirrorState, Wish
 from tanist.usecases import doctor, status
 from tanist.usecases.metadata.compare import Request as MetadataRequest
@@ -138,7 +137,7 @@ def test_add_takes_no_topic_from_a_source_that_was_replaced_until_somebody_says_
     assert not pair.west.calls
     desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(), promoted=True)
     assert pair.wish("payments") is Wish.MIRRORING
-    assert not promoted(pair.west.view(STATE_TOPIC), DR, "payments")
+    assert not pair.west.view(STATE_TOPIC).promoted(DR, "payments")
 
 
 def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None:
@@ -401,5 +400,5 @@ def test_doctor_sees_two_names_of_one_cluster(pair: Pair) -> None:
 def test_tombstones_leave_other_mirrors_alone(pair: Pair) -> None:
     spec = pair.west.view(STATE_TOPIC)["mirror/dr"]
     assert isinstance(spec, MirrorSpec)
-    view = {"mirror/dr": spec, "mirror/dr2": replace(spec, mirror=MirrorName("dr2"))}
+    view = StateView({"mirror/dr": spec, "mirror/dr2": replace(spec, mirror=MirrorName("dr2"))})
     assert administer.tombstones(view, spec) == (Tombstone("mirror/dr"),)

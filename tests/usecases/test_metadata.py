@@ -18,7 +18,6 @@ from tanist.domain.records import (
     Generation,
     OffsetRunWritten,
     RunStatus,
-    StateRecord,
     TopicDesired,
 )
 from tanist.domain.write_rules import CLOSED, WriteRule
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.state_record import StateRecord
     from tanist.ports.clock import Deadline
 
 DR = MirrorName("dr")

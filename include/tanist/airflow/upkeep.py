@@ -19,7 +19,7 @@ from tanist.airflow.variables import DESTINATIONS, destinations
 from tanist.domain.errors import MirrorHeld, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
-from tanist.domain.records import STATE_TOPIC, specs
+from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import sides
 from tanist.usecases.groups import items as group_items
 from tanist.usecases.groups.gather import views
@@ -65,7 +65,7 @@ def _mirrors_of(destination: str, task: Task) -> list[dict[str, str]]:
     try:
         side = task.world.connect(destination)
         sides.identify((side,), task.run)
-        found = specs(sides.read(side, STATE_TOPIC, task.run.by))
+        found = sides.read(side, STATE_TOPIC, task.run.by).mirrors()
     except TanistError as error:
         return [{"destination": destination, "trouble": str(error)}]
     return [{"destination": destination, "mirror": spec.mirror} for spec in found]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
 
 __all__ = ["WORKER", "CompactedTopic", "TopicLayout", "operator_of"]

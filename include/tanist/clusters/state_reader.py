@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tanist.clusters.tail import Tail
 from tanist.domain.errors import StateLogLost, Stopped, TanistError, TimedOut
-from tanist.domain.records import NOTHING_YET, Tombstone, supersedes
+from tanist.domain.state_view import StateView, take
 from tanist.protocol.stored import Unreadable
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from tanist.clusters.tail import Burst
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
     from tanist.ports.clock import Deadline
 
 _WAIT: Final = 0.02
@@ -35,7 +34,7 @@ class Reader:
         self._records: dict[str, StateRecord] = {}
         self._unreadable: dict[str, Unreadable] = {}
         self._positions: dict[int, int] = {}
-        self._published: StateView | None = NOTHING_YET
+        self._published: StateView | None = StateView()
         self._failure: TanistError | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"tanist-{topic}", daemon=True)
@@ -45,7 +44,7 @@ class Reader:
         """The records of now, frozen. Copied once per change that somebody looks at."""
         with self._changed:
             if self._published is None:
-                self._published = MappingProxyType(dict(self._records))
+                self._published = StateView(self._records)
             return self._published
 
     def ended(self) -> TanistError | None:
@@ -120,11 +119,7 @@ class Reader:
             self._unreadable[key] = record
             return
         self._unreadable.pop(key, None)
-        if isinstance(record, Tombstone):
-            changed = self._records.pop(key, None) is not None
-        elif changed := supersedes(record, self._records.get(key)):
-            self._records[key] = record
-        if changed:
+        if take(self._records, record):
             self._published = None
 
     def _end(self, failure: TanistError) -> None:

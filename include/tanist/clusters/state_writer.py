@@ -11,9 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tanist.clusters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, cause, configuration, translate
 from tanist.domain.errors import OperatorFenced, TimedOut
-from tanist.domain.names import MirrorName, TopicPartition
-from tanist.domain.records import Claim, PartitionObserved, Tombstone
-from tanist.domain.slices import slice_of
+from tanist.domain.state_record import partition_of
 from tanist.protocol.stored import encode
 
 if TYPE_CHECKING:
@@ -23,7 +21,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
-    from tanist.domain.records import StateRecord
+    from tanist.domain.names import MirrorName
+    from tanist.domain.state_record import StateRecord
     from tanist.ports.clock import Deadline
 
 WORKER: Final = "worker"
@@ -38,29 +37,6 @@ _TRANSACTION_MS: Final = 15_000
 def operator_of(mirror: MirrorName) -> str:
     """The writer of whoever changes `mirror`; of two, the one that opened first is fenced."""
     return f"tanist-{mirror}"
-
-
-def partition_of(record: StateRecord, partitions: int) -> int:
-    """Where a record goes: with its slice if it has one, else to partition 0. A tombstone follows its key."""
-    match record:
-        case PartitionObserved():
-            return slice_of(record.mirror, record.partition, partitions)
-        case Claim():
-            return record.slice % partitions
-        case Tombstone():
-            return _partition_of_key(record.key, partitions)
-        case _:
-            return 0
-
-
-def _partition_of_key(key: str, partitions: int) -> int:
-    match key.split("/"):
-        case ["partition", mirror, topic, number] if number.isdecimal():
-            return slice_of(MirrorName(mirror), TopicPartition(topic, int(number)), partitions)
-        case ["claim", number] if number.isdecimal():
-            return int(number) % partitions
-        case _:
-            return 0
 
 
 class Writer:
@@ -200,7 +176,7 @@ class Writer:
         for record in records:
             key, value = encode(record)
             producer.produce(
-                self._topic, value, key, partition=partition_of(record, self._partitions), on_delivery=delivered
+                self._topic, value, key, partition=partition_of(key.decode(), self._partitions), on_delivery=delivered
             )
         self._flush(producer, by, failures)
         return ends

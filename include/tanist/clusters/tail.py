@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
-    from tanist.domain.records import StateRecord
+    from tanist.domain.state_record import StateRecord
 
 _MOST: Final = 10_000
 """Messages of one burst."""

@@ -11,7 +11,7 @@ from tanist.usecases import sides
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.domain.records import StateRecord
+    from tanist.domain.state_record import StateRecord
     from tanist.ports.clock import Deadline
     from tanist.protocol.stored import Unreadable
     from tanist.usecases.sides import Run, Side

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tanist.domain.checks import Check
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.clusters import GroupsMoved
     from tanist.usecases.sides import Side

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
-from tanist.domain.records import GROUPS_TOPIC, NOTHING_YET, OFFSETS_TOPIC, SLICES, STATE_TOPIC
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC
+from tanist.domain.state_view import NOTHING_YET
 from tanist.usecases.mirrors.create import EXPIRATION
 from tanist.wire.clock import SystemClock
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.clusters.compacted_topic import CompactedTopic
-    from tanist.domain.records import Generation, StateView
+    from tanist.domain.records import Generation
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.service import Parts
     from tanist.ports.clock import Deadline
     from tanist.settings import ClusterSettings

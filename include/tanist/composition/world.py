@@ -130,7 +130,7 @@ class World:
             sides.identify((side,), run)
             if mirror is None:
                 return sides.exists(side, STATE_TOPIC, run.by)
-            return isinstance(sides.read(side, STATE_TOPIC, run.by).get(f"mirror/{mirror}"), MirrorSpec)
+            return sides.read(side, STATE_TOPIC, run.by).mirror(mirror) is not None
         except CouldNotTell as error:
             return error
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PartitionBroken, Sealed, SourceReplaced
-from tanist.domain.records import Generation, TopicDesired, generation, promoted, topics
 from tanist.domain.states import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import StateView
+    from tanist.domain.records import Generation
+    from tanist.domain.state_view import StateView
 
 
 def barred(view: StateView, told: StateView, mirror: MirrorName, topic: str) -> PartitionBroken | None:
     """Why nobody may copy into a topic, by the state topics of the destination (`view`) and of the source (`told`)."""
-    if promoted(view, mirror, topic):
+    if view.promoted(mirror, topic):
         return Sealed(f"topic {topic!r} has left the mirror: it was promoted or removed")
-    wish = view.get(f"topic/{mirror}/{topic}")
-    counted = generation(told, mirror, topic)
-    if isinstance(wish, TopicDesired) and counted > wish.generation:
+    wish = view.topic(mirror, topic)
+    counted = told.promotions(mirror, topic)
+    if wish is not None and counted > wish.generation:
         return replaced(mirror, topic, counted, wish.generation)
     return None
 
@@ -38,11 +38,11 @@ def replaced(mirror: MirrorName, topic: str, told: int, known: int) -> SourceRep
 
 def counted(view: StateView, mirror: MirrorName) -> frozenset[Generation]:
     """The promotions of a mirror's topics that have left it: what its source should know."""
-    left = (topic.topic for topic in topics(view, mirror) if topic.wish is Wish.REMOVED)
-    found = (view.get(f"generation/{mirror}/{topic}") for topic in left)
-    return frozenset(each for each in found if isinstance(each, Generation))
+    left = (topic.topic for topic in view.topics(mirror) if topic.wish is Wish.REMOVED)
+    found = (view.promotion(mirror, topic) for topic in left)
+    return frozenset(each for each in found if each is not None)
 
 
 def untold(told: StateView, promotions: Iterable[Generation]) -> Iterator[Generation]:
     """Those of `promotions` that a source does not know of yet; its count never goes down."""
-    return (each for each in promotions if generation(told, each.mirror, each.topic) < each.count)
+    return (each for each in promotions if told.promotions(each.mirror, each.topic) < each.count)

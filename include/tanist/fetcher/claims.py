@@ -9,7 +9,7 @@ from tanist.domain.errors import CouldNotTell, FillerEpochsExhausted
 from tanist.domain.records import Claim
 
 if TYPE_CHECKING:
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Copied
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.membership import Ownership
@@ -28,8 +28,8 @@ class NotOurs(CouldNotTell):
 
 def held_epoch(view: StateView, number: int) -> int:
     """The epoch of the last claim on a slice; 0 if there never was one."""
-    claim = view.get(f"claim/{number}")
-    return claim.epoch if isinstance(claim, Claim) else 0
+    claim = view.claim(number)
+    return claim.epoch if claim else 0
 
 
 class Claims:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.records import SourceEnds, WorkerAlive, observed
+from tanist.domain.records import SourceEnds, WorkerAlive
 from tanist.fetcher.assignment import Copied
 from tanist.fetcher.claims import held_epoch
 from tanist.fetcher.planning import (
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import PartitionObserved, StateRecord, StateView
+    from tanist.domain.records import PartitionObserved
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.debts import Debts
@@ -167,7 +169,7 @@ class Coordination(threading.Thread):
         now = Moment(self._clock.now(), self._clock.monotonic())
         records: list[StateRecord] = []
         for mine in self._owned:
-            held = observed(view, mine.spec.mirror, mine.partition)
+            held = view.observed(mine.spec.mirror, mine.partition)
             report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.copied, NO_NEWS)
             if new := next_observed(mine, held, report, self._epochs[mine.slice], now):
                 _tell(new, changed=held is None or held.row != new.row)
@@ -191,8 +193,7 @@ class Coordination(threading.Thread):
         if now - self._ends_at < ENDS_EVERY_SECONDS:
             return
         since, self._ends_at = now - self._ends_at, now
-        slices = {mine.copied: mine.slice for mine in self._owned}
-        found = source_ends(self.reports, slices)
+        found = source_ends(self.reports, self._owned)
         known = {key: self._rated(key, new, since) for key, new in found.items()}
         self._seen = known
         changed = {key: new for key, new in known.items() if ends_news(new, self._ends.get(key))}

@@ -11,7 +11,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.generations import counted, untold
 from tanist.domain.names import TopicPartition
-from tanist.domain.records import RunStatus, failovers, fenced, fences_with, specs, topics
+from tanist.domain.records import RunStatus, fences_with
 from tanist.domain.slices import slice_of
 from tanist.domain.states import Wish
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import Generation, MirrorSpec, StateView
+    from tanist.domain.records import Generation, MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.fencing import Fencing
     from tanist.ports.sealing import Sealing
@@ -76,7 +77,7 @@ class Debts:
         if now - self._looked_at < EVERY_SECONDS:
             return
         self._looked_at = now
-        for spec in specs(view):
+        for spec in view.mirrors():
             if slice_of(spec.mirror, TopicPartition("", 0), self._slices) not in owned:
                 continue
             if _owed(view, spec):
@@ -97,11 +98,11 @@ class Debts:
         if now - self._sealed_at < SEAL_AGAIN_SECONDS:
             return
         self._sealed_at = now
-        for spec in specs(view):
+        for spec in view.mirrors():
             writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
             taken = {
                 at: writers
-                for topic in topics(view, spec.mirror)
+                for topic in view.topics(spec.mirror)
                 if topic.wish is Wish.REMOVED
                 for at in topic.all_partitions()
                 if slice_of(spec.mirror, at, self._slices) in owned
@@ -175,7 +176,9 @@ class Debts:
         return replace(owed, status=FenceStatus.STANDING, reason="")
 
     def _store(self, spec: MirrorSpec, entry: FencedTopic, by: Deadline) -> None:
-        if changed := fences_with(self._state.catch_up(by), spec.mirror, [entry], self._clock.now()):
+        if changed := fences_with(
+            self._state.catch_up(by).source_fences(spec.mirror), [entry], spec, self._clock.now()
+        ):
             self._state.append([changed], by)
 
 
@@ -184,11 +187,11 @@ def _owed(view: StateView, spec: MirrorSpec) -> tuple[FencedTopic, ...]:
     if _under_way(view, spec):
         return ()
     owing = {FenceStatus.OWED, FenceStatus.LIFT_OWED}
-    return tuple(each for each in fenced(view, spec.mirror) if each.status in owing)
+    return tuple(each for each in view.source_fences(spec.mirror) if each.status in owing)
 
 
 def _under_way(view: StateView, spec: MirrorSpec) -> bool:
-    return any(run.status is RunStatus.RUNNING for run in failovers(view, spec.mirror))
+    return any(run.status is RunStatus.RUNNING for run in view.failovers(spec.mirror))
 
 
 def _raise(error: TanistError | None) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.generations import barred
-from tanist.domain.records import NOTHING_YET, STATE_TOPIC
+from tanist.domain.records import STATE_TOPIC
+from tanist.domain.state_view import NOTHING_YET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.errors import PartitionBroken
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.tools import LaneTools
     from tanist.ports.clock import Deadline
     from tanist.wire.router import Router

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.records import GroupPosition, Tombstone, group_key
+from tanist.domain.names import EpochMs, SourceOffset
+from tanist.domain.records import GroupPosition
+from tanist.domain.state_record import Tombstone
 from tanist.protocol.group_log import Committed, GroupSeen, Removed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.names import EpochMs, MirrorName, SourceOffset, TopicPartition
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.protocol.group_log import GroupEvent
 
 _CLASSIC = "classic"
@@ -21,6 +25,9 @@ class _Held(NamedTuple):
     offset: SourceOffset
     at: EpochMs
     order: int
+
+
+_NOWHERE: Final = _Held(SourceOffset(-1), EpochMs(0), -1)
 
 
 class Answered(NamedTuple):
@@ -43,9 +50,9 @@ class GroupBook:
     `topics` are those of the mirror; only their positions are ever written.
     """
 
-    def __init__(self, mirror: MirrorName) -> None:
+    def __init__(self, spec: MirrorSpec) -> None:
         self.topics: frozenset[str] = frozenset()
-        self._mirror = mirror
+        self._spec = spec
         self._positions: dict[str, dict[TopicPartition, _Held]] = {}
         self._kinds: dict[str, str] = {}
         self._changed: set[tuple[str, TopicPartition]] = set()
@@ -121,8 +128,7 @@ class GroupBook:
         return [new for each in (known | stale if whole else known) for new in self._entry(*each, view)]
 
     def _written(self, view: StateView) -> Iterator[GroupPosition]:
-        found = (record for record in view.values() if isinstance(record, GroupPosition))
-        return (record for record in found if record.mirror == self._mirror)
+        return iter(view.group_positions(self._spec))
 
     def written(self) -> None:
         """The changes are safe."""
@@ -131,7 +137,7 @@ class GroupBook:
     def _entry(self, group: str, at: TopicPartition, view: StateView) -> Iterator[StateRecord]:
         held = self._positions.get(group, {}).get(at)
         record = self._record(group, at, held) if held else None
-        key = group_key(self._mirror, group, at)
+        key = self._record(group, at, held or _NOWHERE).key
         there = view.get(key)
         if there == record or _same_position(there, record):
             return
@@ -142,7 +148,8 @@ class GroupBook:
 
     def _record(self, group: str, at: TopicPartition, held: _Held) -> GroupPosition:
         return GroupPosition(
-            mirror=self._mirror,
+            mirror=self._spec.mirror,
+            mirror_id=self._spec.mirror_id,
             group=group,
             partition=at,
             offset=held.offset,

@@ -51,7 +51,7 @@ class OffsetsLog:
     """Follows `__consumer_offsets`, committed records only, all partitions, from the log start. Owned by one thread."""
 
     def __init__(self, spec: MirrorSpec, router: Router, clock: Clock) -> None:
-        self.book = GroupBook(spec.mirror)
+        self.book = GroupBook(spec)
         self.broken: dict[TopicPartition, TanistError] = {}
         """Partitions that cannot be read now; the others go on."""
         self.held_back = 0
@@ -154,7 +154,7 @@ class OffsetsLog:
         """The log has lost records or was made anew: what was read of it says nothing any more."""
         log.warning("reading the source's positions anew", extra={"partition": str(at)})
         topics = self.book.topics
-        self.book = GroupBook(self._spec.mirror)
+        self.book = GroupBook(self._spec)
         self.book.topics = topics
         self._positions.clear()
         self._finished.clear()
@@ -164,7 +164,7 @@ class Asking:
     """Asks for every group's positions, where the log may not be read. Owned by one thread."""
 
     def __init__(self, spec: MirrorSpec, router: Router, clock: Clock) -> None:
-        self.book = GroupBook(spec.mirror)
+        self.book = GroupBook(spec)
         self.complete = False
         self.whole = False
         self.listed = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import EpochMs
-from tanist.domain.records import Following, GroupsFollowed, topics
+from tanist.domain.records import Following, GroupsFollowed
 from tanist.domain.states import Wish
 from tanist.fetcher.group_sources import Asking, OffsetsLog, refused
 from tanist.protocol.record_set import PackedAway
@@ -139,7 +139,7 @@ class GroupTail(threading.Thread):
 
     def _topics(self) -> frozenset[str]:
         """Those of the mirror; a topic that was taken out keeps the positions that were written last."""
-        held = topics(self._tools.state.view(), self._tools.spec.mirror)
+        held = self._tools.state.view().topics(self._tools.spec.mirror)
         names = frozenset(topic.topic for topic in held if topic.wish is not Wish.REMOVED)
         if self._source is not None and names - self._source.book.topics:
             self._compared_at = float("-inf")  # a new topic's positions are known already
@@ -205,6 +205,7 @@ class GroupTail(threading.Thread):
             reason = _remarks(self._source)
         return GroupsFollowed(
             mirror=self._tools.spec.mirror,
+            mirror_id=self._tools.spec.mirror_id,
             worker=self._tools.worker,
             how=how,
             reason=reason,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import TopicPartition
-from tanist.domain.records import specs
 from tanist.domain.slices import slice_of
 from tanist.fetcher.group_tail import GroupTail, TailTools
 
@@ -64,7 +63,7 @@ class GroupTails(threading.Thread):
             self._end()
 
     def _look(self) -> None:
-        mine = {spec.mirror: spec for spec in specs(self._tools.state.view()) if self._holds(spec)}
+        mine = {spec.mirror: spec for spec in self._tools.state.view().mirrors() if self._holds(spec)}
         for mirror, tail in list(self._tails.items()):
             if not tail.is_alive():
                 log.error("tail of group positions ended, restarting", extra={"why": repr(tail.died)})

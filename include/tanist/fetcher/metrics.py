@@ -10,14 +10,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tanist.domain.errors import Misconfigured
-from tanist.domain.records import PartitionObserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
 
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Report
     from tanist.fetcher.service import Service
 
@@ -55,7 +54,7 @@ class FetcherCollector(Collector):
 
 def _states(view: StateView) -> Metric:
     family = GaugeMetricFamily("tanist_partitions", "Partitions by state, all workers", labels=["mirror", "state"])
-    found = Counter((r.mirror, r.state.value) for r in view.values() if isinstance(r, PartitionObserved))
+    found = Counter((each.mirror, each.state.value) for each in view.all_observed())
     for (mirror, state), count in sorted(found.items()):
         family.add_metric([mirror, state], count)
     return family

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import SourceTopicRecreated
-from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds, observed, specs, topics
+from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
 from tanist.domain.slices import slice_of
 from tanist.domain.states import Finding, MirrorState, transition, trigger_for
 from tanist.fetcher.assignment import Assigned, Copied, Report
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-    from tanist.domain.records import MirrorSpec, StateView, TopicDesired
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
 
 TELL_AFTER_SECONDS: Final = 3.0
 """A trouble that heals by itself is written down only if it lasts."""
@@ -53,8 +54,8 @@ def owned(view: StateView, slices: frozenset[int], count: int) -> tuple[Owned, .
     """The partitions of all mirrors that fall into `slices` of `count`."""
     return tuple(
         Owned(spec, topic, partition, number)
-        for spec in specs(view)
-        for topic in topics(view, spec.mirror)
+        for spec in view.mirrors()
+        for topic in view.topics(spec.mirror)
         for partition in topic.all_partitions()
         if (number := slice_of(spec.mirror, partition, count)) in slices
     )
@@ -74,6 +75,7 @@ def next_observed(
     broken = report.error if report.finding is Finding.BROKEN else None
     return PartitionObserved(
         mirror=mine.spec.mirror,
+        mirror_id=mine.spec.mirror_id,
         partition=mine.partition,
         state=row.after,
         row=row.number,
@@ -109,7 +111,7 @@ def assigned(
     """The partitions that lanes should hold. What has not changed is the same object as in `former`."""
     found: dict[Copied, Assigned] = {}
     for each in mine:
-        held = observed(view, each.spec.mirror, each.partition)
+        held = view.observed(each.spec.mirror, each.partition)
         if held is None or held.state not in COPYING or each.slice not in epochs:
             continue
         draining = held.state is MirrorState.PAUSING
@@ -118,22 +120,24 @@ def assigned(
     return found
 
 
-def source_ends(reports: Mapping[Copied, Report], slices: Mapping[Copied, int]) -> dict[str, SourceEnds]:
+def source_ends(reports: Mapping[Copied, Report], mine: Iterable[Owned]) -> dict[str, SourceEnds]:
     """The last known ends of the sources and when they were seen, packed by mirror and slice, by their key."""
-    packed: dict[tuple[MirrorName, int], list[tuple[SourceEnd, EpochMs]]] = {}
-    for copied, report in reports.items():
+    packed: dict[tuple[MirrorName, str, int], list[tuple[SourceEnd, EpochMs]]] = {}
+    for each in mine:
+        report = reports.get(each.copied, NO_NEWS)
         high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
-        if copied in slices and high is not None and stable is not None and seen is not None:
-            end = SourceEnd(copied.partition, high, stable)
-            packed.setdefault((copied.mirror, slices[copied]), []).append((end, seen))
-    found = [_packed(mirror, chunk, ends) for (mirror, chunk), ends in packed.items()]
+        if high is not None and stable is not None and seen is not None:
+            chunk = (each.spec.mirror, each.spec.mirror_id, each.slice)
+            packed.setdefault(chunk, []).append((SourceEnd(each.partition, high, stable), seen))
+    found = [_packed(*chunk, ends) for chunk, ends in packed.items()]
     return {ends.key: ends for ends in found}
 
 
-def _packed(mirror: MirrorName, chunk: int, ends: list[tuple[SourceEnd, EpochMs]]) -> SourceEnds:
+def _packed(mirror: MirrorName, mirror_id: str, chunk: int, ends: list[tuple[SourceEnd, EpochMs]]) -> SourceEnds:
     """As old as its oldest reading."""
     ordered = tuple(sorted((end for end, _ in ends), key=lambda end: end.partition))
-    return SourceEnds(mirror=mirror, chunk=chunk, ends=ordered, at=min(seen for _, seen in ends))
+    at = min(seen for _, seen in ends)
+    return SourceEnds(mirror=mirror, mirror_id=mirror_id, chunk=chunk, ends=ordered, at=at)
 
 
 def rated(new: SourceEnds, before: SourceEnds | None, seconds: float) -> SourceEnds:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.claims import Claims
     from tanist.ports.clock import Deadline
@@ -40,13 +41,17 @@ class OffsetRuns:
         self._claims.must_hold(of)
         records = [
             OffsetRunWritten(
-                mirror=self.spec.mirror, partition=at, source=run.source, destination=run.destination, why=why
+                mirror=self.spec.mirror,
+                mirror_id=self.spec.mirror_id,
+                partition=at,
+                source=run.source,
+                destination=run.destination,
+                why=why,
             )
             for run in runs
         ]
         return self._map(self._store.append(records, by), at)
 
     def _map(self, view: StateView, at: TopicPartition) -> OffsetMap:
-        prefix = f"run/{self.spec.mirror}/{at.topic}/{at.partition}/"
-        found = (r for key, r in view.items() if key.startswith(prefix) and isinstance(r, OffsetRunWritten))
-        return OffsetMap.of(OffsetRun(r.source, r.destination) for r in found)
+        found = (each for each in view.offset_runs(self.spec) if each.partition == at)
+        return OffsetMap.of(OffsetRun(each.source, each.destination) for each in found)

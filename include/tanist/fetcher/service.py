@@ -8,7 +8,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.records import NOTHING_YET
+from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.debts import Debts, Guards
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Copied, LaneKey, Report
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tanist.domain.records import NOTHING_YET
+from tanist.domain.state_view import NOTHING_YET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.fetcher.claims import Claims
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.state import StateStore

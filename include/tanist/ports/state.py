@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
 
 

@@ -9,51 +9,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from tanist.domain.records import (
-    Claim,
-    FailoverRun,
-    Fences,
-    Generation,
-    GroupPosition,
-    GroupsFollowed,
-    MirrorSpec,
-    OffsetRunWritten,
-    PartitionObserved,
-    SourceEnds,
-    Tombstone,
-    TopicDesired,
-    WorkerAlive,
-)
+import tanist.domain.records  # noqa: F401 -- declares the records that KINDS names
+from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.protocol.values import plain, reader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tanist.domain.records import StateRecord
 
 VERSION: Final = 1
 """Major version of the JSON. A record of a newer one was written by a newer Tanist, and its meaning is not ours."""
-
-KINDS: Final[Mapping[str, type[StateRecord]]] = MappingProxyType(
-    {
-        "mirror": MirrorSpec,
-        "topic": TopicDesired,
-        "generation": Generation,
-        "partition": PartitionObserved,
-        "ends": SourceEnds,
-        "claim": Claim,
-        "worker": WorkerAlive,
-        "run": OffsetRunWritten,
-        "group": GroupPosition,
-        "groups": GroupsFollowed,
-        "fence": Fences,
-        "failover": FailoverRun,
-    },
-)
-"""The first part of a key, and what lies under it. For ever: stored topics are full of them."""
 
 
 @dataclass(frozen=True, slots=True)

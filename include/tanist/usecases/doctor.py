@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.readiness import workers_check
-from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, specs, topics
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
@@ -17,7 +17,8 @@ from tanist.usecases.status import state_topic_problem, workers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.usecases.rights import Need
     from tanist.usecases.sides import Run, Side
 
@@ -71,10 +72,10 @@ def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator
         yield unknown(f"state topic of {name}", error)
         return
     alive = workers_check(workers(view), run.clock.now())
-    if any(topic.wish is not Wish.REMOVED for topic in topics(view)):
+    if any(topic.wish is not Wish.REMOVED for topic in view.topics()):
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
     kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
-    for spec in specs(view):
+    for spec in view.mirrors():
         yield from _access(spec, view, open_sides, run)
         names = sorted({each.group for each in kept if each.mirror == spec.mirror})
         yield from _groups(spec, names, open_sides, run)
@@ -122,7 +123,7 @@ def _log(spec: MirrorSpec, source: Side, run: Run) -> Check:
 
 
 def _access(spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
-    names = [topic.topic for topic in topics(view, spec.mirror) if topic.wish is not Wish.REMOVED]
+    names = [topic.topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
     needs = (
         (spec.source, rights.source_needs(names)),
         (spec.destination, rights.destination_needs(names, state=True)),

@@ -9,6 +9,7 @@ from tanist.domain import records
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AnotherCluster, SameCluster, TanistError, UnknownMirror
 from tanist.domain.problems import refuse
+from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.clock import Deadline
 from tanist.ports.topics import NewTopic, TopicFacts
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.configs import Configs
@@ -143,7 +145,7 @@ def read(side: Side, topic: str, by: Deadline) -> StateView:
         UnsafeStateTopic: it could lose what we write.
     """
     if not exists(side, topic, by):
-        return records.NOTHING_YET
+        return NOTHING_YET
     store = side.open_store(topic, None, by)
     try:
         return store.catch_up(by)
@@ -157,8 +159,7 @@ def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec
     Raises:
         UnknownMirror: naming those there are.
     """
-    found = view.get(f"mirror/{mirror}")
-    if isinstance(found, records.MirrorSpec):
+    if found := view.mirror(mirror):
         return found
-    names = ", ".join(spec.mirror for spec in records.specs(view)) or "none"
+    names = ", ".join(spec.mirror for spec in view.mirrors()) or "none"
     raise UnknownMirror(f"{destination!r} has no mirror {mirror!r}; it has: {names}")

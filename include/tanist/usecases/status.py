@@ -14,8 +14,6 @@ from tanist.domain.records import (
     FailoverRun,
     GroupsFollowed,
     WorkerAlive,
-    failovers,
-    topics,
 )
 from tanist.domain.states import Wish
 from tanist.usecases import sides
@@ -28,14 +26,15 @@ if TYPE_CHECKING:
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
     from tanist.domain.readiness import Status
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.usecases.mirrors.describe import Describer
     from tanist.usecases.sides import Run, Side
 
 
 def workers(view: StateView) -> tuple[WorkerAlive, ...]:
     """All workers that have ever written a heartbeat, by name."""
-    return tuple(sorted((r for r in view.values() if isinstance(r, WorkerAlive)), key=lambda r: r.worker))
+    return view.workers()
 
 
 def state_topic_problem(destination: Side, run: Run) -> str | None:
@@ -53,9 +52,8 @@ def missing_map(destination: Side, run: Run) -> str | None:
     return None if sides.exists(destination, OFFSETS_TOPIC, run.by) else f"{OFFSETS_TOPIC} does not exist"
 
 
-def _followed(describer: Describer, mirror: MirrorName, run: Run) -> GroupsFollowed | None:
-    found = describer.view(GROUPS_TOPIC, run.by).get(f"groups/{mirror}")
-    return found if isinstance(found, GroupsFollowed) else None
+def _followed(describer: Describer, spec: MirrorSpec, run: Run) -> GroupsFollowed | None:
+    return describer.view(GROUPS_TOPIC, run.by).groups_followed(spec)
 
 
 def _nothing_more(_spec: MirrorSpec, _view: StateView) -> tuple[Check, ...]:
@@ -95,21 +93,21 @@ def observe(
                 Facts(
                     mirror=each.spec.mirror,
                     rows=each.rows,
-                    left=tuple(t.topic for t in topics(view, each.spec.mirror) if t.wish is Wish.REMOVED),
+                    left=tuple(t.topic for t in view.topics(each.spec.mirror) if t.wish is Wish.REMOVED),
                     workers=alive,
                     source_error=str(each.source_down) if each.source_down else None,
                     growth=each.growth,
                     state_topic_problem=problem,
                     now=run.clock.now(),
                     more=(
-                        followed_check(_followed(describer, each.spec.mirror, run), run.clock.now()),
+                        followed_check(_followed(describer, each.spec, run), run.clock.now()),
                         *more(each.spec, view),
                     ),
                 )
             ),
             rows=each.rows,
             workers=alive,
-            runs=tuple(sorted(failovers(view, each.spec.mirror), key=lambda run: run.started_at)),
+            runs=tuple(sorted(view.failovers(each.spec.mirror), key=lambda run: run.started_at)),
         )
         for each in described
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain import records
 from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
 from tanist.domain.growth import growth
 from tanist.domain.problems import refuse
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from tanist.domain.growth import Growth
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.offset_map import OffsetMap
-    from tanist.domain.records import MirrorSpec, StateView, TopicDesired
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
     from tanist.usecases.sides import Run, Side
 
 
@@ -60,7 +60,7 @@ def prepare(destination: Side, mirror: MirrorName, asked: Asked, connect: Callab
     """
     found = mirrored(destination, mirror, asked.include, connect, run)
     spec = found.spec
-    offsets = maps(sides.read(destination, OFFSETS_TOPIC, run.by), mirror)
+    offsets = maps(sides.read(destination, OFFSETS_TOPIC, run.by), spec)
     return Prepared(
         spec=spec,
         level=asked.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
@@ -102,7 +102,7 @@ def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tup
     Raises:
         TopicNotInMirror: an expression matches none, or there is none at all.
     """
-    topics = {topic.topic: topic for topic in records.topics(view, mirror)}
+    topics = {topic.topic: topic for topic in view.topics(mirror)}
     if not include:
         mirrored = tuple(topic for topic in topics.values() if topic.wish is not Wish.REMOVED)
         if found := mirrored or tuple(topics.values()):
@@ -117,20 +117,20 @@ def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tup
 def _partition(
     found: Mirrored, topic: TopicDesired, at: TopicPartition, offsets: Mapping[TopicPartition, OffsetMap]
 ) -> PartitionAsked:
-    observed = records.observed(found.view, topic.mirror, at)
+    observed = found.view.observed(topic.mirror, at)
     runs = offsets.get(at)
     return PartitionAsked(
         partition=at,
         state=observed.state if observed else MirrorState.UNKNOWN,
         note=reason(observed),
-        promoted=records.promoted(found.view, topic.mirror, topic.topic),
+        promoted=found.view.promoted(topic.mirror, topic.topic),
         runs=runs.runs if runs else (),
         untold=found.growth.trouble(topic.topic),
     )
 
 
 def _uncopied(found: Mirrored, at: TopicPartition) -> PartitionAsked:
-    promoted = records.promoted(found.view, found.spec.mirror, at.topic)
+    promoted = found.view.promoted(found.spec.mirror, at.topic)
     why = "than took over" if promoted else f"than are mirrored: `tanist metadata sync {found.spec.mirror}`"
     note = f"the source has more partitions {why}"
     return PartitionAsked(partition=at, state=MirrorState.UNKNOWN, note=note, promoted=promoted)

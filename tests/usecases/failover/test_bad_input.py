@@ -16,7 +16,7 @@ from tanist.domain.failover.limitations import failed
 from tanist.domain.failover.page import as_json
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
-from tanist.domain.records import RunStatus, failovers, fenced
+from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, planning, removal
 from tanist.usecases.failover import status as statuses
@@ -50,7 +50,7 @@ def unchanged(world: World) -> Iterator[World]:
 
 
 def runs(world: World) -> tuple[FailoverRun, ...]:
-    return failovers(world.worker.catch_up(world.soon()), DR)
+    return world.worker.catch_up(world.soon()).failovers(DR)
 
 
 def approving(world: World, plan: str, *, approver: bool = True, mode: Mode = Mode.PLANNED) -> None:
@@ -431,7 +431,7 @@ def test_abort_without_the_source_owes_what_it_cannot_lift(world: World) -> None
     world.east.dead = True
     aborted = abort.abort(world.clusters(), world.tools(), world.command())
     assert set(aborted.owed) == set(TOPICS)
-    assert {each.status for each in fenced(world.worker.catch_up(world.soon()), DR)} == {FenceStatus.LIFT_OWED}
+    assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {FenceStatus.LIFT_OWED}
 
 
 def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: World) -> None:
@@ -444,7 +444,7 @@ def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: 
     world.run(plan, until="hold")
     without_source = replace(world.clusters(), source=Misconfigured("east is not configured here"))
     assert abort.abort(without_source, world.tools(), world.command()).owed == ()
-    held = fenced(world.worker.catch_up(world.soon()), DR)
+    held = world.worker.catch_up(world.soon()).source_fences(DR)
     assert {each.topic: each.status for each in held} == dict.fromkeys(TOPICS, FenceStatus.LIFTED)
 
 

@@ -12,7 +12,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.names import TopicPartition
-from tanist.domain.records import RunStatus, topics
+from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tests.fakes.topics import MemoryTopics
 from tests.usecases.failover.world import DR, TOPICS, World
@@ -74,7 +74,7 @@ def test_a_mirror_that_takes_in_partitions_after_the_approval_voids_it(world: Wo
     plan = world.approve().plan
     grow(world)
     world.west.side().topics.grow("orders", MORE.partition + 1, world.soon())
-    (orders,) = [each for each in topics(world.worker.catch_up(world.soon()), DR) if each.topic == "orders"]
+    (orders,) = [each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "orders"]
     world.worker.append([replace(orders, partitions=MORE.partition + 1)], world.soon())
     world.observe(MirrorState.MIRRORING, MORE)
     with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: 1 of orders"):

@@ -14,7 +14,7 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import TopicSeen, fence_settled
 from tanist.domain.failover.plan import ROUTES
 from tanist.domain.fences import FencedTopic, FenceStatus
-from tanist.domain.records import RunStatus, fenced, generation, observed
+from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.run import ApprovalVoid
 from tanist.usecases.failover.steps.fence import FenceLeaks
@@ -58,9 +58,9 @@ def killer(at: int) -> Callable[[str], None]:
 
 def assert_promoted(world: World) -> None:
     view = world.worker.catch_up(world.soon())
-    assert all(observed(view, DR, at).state is MirrorState.STOPPED for at in PARTITIONS)  # type: ignore[union-attr]
-    assert all(observed(view, DR, at).last_mirrored_epoch == 4 for at in PARTITIONS)  # type: ignore[union-attr]
-    assert all(generation(view, DR, topic) == 1 for topic in TOPICS)
+    assert all(view.observed(DR, at).state is MirrorState.STOPPED for at in PARTITIONS)  # type: ignore[union-attr]
+    assert all(view.observed(DR, at).last_mirrored_epoch == 4 for at in PARTITIONS)  # type: ignore[union-attr]
+    assert all(view.promotions(DR, topic) == 1 for topic in TOPICS)
     assert all(world.west.may_write(topic, "app") for topic in TOPICS)
     assert not any(world.west.may_write(topic, "mirror") for topic in TOPICS)
     assert world.west.given == {(topic, WRITER) for topic in TOPICS}
@@ -80,7 +80,7 @@ def test_a_planned_failover_loses_nothing_and_leaves_nobody_writing() -> None:
     assert outcome.record.status is RunStatus.DONE
     assert_promoted(world)
     view = world.worker.catch_up(world.soon())
-    assert {each.status for each in fenced(view, DR)} == {"proved"}
+    assert {each.status for each in view.source_fences(DR)} == {"proved"}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
     assert world.moved == [(tuple(TOPICS), (".*",))]
     assert {"begins", "done"} == {event.what for event in outcome.evidence.events if event.step == "groups"}
@@ -123,7 +123,7 @@ def test_an_unplanned_run_that_was_killed(cut: int) -> None:
         world.run(plan, killer(cut))
     assert world.run(plan).record.status is RunStatus.DONE
     assert_promoted(world)
-    assert {each.status for each in fenced(world.worker.catch_up(world.soon()), DR)} == {"owed"}
+    assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {"owed"}
 
 
 def test_after_the_point_of_no_return_neither_expiry_nor_a_lost_approval_stops_it() -> None:

@@ -16,7 +16,6 @@ from tanist.domain.records import (
     SourceEnds,
     TopicDesired,
     WorkerAlive,
-    promoted,
 )
 from tanist.domain.states import MirrorState, Wish
 from tanist.domain.write_rules import WriteRule
@@ -146,7 +145,7 @@ class World:
         self.worker.append([alive, *told], self.soon())
 
     def _copy(self, at: TopicPartition) -> None:
-        if self.east.dead or promoted(self.worker.catch_up(self.soon()), DR, at.topic):
+        if self.east.dead or self.worker.catch_up(self.soon()).promoted(DR, at.topic):
             return
         for _ in range(self.speed):
             if self.west.ends[at][2] < self.east.ends[at][1]:

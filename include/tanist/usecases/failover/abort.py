@@ -10,7 +10,7 @@ from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import Approved
 from tanist.domain.fences import TO_BE_LIFTED, FencedTopic
-from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, failovers, fenced, fences_with, promoted
+from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, fences_with
 from tanist.usecases import sides
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
@@ -18,7 +18,7 @@ from tanist.usecases.failover.undo import lifted, undo
 from tanist.usecases.failover.work import Work, book
 
 if TYPE_CHECKING:
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.failover.work import Tools
     from tanist.usecases.sides import Run
@@ -82,7 +82,7 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> A
 
 
 def _to_abort(view: StateView, clusters: Clusters) -> FailoverRun:
-    unfinished = [run for run in failovers(view, clusters.spec.mirror) if run.status is RunStatus.RUNNING]
+    unfinished = [run for run in view.failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
     if not unfinished:
         raise NothingToAbort(f"mirror {clusters.spec.mirror!r} has no unfinished run")
     if unfinished[0].no_return:
@@ -119,7 +119,7 @@ class FenceRow:
 def fences(clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
     """Every fence on record, and whether it stands."""
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        held = fenced(observer.view(), clusters.spec.mirror)
+        held = observer.view().source_fences(clusters.spec.mirror)
     before = [each.before for each in held if each.before]
     source, by = clusters.source, command.clock.deadline(SOURCE_SECONDS)
     answers = attempt(lambda: source.fencing.standing(before, by)) if isinstance(source, Source) else source
@@ -144,24 +144,24 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[Fenced
     with closing(Observer(clusters=clusters, run=command)) as observer:
         _may_be_lifted(observer.view(), clusters, of_promoted=of_promoted)
         if command.dry_run:
-            return tuple(each for each in fenced(observer.view(), mirror) if each.status in TO_BE_LIFTED)
+            return tuple(each for each in observer.view().source_fences(mirror) if each.status in TO_BE_LIFTED)
         with closing(clusters.destination.side.open_store(STATE_TOPIC, mirror, command.by)) as store:
             view = store.catch_up(command.by)
             standing = _may_be_lifted(view, clusters, of_promoted=of_promoted)
             after = lifted(clusters, standing, command.clock.deadline(2 * SOURCE_SECONDS))
-            if changed := fences_with(view, mirror, after, command.clock.now()):
+            if changed := fences_with(view.source_fences(mirror), after, clusters.spec, command.clock.now()):
                 store.append([changed], command.by)
             return tuple(after)
 
 
 def _may_be_lifted(view: StateView, clusters: Clusters, *, of_promoted: bool) -> list[FencedTopic]:
     mirror = clusters.spec.mirror
-    if running := [run.plan for run in failovers(view, mirror) if run.status is RunStatus.RUNNING]:
+    if running := [run.plan for run in view.failovers(mirror) if run.status is RunStatus.RUNNING]:
         raise StillNeeded(f"plan {running[0]} is unfinished: `tanist failover abort` lifts its fence")
-    standing = [each for each in fenced(view, mirror) if each.status in TO_BE_LIFTED]
+    standing = [each for each in view.source_fences(mirror) if each.status in TO_BE_LIFTED]
     if not standing:
         raise TopicNotInMirror(f"mirror {mirror!r} has no fence that stands")
-    if (taken := [each.topic for each in standing if promoted(view, mirror, each.topic)]) and not of_promoted:
+    if (taken := [each.topic for each in standing if view.promoted(mirror, each.topic)]) and not of_promoted:
         names = ", ".join(taken[:5])
         raise StillNeeded(f"{names} took over: without the fence producers can write to both sides (--promoted)")
     return standing

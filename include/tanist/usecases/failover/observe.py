@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from tanist.domain import records
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceState, TopicSeen, Uncopied
@@ -15,7 +14,8 @@ from tanist.domain.growth import growth
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.readiness import WORKER_SILENT_MS
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, FailoverRun
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import MirrorState, Wish
 from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Barrier
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import StateView, TopicDesired
+    from tanist.domain.records import TopicDesired
+    from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
     from tanist.ports.replicas import InSync
     from tanist.ports.state import StateStore
@@ -68,7 +69,7 @@ class Observer:
         side = self.clusters.destination.side
         if topic not in self._stores:
             if not sides.exists(side, topic, self.run.by):
-                return records.NOTHING_YET
+                return NOTHING_YET
             self._stores[topic] = side.open_store(topic, None, self.run.by)
         return self._stores[topic].catch_up(self.run.by)
 
@@ -80,10 +81,9 @@ class Observer:
             AnotherCluster: a connection leads elsewhere than when the mirror was created.
         """
         spec, view = self.clusters.spec, self.view()
-        fences = {each.topic: each for each in records.fenced(view, spec.mirror)}
+        fences = {each.topic: each for each in view.source_fences(spec.mirror)}
         names = [each.topic for each in wanted]
         source = self._source(wanted, [fences[name] for name in names if name in fences], ask=ask_source)
-        held = view.get(f"failover/{spec.mirror}/{plan}")
         replicas = self.clusters.source.replicas if isinstance(self.clusters.source, Source) else None
         stuck = [at for at, ends in source.ends.items() if ends.last_stable < ends.high_watermark]
         return Facts(
@@ -97,7 +97,7 @@ class Observer:
             topics=tuple(self._topics(wanted, view, fences, source.standing)),
             transactions=replicas.open_transactions(stuck, self._soon()) if replicas and stuck else (),
             workers_alive=_workers_alive(view, self.run.clock.now()),
-            run=held if isinstance(held, FailoverRun) else None,
+            run=view.failover(spec.mirror, plan),
         )
 
     # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,7 +161,7 @@ class Observer:
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         if not partitions:
             return ()
-        offsets = maps(self.view(OFFSETS_TOPIC), spec.mirror)
+        offsets = maps(self.view(OFFSETS_TOPIC), spec)
         ends = known(destination.side.logs.ends(partitions, by))
         replicas = known(destination.replicas.in_sync(partitions, by))
         writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
@@ -169,7 +169,7 @@ class Observer:
         last = last_known(view, spec.mirror)
         found = []
         for at in partitions:
-            observed = records.observed(view, spec.mirror, at)
+            observed = view.observed(spec.mirror, at)
             end = DestinationOffset(ends[at].high_watermark) if at in ends else None
             in_sync: InSync | None = replicas.get(at)
             found.append(
@@ -204,12 +204,12 @@ class Observer:
         opened = {} if isinstance(answers, TanistError) else known(answers)
         found = []
         for topic in wanted:
-            now = view.get(topic.key)
+            now = view.topic(mirror, topic.topic)
             found.append(
                 TopicSeen(
                     topic=topic.topic,
-                    generation=records.generation(view, mirror, topic.topic),
-                    removed=isinstance(now, records.TopicDesired) and now.wish is Wish.REMOVED,
+                    generation=view.promotions(mirror, topic.topic),
+                    removed=now is not None and now.wish is Wish.REMOVED,
                     fence=fences.get(topic.topic),
                     fence_stands=standing.get(topic.topic),
                     configs_restored=_restored(topic, described[topic.topic]),
@@ -254,5 +254,4 @@ def _restored(topic: TopicDesired, described: TopicFacts | TanistError) -> bool 
 
 
 def _workers_alive(view: StateView, now: int) -> int:
-    alive = (r for r in view.values() if isinstance(r, records.WorkerAlive))
-    return sum(now - each.at <= WORKER_SILENT_MS for each in alive)
+    return sum(now - each.at <= WORKER_SILENT_MS for each in view.workers())

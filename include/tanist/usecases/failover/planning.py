@@ -13,7 +13,7 @@ from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, planned_intent
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
 from tanist.domain.problems import refuse
-from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, topics
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases.failover.observe import Observer
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import StateView, TopicDesired
+    from tanist.domain.records import TopicDesired
+    from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.sides import Run
 
@@ -96,7 +97,7 @@ def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple
     if problems := pattern_problems(include):
         refuse(problems)
     mirror = clusters.spec.mirror
-    inside = {topic.topic: topic for topic in topics(view, mirror) if topic.wish is not Wish.REMOVED}
+    inside = {topic.topic: topic for topic in view.topics(mirror) if topic.wish is not Wish.REMOVED}
     selection = Selection(tuple(include))
     idle = selection.idle(tuple(inside))
     if idle or not inside:
@@ -114,8 +115,7 @@ def _must_match(groups: tuple[str, ...], observer: Observer, mirror: MirrorName)
         refuse(problems)
     if groups == EVERYTHING:
         return
-    rows = observer.view(GROUPS_TOPIC).values()
-    kept = {each.group for each in rows if isinstance(each, GroupPosition) and each.mirror == mirror}
+    kept = {each.group for each in observer.view(GROUPS_TOPIC).group_positions(observer.clusters.spec)}
     if idle := Selection(groups).idle(tuple(kept)):
         refuse(GroupNotInMirror(f"{text!r} matches no group of mirror {mirror!r}") for text in idle)
 

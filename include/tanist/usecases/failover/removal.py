@@ -10,7 +10,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import NotApproved, choose
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.plan import Approved
-from tanist.domain.records import RunStatus, failovers
+from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.observe import Observer
@@ -41,7 +41,7 @@ def approved_plan(asked: Asked, clusters: Clusters, command: Run) -> str:
     mirror, made = clusters.spec.mirror, found.plan
     approvals = clusters.destination.approvals.all(command.by)
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        runs = failovers(observer.view(), mirror)
+        runs = observer.view().failovers(mirror)
     try:
         choose(approvals, runs, mirror, made.hash)
     except NotApproved as missing:
@@ -53,7 +53,7 @@ def approved_plan(asked: Asked, clusters: Clusters, command: Run) -> str:
 
 def _unfinished(asked: Asked, clusters: Clusters, command: Run) -> str | None:
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        for run in failovers(observer.view(), clusters.spec.mirror):
+        for run in observer.view().failovers(clusters.spec.mirror):
             names = Approved.read(run.shown).intent.names
             if run.status is RunStatus.RUNNING and set(Selection(asked.include).of(names)) == set(names):
                 return run.plan

@@ -12,7 +12,7 @@ from tanist.domain.failover.approving import NotApproved, NotPermitted, approved
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.limitations import objections
 from tanist.domain.failover.plan import Approved, past_return, remaining
-from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, failovers
+from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus
 from tanist.usecases import sides
 from tanist.usecases.failover import undo
 from tanist.usecases.failover.clusters import UNDO_SECONDS
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Step
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.failover.work import Done, Tools
     from tanist.usecases.sides import Run
@@ -153,7 +153,7 @@ def _permission(plan: str, clusters: Clusters, view: StateView, command: Run) ->
     approvals = clusters.destination.approvals.all(command.by)
     held = _record(view, clusters, plan)
     if held is None or held.status is not RunStatus.RUNNING:
-        return None, choose(approvals, failovers(view, mirror), mirror, plan)
+        return None, choose(approvals, view.failovers(mirror), mirror, plan)
     own = [each for each in approvals if each.id == held.approval and each.genuine]
     if not own:
         raise NotApproved(f"approval {held.approval}, which run {plan} is on, is not there any more")
@@ -180,7 +180,7 @@ def _alone(clusters: Clusters, plan: str, observer: Observer, tools: Tools) -> N
 
     A heartbeat that does not change for `LIVE_SECONDS` of our own time is a dead run's, whatever the clocks say.
     """
-    unfinished = [r for r in failovers(observer.view(), clusters.spec.mirror) if r.status is RunStatus.RUNNING]
+    unfinished = [r for r in observer.view().failovers(clusters.spec.mirror) if r.status is RunStatus.RUNNING]
     if others := [r for r in unfinished if r.plan != plan]:
         other = others[0]
         raise RunUnderWay(f"plan {other.plan} of {other.runner or 'nobody'} is unfinished: {other.ways_on}")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.checks import barrier_check, fences_check, replicas_check, runs_check
-from tanist.domain.records import failovers, fenced, topics
 from tanist.domain.states import Wish
 from tanist.ports.sealing import Barrier
 from tanist.usecases.failover.observe import attempt
@@ -15,7 +14,8 @@ from tanist.usecases.failover.observe import attempt
 if TYPE_CHECKING:
     from tanist.domain.checks import Check
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.replicas import InSync, Replicas
     from tanist.ports.sealing import Sealing
     from tanist.usecases.sides import Run
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 def checks(spec: MirrorSpec, view: StateView, replicas: Replicas, sealing: Sealing, run: Run) -> tuple[Check, ...]:
     """Can the copy be written to; do the failovers of the past still hold."""
-    copied = [at for t in topics(view, spec.mirror) if t.wish is not Wish.REMOVED for at in t.all_partitions()]
-    taken = [at for t in topics(view, spec.mirror) if t.wish is Wish.REMOVED for at in t.all_partitions()]
+    copied = [at for t in view.topics(spec.mirror) if t.wish is not Wish.REMOVED for at in t.all_partitions()]
+    taken = [at for t in view.topics(spec.mirror) if t.wish is Wish.REMOVED for at in t.all_partitions()]
     return (
         replicas_check(_in_sync(copied, replicas, run)),
         barrier_check(_sealed(spec, taken, sealing, run)),
-        fences_check(fenced(view, spec.mirror)),
-        runs_check(failovers(view, spec.mirror)),
+        fences_check(view.source_fences(spec.mirror)),
+        runs_check(view.failovers(spec.mirror)),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.failover.plan import ROUTES, Approved, Step, remaining
-from tanist.domain.records import FailoverRun, RunStatus, failovers
+from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.work import wanted_topics
 
@@ -32,7 +32,7 @@ def runs(clusters: Clusters, command: Run) -> tuple[RunSeen, ...]:
     """All runs of a mirror, the latest last."""
     with closing(Observer(clusters=clusters, run=command)) as observer:
         view = observer.view()
-        found = sorted(failovers(view, clusters.spec.mirror), key=lambda run: run.started_at)
+        found = sorted(view.failovers(clusters.spec.mirror), key=lambda run: run.started_at)
         return tuple(_seen(record, observer, command) for record in found)
 
 
@@ -51,5 +51,4 @@ def _seen(record: FailoverRun, observer: Observer, command: Run) -> RunSeen:
 def record(clusters: Clusters, plan: str, command: Run) -> FailoverRun | None:
     """What is on record of the run of `plan`; None: it never began."""
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        found = observer.view().get(f"failover/{clusters.spec.mirror}/{plan}")
-        return found if isinstance(found, FailoverRun) else None
+        return observer.view().failover(clusters.spec.mirror, plan)

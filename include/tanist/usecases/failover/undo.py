@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import TO_BE_LIFTED, FencedTopic, FenceStatus
-from tanist.domain.records import RunStatus, fenced
+from tanist.domain.records import RunStatus
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.steps.fence import store
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def undo(work: Work, reason: str) -> list[str]:
     """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed."""
     names = frozenset(work.intent.names)
-    ours = [each for each in fenced(work.observer.view(), work.intent.mirror) if each.topic in names]
+    ours = [each for each in work.observer.view().source_fences(work.intent.mirror) if each.topic in names]
     after = lifted(work.clusters, ours, work.run.clock.deadline(2 * SOURCE_SECONDS))
     store(work, after)
     work.tools.checkpoint("abort:lifted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.records import RunStatus, failovers
+from tanist.domain.records import RunStatus
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.run import RunUnderWay
 from tanist.usecases.failover.work import LIVE_SECONDS
@@ -44,5 +44,5 @@ def left_alone(clusters: Clusters, command: Run) -> FailoverRun | None:
 
 
 def _running(observer: Observer, clusters: Clusters) -> FailoverRun | None:
-    found = [run for run in failovers(observer.view(), clusters.spec.mirror) if run.status is RunStatus.RUNNING]
+    found = [run for run in observer.view().failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
     return found[0] if found else None

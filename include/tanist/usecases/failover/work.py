@@ -10,14 +10,15 @@ from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.evidence import Evidence
 from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import canonical
-from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, TopicDesired, topics
+from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, TopicDesired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.ports.state import StateStore
     from tanist.usecases.failover.clusters import Clusters, Patience
     from tanist.usecases.failover.observe import Observer
@@ -172,4 +173,4 @@ def book(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence
 def wanted_topics(view: StateView, intent: Intent) -> tuple[TopicDesired, ...]:
     """The topics that `intent` names, as far as there are such."""
     names = frozenset(intent.names)
-    return tuple(topic for topic in topics(view, intent.mirror) if topic.topic in names)
+    return tuple(topic for topic in view.topics(intent.mirror) if topic.topic in names)

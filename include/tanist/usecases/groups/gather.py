@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tanist.domain import records
 from tanist.domain.errors import TanistError
 from tanist.domain.lag import KnownEnd
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.offset_map import OffsetMap
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogEnds
     from tanist.ports.positions import GroupFacts
@@ -134,10 +134,9 @@ def gather(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run, 
     """
     seen = seen or views(contacts.destination, run)
     partitions = _partitions(seen.state, spec.mirror, chosen)
-    kept = {each.key: each for each in seen.groups.values() if isinstance(each, GroupPosition)}
-    ours = [each for each in kept.values() if each.mirror == spec.mirror and each.partition in partitions]
+    kept = seen.groups.group_positions(spec)
+    ours = [each for each in kept if each.partition in partitions]
     asked = _ask(spec, contacts, chosen, {each.group for each in ours}, sorted(partitions), run)
-    followed = seen.groups.get(f"groups/{spec.mirror}")
     copies = contacts.destination.logs.ends(sorted(partitions), run.by) if partitions else {}
     return Gathered(
         spec=spec,
@@ -145,34 +144,34 @@ def gather(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run, 
         preparing=_preparing(seen.state, spec.mirror, partitions),
         positions=_merged(ours, asked, chosen, partitions),
         kinds={each.group: each.kind for each in ours} | {name: facts.kind for name, facts in asked.groups.items()},
-        maps=maps(seen.offsets, spec.mirror),
+        maps=maps(seen.offsets, spec),
         copies={at: _span(each) for at, each in copies.items()},
         source_ends=_ends(last_known(seen.state, spec.mirror), asked),
-        followed=followed if isinstance(followed, GroupsFollowed) else None,
+        followed=seen.groups.groups_followed(spec),
         asked=asked,
         now=run.clock.now(),
-        at_home=_at_home(seen.state, spec.mirror, kept.values(), chosen) if chosen.topics is None else {},
+        at_home=_at_home(seen.state, spec.mirror, kept, chosen) if chosen.topics is None else {},
     )
 
 
 def _at_home(
     state: StateView, mirror: MirrorName, kept: Iterable[GroupPosition], chosen: Chosen
 ) -> Mapping[str, tuple[TopicPartition, ...]]:
-    taken = {topic.topic for topic in records.topics(state, mirror) if topic.wish is Wish.REMOVED}
-    theirs = [each for each in kept if each.mirror == mirror and each.partition.topic in taken]
+    taken = {topic.topic for topic in state.topics(mirror) if topic.wish is Wish.REMOVED}
+    theirs = [each for each in kept if each.partition.topic in taken]
     names = chosen.of({each.group for each in theirs})
     return {name: tuple(sorted(each.partition for each in theirs if each.group == name)) for name in sorted(names)}
 
 
 def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[TopicPartition]:
-    held = [topic for topic in records.topics(state, mirror) if topic.wish is not Wish.REMOVED or chosen.topics]
+    held = [topic for topic in state.topics(mirror) if topic.wish is not Wish.REMOVED or chosen.topics]
     wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
     return frozenset(at for topic in wanted for at in topic.all_partitions())
 
 
 def _preparing(state: StateView, mirror: MirrorName, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
     """Copies that are still brought to the source's log start: their ends mean nothing yet."""
-    seen = {at: records.observed(state, mirror, at) for at in partitions}
+    seen = {at: state.observed(mirror, at) for at in partitions}
     return frozenset(at for at, each in seen.items() if each is not None and each.state is MirrorState.PREPARING)
 
 

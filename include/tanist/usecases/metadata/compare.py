@@ -13,8 +13,9 @@ from tanist.domain.generations import barred
 from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, Outcome, Rules, TopicSeen
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings, exit_code
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, fenced, topics
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
+from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
 from tanist.usecases.holding import must_not_be_held
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.domain.write_rules import WriteRule
     from tanist.ports.state import StateStore
     from tanist.ports.topics import TopicFacts
@@ -117,7 +119,7 @@ def _names(
     request: Request, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Topics of the mirror, and those of the source that its filters match and that are not in it."""
-    known = frozenset(each.topic for each in topics(view, spec.mirror))
+    known = frozenset(each.topic for each in view.topics(spec.mirror))
     matching = Selection(spec.include, spec.exclude).of(at_source)
     chosen = Selection(request.include)
     inside, outside = chosen.of(known), chosen.of(frozenset(matching) - known)
@@ -162,12 +164,12 @@ def _one(side: Side, name: str, answer: TopicFacts | TanistError) -> _Seen:
 
 
 def _rules(both: _Pair, view: StateView, situation: Situation, *, lost: bool, run: Run) -> Rules:
-    runs = sides.read(both.destination, OFFSETS_TOPIC, run.by) if lost else {}
+    runs = sides.read(both.destination, OFFSETS_TOPIC, run.by) if lost else NOTHING_YET
     return Rules(
         known=situation.known_configs,
         replication_factor=both.spec.replication_factor,
-        fences={each.topic: each for each in fenced(view, both.spec.mirror)},
-        mapped=frozenset(at.topic for at in maps(runs, both.spec.mirror)),
+        fences={each.topic: each for each in view.source_fences(both.spec.mirror)},
+        mapped=frozenset(at.topic for at in maps(runs, both.spec)),
     )
 
 
@@ -180,7 +182,7 @@ def _of_mirror(
 ) -> Iterator[Decision]:
     """`views`: of the destination, and what the source was told."""
     view, told = views
-    for topic in topics(view, spec.mirror):
+    for topic in view.topics(spec.mirror):
         name = topic.topic
         if name not in source:
             continue  # not asked for, or taken in while we looked
@@ -233,5 +235,5 @@ def _addition(plan: TopicPlan, spec: MirrorSpec, generation: int, now: EpochMs) 
         if plan.exists
         else Copy(partitions=new.partitions, replication_factor=new.replication_factor, configs=new.configs),
         configs=plan.changes,
-        wanted=plan.desired(spec.mirror, generation, now),
+        wanted=plan.desired(spec, generation, now),
     )

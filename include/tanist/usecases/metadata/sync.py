@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
 from tanist.domain.metadata import Change, Outcome
-from tanist.domain.records import STATE_TOPIC, TopicDesired, promoted
+from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
 from tanist.usecases.holding import must_not_be_held
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.metadata import Decision, MetadataRow
     from tanist.domain.names import EpochMs
-    from tanist.domain.records import MirrorSpec, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
     from tanist.usecases.metadata.compare import Request
@@ -143,8 +144,8 @@ def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None
         return None
     if done.decision.before is None:
         return replace(wanted, changed_at=now)
-    found = view.get(wanted.key)
-    if not isinstance(found, TopicDesired) or promoted(view, wanted.mirror, wanted.topic):
+    found = view.topic(wanted.mirror, wanted.topic)
+    if found is None or view.promoted(wanted.mirror, wanted.topic):
         return None
     partitions = found.partitions if done.failed(Change.GROW) else wanted.partitions
     changed = replace(found, partitions=partitions, held_configs=wanted.held_configs, held_rules=wanted.held_rules)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec, Tombstone, topics
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
+from tanist.domain.state_record import Tombstone
 from tanist.domain.states import Wish
 from tanist.usecases import sides
 from tanist.usecases.mirrors import forget
@@ -17,7 +18,7 @@ from tanist.usecases.mirrors.create import option_problems
 from tanist.usecases.mirrors.desire import changing
 
 if TYPE_CHECKING:
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.usecases.sides import Run, Side
 
 
@@ -72,7 +73,7 @@ def tombstones(view: StateView, spec: MirrorSpec) -> tuple[Tombstone, ...]:
     Raises:
         MirrorNotEmpty: naming the topics that are still in it.
     """
-    if held := [topic.topic for topic in topics(view, spec.mirror) if topic.wish is not Wish.REMOVED]:
+    if held := [topic.topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]:
         raise MirrorNotEmpty(f"mirror {spec.mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")
     kinds = ("topic", "partition", "ends", "generation")
     ours = tuple(f"{kind}/{spec.mirror}/" for kind in kinds)

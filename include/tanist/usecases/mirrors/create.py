@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
 from tanist.domain.names import ProducerId, mirror_name
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.names import EpochMs
-    from tanist.domain.records import StateView
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.usecases.mirrors.decide import TopicPlan
     from tanist.usecases.sides import Run, Side
@@ -74,7 +75,7 @@ class Draft:
 
     def topics(self, now: EpochMs) -> tuple[TopicDesired, ...]:
         """What is wished of each topic."""
-        return tuple(plan.desired(self.spec.mirror, self.generations[plan.name], now) for plan in self.plans)
+        return tuple(plan.desired(self.spec, self.generations[plan.name], now) for plan in self.plans)
 
 
 def wrong(request: Request) -> tuple[TanistError, ...]:
@@ -111,7 +112,7 @@ def examine(request: Request, source: Side, destination: Side, run: Run) -> Draf
     by = run.by
     view = sides.read(destination, STATE_TOPIC, by)
     spec = _spec(request, (source, destination), ids, run.clock)
-    if existing := view.get(spec.key):
+    if existing := view.mirror(spec.mirror):
         return Draft(spec=_same(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: sides.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
@@ -148,10 +149,8 @@ def _spec(request: Request, pair: tuple[Side, Side], ids: tuple[str, str], clock
 _ASKED: Final = ("source", "destination", "include", "exclude", "offsets", "engine", "replication_factor")
 
 
-def _same(existing: object, asked: MirrorSpec) -> MirrorSpec:
+def _same(existing: MirrorSpec, asked: MirrorSpec) -> MirrorSpec:
     """`existing`, if it is what `asked` asks for."""
-    if not isinstance(existing, MirrorSpec):
-        raise MirrorExists(f"{asked.mirror!r} is there, but this version cannot read it")
     for name in _ASKED:
         if (ours := getattr(asked, name)) != (theirs := getattr(existing, name)):
             raise MirrorExists(f"mirror {asked.mirror!r} exists with {name} {_shown(theirs)}, not {_shown(ours)}")
@@ -167,7 +166,7 @@ def create(request: Request, source: Side, destination: Side, run: Run) -> Creat
     """Register a mirror and make its empty copies; a crash in between is finished by running it again."""
     draft = examine(request, source, destination, run)
     if draft.exists:
-        known = tuple(r for r in draft.view.values() if isinstance(r, TopicDesired) and r.mirror == draft.spec.mirror)
+        known = draft.view.topics(draft.spec.mirror)
         return Created(spec=draft.spec, topics=known, changed=False)
     dropped = tuple(
         f"{plan.name}: {name} is not copied: {why}" for plan in draft.plans for name, why in plan.configs.dropped
@@ -189,14 +188,14 @@ def _apply(draft: Draft, destination: Side, run: Run) -> Created:
     store = destination.open_store(STATE_TOPIC, draft.spec.mirror, by, create=True)
     try:
         view = store.catch_up(by)
-        if existing := view.get(draft.spec.key):  # somebody was faster
+        if existing := view.mirror(draft.spec.mirror):  # somebody was faster
             return Created(spec=_same(existing, draft.spec), topics=(), changed=False)
         warnings = remember_longer(destination, by)
         data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
-        spec = replace(draft.spec, data_id=data_id, filler_id=filler_id, start_id=start_id)
+        spec = replace(draft.spec, mirror_id=str(uuid4()), data_id=data_id, filler_id=filler_id, start_id=start_id)
         take.make(destination, draft.plans, by)
-        topics = draft.topics(run.clock.now())
-        store.append([spec, *topics, *raised(view, spec.mirror, draft.generations)], by)
+        topics = replace(draft, spec=spec).topics(run.clock.now())
+        store.append([spec, *topics, *raised(view, spec, draft.generations)], by)
     finally:
         store.close()
     return Created(spec=spec, topics=topics, changed=True, warnings=warnings)

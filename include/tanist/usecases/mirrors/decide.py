@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import DestinationNotEmpty, TanistError, TopicAlreadyInMirror, TopicMismatch
-from tanist.domain.records import TopicDesired, topics
+from tanist.domain.records import TopicDesired
 from tanist.domain.states import Wish
 from tanist.domain.topic_configs import TopicConfigs, differences, plan_configs
 from tanist.ports.topics import NewTopic
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.domain.write_rules import WriteRule
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.observe import DestinationTopic
@@ -55,9 +56,10 @@ class TopicPlan:
             configs=self.configs.now,
         )
 
-    def desired(self, mirror: MirrorName, generation: int, now: EpochMs) -> TopicDesired:
+    def desired(self, spec: MirrorSpec, generation: int, now: EpochMs) -> TopicDesired:
         return TopicDesired(
-            mirror=mirror,
+            mirror=spec.mirror,
+            mirror_id=spec.mirror_id,
             topic=self.name,
             wish=Wish.MIRRORING,
             source_topic_id=self.source.topic_id,
@@ -71,7 +73,7 @@ class TopicPlan:
 
 def owners(view: StateView) -> dict[str, MirrorName]:
     """Which mirror each topic of a destination belongs to."""
-    return {topic.topic: topic.mirror for topic in topics(view) if topic.wish is not Wish.REMOVED}
+    return {topic.topic: topic.mirror for topic in view.topics() if topic.wish is not Wish.REMOVED}
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:

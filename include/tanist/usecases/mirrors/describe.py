@@ -14,6 +14,7 @@ from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRun
 from tanist.domain.selection import EVERYTHING, Selection
+from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import MIRROR_STATES, MirrorState, Wish
 from tanist.usecases import sides
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.growth import Growth
-    from tanist.domain.records import MirrorSpec, PartitionObserved, StateView, TopicDesired
+    from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogEnds
     from tanist.ports.state import StateStore
@@ -63,8 +65,8 @@ class Listed:
 def listing(view: StateView) -> tuple[Listed, ...]:
     """All mirrors of a destination, with the number of topics in each."""
     return tuple(
-        Listed(spec=spec, topics=sum(t.wish is not Wish.REMOVED for t in records.topics(view, spec.mirror)))
-        for spec in records.specs(view)
+        Listed(spec=spec, topics=sum(t.wish is not Wish.REMOVED for t in view.topics(spec.mirror)))
+        for spec in view.mirrors()
     )
 
 
@@ -98,20 +100,18 @@ def ask_growth(source: Side | TanistError, topics: Sequence[TopicDesired], by: D
 def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
     """The source's ends as the workers last wrote them down."""
     latest: dict[TopicPartition, KnownEnd] = {}
-    for record in view.values():
-        if isinstance(record, records.SourceEnds) and record.mirror == mirror:
-            for end in record.ends:
-                if end.partition not in latest or latest[end.partition].at < record.at:
-                    latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate)
+    for record in view.source_ends(mirror):
+        for end in record.ends:
+            if end.partition not in latest or latest[end.partition].at < record.at:
+                latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate)
     return latest
 
 
-def maps(view: StateView, mirror: MirrorName) -> Mapping[TopicPartition, OffsetMap]:
+def maps(view: StateView, spec: MirrorSpec) -> Mapping[TopicPartition, OffsetMap]:
     """The offset maps of a mirror, from a view of `__mirror_offsets`; partitions without runs are identical."""
     runs: dict[TopicPartition, list[OffsetRun]] = defaultdict(list)
-    for record in view.values():
-        if isinstance(record, records.OffsetRunWritten) and record.mirror == mirror:
-            runs[record.partition].append(OffsetRun(record.source, record.destination))
+    for record in view.offset_runs(spec):
+        runs[record.partition].append(OffsetRun(record.source, record.destination))
     return MappingProxyType({partition: OffsetMap.of(found) for partition, found in runs.items()})
 
 
@@ -138,7 +138,7 @@ def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -
 def _row(
     spec: MirrorSpec, topic: TopicDesired, partition: TopicPartition, seen: Observed, known: KnownEnd | None
 ) -> PartitionRow:
-    observed = records.observed(seen.state, spec.mirror, partition)
+    observed = seen.state.observed(spec.mirror, partition)
     live, copy = seen.source.found.get(partition), seen.destination.found.get(partition)
     return PartitionRow(
         mirror=spec.mirror,
@@ -193,14 +193,14 @@ class Describer:
         """
         sides.identify((self.destination,), run)
         state, runs = (self.view(topic, run.by) for topic in (records.STATE_TOPIC, records.OFFSETS_TOPIC))
-        named = (sides.spec_of(state, mirror, self.destination.name),) if mirror else records.specs(state)
-        return tuple(self._described(spec, state, maps(runs, spec.mirror), run) for spec in named)
+        named = (sides.spec_of(state, mirror, self.destination.name),) if mirror else state.mirrors()
+        return tuple(self._described(spec, state, maps(runs, spec), run) for spec in named)
 
     def view(self, topic: str, by: Deadline) -> StateView:
         """A state topic as it is now; the reader stays open for the next time."""
         if topic not in self._stores:
             if not sides.exists(self.destination, topic, by):
-                return records.NOTHING_YET
+                return NOTHING_YET
             self._stores[topic] = self.destination.open_store(topic, None, by)
         return self._stores[topic].catch_up(by)
 
@@ -212,7 +212,7 @@ class Describer:
     def _described(
         self, spec: MirrorSpec, state: StateView, offsets: Mapping[TopicPartition, OffsetMap], run: Run
     ) -> Described:
-        topics = [topic for topic in records.topics(state, spec.mirror) if topic.wish is not Wish.REMOVED]
+        topics = [topic for topic in state.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
         shown = set(Selection(self.include).of(topic.topic for topic in topics))
         topics = [topic for topic in topics if topic.topic in shown]
         partitions = [partition for topic in topics for partition in topic.all_partitions()]

@@ -17,7 +17,6 @@ from tanist.domain.errors import (
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings, refuse
 from tanist.domain.records import STATE_TOPIC, TopicDesired
-from tanist.domain.records import topics as topics_of
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import sides
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import MirrorSpec, StateRecord, StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
     from tanist.usecases.mirrors.decide import TopicPlan
@@ -102,7 +103,7 @@ def decide(
     Raises:
         Problems, or the only one: for each topic that cannot change, and each expression without a topic.
     """
-    known = {topic.topic: topic for topic in topics_of(view, mirror) if topic.wish is not Wish.REMOVED}
+    known = {topic.topic: topic for topic in view.topics(mirror) if topic.wish is not Wish.REMOVED}
     selection = Selection(tuple(include))
     problems: list[TanistError] = [
         TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}: {_some(known)}")
@@ -168,10 +169,10 @@ def add(
     with changing(destination, name, run) as (store, view):
         plans = _examine(spec, tuple(include), (source, destination), view, run.by)
         entered = entering(source, view, name, [p.name for p in plans], run.by, acknowledged=promoted)
-        desired = tuple(plan.desired(name, entered[plan.name], run.clock.now()) for plan in plans)
+        desired = tuple(plan.desired(spec, entered[plan.name], run.clock.now()) for plan in plans)
         run.announce([topic.topic for topic in desired])
         if not run.dry_run:
-            _apply(plans, (*desired, *raised(view, name, entered)), destination, store, run.by)
+            _apply(plans, (*desired, *raised(view, spec, entered)), destination, store, run.by)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     return Desired(spec=spec, topics=desired, warnings=tuple(dropped))
 
@@ -179,7 +180,7 @@ def add(
 def _forget_earlier_maps(spec: MirrorSpec, include: tuple[str, ...], pair: tuple[Side, Side], run: Run) -> None:
     """Of topics that were in the mirror before, once it is clear that they can be taken in again."""
     view = sides.read(pair[1], STATE_TOPIC, run.by)
-    gone = [topic.topic for topic in topics_of(view, spec.mirror) if topic.wish is Wish.REMOVED]
+    gone = [topic.topic for topic in view.topics(spec.mirror) if topic.wish is Wish.REMOVED]
     if back := Selection(include, spec.exclude).of(gone):
         _examine(spec, include, pair, view, run.by)
         forget.runs(pair[1], spec.mirror, back, run)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tanist.domain.records import OFFSETS_TOPIC, Tombstone
+from tanist.domain.records import OFFSETS_TOPIC
+from tanist.domain.state_record import Tombstone
 from tanist.usecases import sides
 
 if TYPE_CHECKING:

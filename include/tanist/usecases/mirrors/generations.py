@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.generations import replaced
 from tanist.domain.problems import refuse
-from tanist.domain.records import STATE_TOPIC, Generation, generation
+from tanist.domain.records import STATE_TOPIC, Generation
 from tanist.usecases import rights, sides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import StateView
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.sides import Side
 
@@ -42,17 +43,17 @@ def entering(
     if not names:
         return {}
     told = told_by(source, by)
-    both = {name: (generation(told, mirror, name), generation(view, mirror, name)) for name in names}
+    both = {name: (told.promotions(mirror, name), view.promotions(mirror, name)) for name in names}
     higher = [replaced(mirror, name, there, here) for name, (there, here) in both.items() if there > here]
     if higher and not acknowledged:
         refuse(higher)
     return {name: max(counts) for name, counts in both.items()}
 
 
-def raised(view: StateView, mirror: MirrorName, entered: Mapping[str, int]) -> tuple[Generation, ...]:
+def raised(view: StateView, spec: MirrorSpec, entered: Mapping[str, int]) -> tuple[Generation, ...]:
     """What the destination has to count, too."""
     return tuple(
-        Generation(mirror=mirror, topic=name, count=count)
+        Generation(mirror=spec.mirror, mirror_id=spec.mirror_id, topic=name, count=count)
         for name, count in entered.items()
-        if count > generation(view, mirror, name)
+        if count > view.promotions(spec.mirror, name)
     )

@@ -23,8 +23,8 @@ from tanist.usecases.mirrors.decide import Situation, TopicPlan, owners, plan_to
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.records import StateView
     from tanist.domain.selection import Selection
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic
     from tanist.usecases.sides import Side

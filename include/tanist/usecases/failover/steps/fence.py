@@ -9,7 +9,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
-from tanist.domain.records import fenced, fences_with
+from tanist.domain.records import fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.work import Done
@@ -43,20 +43,21 @@ def do(work: Work) -> Done:
     waited = _prove(work, work.clusters.source, standing)
     proved = FenceStatus.PROVED if work.tools.patience.proof else FenceStatus.UNPROVED
     store(work, (replace(each, status=proved, reason="") for each in standing))
-    statuses = {each.topic: each.status for each in fenced(work.observer.view(), work.intent.mirror)}
+    statuses = {each.topic: each.status for each in work.observer.view().source_fences(work.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
     return Done({"fences": statuses, "kinds": kinds, "proof_seconds": work.tools.patience.proof}, waited)
 
 
 def store(work: Work, entries: Iterable[FencedTopic]) -> None:
     """Put `entries` into the mirror's record of fences; those of other topics stay."""
-    changed = fences_with(work.observer.view(), work.intent.mirror, entries, work.run.clock.now())
+    held = work.observer.view().source_fences(work.intent.mirror)
+    changed = fences_with(held, entries, work.clusters.spec, work.run.clock.now())
     if changed is not None:
         work.write([changed])
 
 
 def _owe_all(work: Work, reason: str) -> Done:
-    held = {each.topic: each for each in fenced(work.observer.view(), work.intent.mirror)}
+    held = {each.topic: each for each in work.observer.view().source_fences(work.intent.mirror)}
     store(work, (_owed(work, name, held.get(name), reason) for name in work.intent.names))
     return Done({"owed": sorted(work.intent.names), "reason": reason})
 
@@ -70,7 +71,7 @@ def _owed(work: Work, topic: str, held: FencedTopic | None, reason: str) -> Fenc
 
 def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic]:
     """What is there before the fence, on record. A fence of ours that stands already is no new "before"."""
-    held = {each.topic: each for each in fenced(work.observer.view(), work.intent.mirror)}
+    held = {each.topic: each for each in work.observer.view().source_fences(work.intent.mirror)}
     entries: dict[str, FencedTopic] = {}
     new = []
     for name in work.intent.names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.records import Generation, PartitionObserved, observed
+from tanist.domain.records import Generation, PartitionObserved
 from tanist.domain.states import MirrorState, Trigger, Wish, transition
 from tanist.usecases.failover.work import Done
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.names import EpochMs, TopicPartition
-    from tanist.domain.records import StateRecord, StateView
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.usecases.failover.work import Work
 
 
@@ -35,14 +36,26 @@ def _records(work: Work) -> Iterator[StateRecord]:
 
 def generations(work: Work) -> Iterator[Generation]:
     for each in work.intent.topics:
-        yield Generation(mirror=work.intent.mirror, topic=each.topic, count=each.generation + 1)
+        yield Generation(
+            mirror=work.intent.mirror,
+            mirror_id=work.clusters.spec.mirror_id,
+            topic=each.topic,
+            count=each.generation + 1,
+        )
 
 
 def _stopped(work: Work, view: StateView, at: TopicPartition, now: EpochMs) -> Iterator[PartitionObserved]:
     """Rows 300 and 302, by us: workers may be dead. The last mirrored epoch stays."""
-    held = observed(view, work.intent.mirror, at)
+    held = view.observed(work.intent.mirror, at)
     state = held.state if held else MirrorState.UNKNOWN
-    blank = PartitionObserved(mirror=work.intent.mirror, partition=at, state=state, row=0, at=now)
+    blank = PartitionObserved(
+        mirror=work.intent.mirror,
+        mirror_id=work.clusters.spec.mirror_id,
+        partition=at,
+        state=state,
+        row=0,
+        at=now,
+    )
     count = next(each.generation for each in work.intent.topics if each.topic == at.topic) + 1
     for trigger in (Trigger.REMOVE, Trigger.SEALED):
         if state is MirrorState.STOPPED or (state is MirrorState.STOPPING and trigger is Trigger.REMOVE):

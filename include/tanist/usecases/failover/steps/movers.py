@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
 from tanist.domain.generations import untold
-from tanist.domain.records import STATE_TOPIC, fenced
+from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt, known
 from tanist.usecases.failover.steps.generation import generations
@@ -30,7 +30,7 @@ def do(work: Work) -> Done:
 def listing(work: Work) -> dict[str, Any]:
     owed = [
         each.topic
-        for each in fenced(work.observer.view(), work.intent.mirror)
+        for each in work.observer.view().source_fences(work.intent.mirror)
         if each.status is FenceStatus.OWED and each.topic in work.intent.names
     ]
     source = work.clusters.source

@@ -1,0 +1,108 @@
+"""How a record of the state topics is declared: once, and key, partition, codec and owner follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from urllib.parse import quote
+
+from tanist.domain.names import TopicPartition
+from tanist.domain.slices import murmur2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.names import MirrorName
+
+
+class Placement(Enum):
+    """Which partition of its topic a record goes to."""
+
+    FIRST = "partition 0"
+    HASHED = "murmur2 of the key behind the kind"
+    NUMBERED = "the number behind the kind"
+
+
+class StateRecord:
+    """A record of a state topic. Subclasses are frozen dataclasses that `stored` declares."""
+
+    __slots__ = ()
+
+    stored_as: ClassVar[str] = ""
+    key_fields: ClassVar[tuple[str, ...]] = ()
+    placement: ClassVar[Placement] = Placement.FIRST
+
+    @property
+    def key(self) -> str:
+        """Reads like a path; its first part is the kind."""
+        return "/".join((self.stored_as, *(_part(getattr(self, name)) for name in self.key_fields)))
+
+
+class MirrorRecord(StateRecord):
+    """A record that belongs to a mirror: it carries the name, and the id of the mirror that it was written for.
+
+    A name can be used again, an id cannot: no record of an earlier mirror is ever read as one of the present.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        mirror: MirrorName
+        mirror_id: str
+
+
+_Record = TypeVar("_Record", bound=type[StateRecord])
+KINDS: Final[dict[str, type[StateRecord]]] = {}
+"""The first part of a key, and what lies under it. For ever: stored topics are full of them."""
+
+
+def stored(kind: str, *key_fields: str, placement: Placement = Placement.FIRST) -> Callable[[_Record], _Record]:
+    """Declare a record: stored under `kind` and the values of `key_fields`, in that order."""
+
+    def declare(record: _Record) -> _Record:
+        record.stored_as, record.key_fields, record.placement = kind, key_fields, placement
+        KINDS[kind] = record
+        return record
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone(StateRecord):
+    """Takes the record of a key away."""
+
+    of: str
+
+    @property
+    def key(self) -> str:
+        return self.of
+
+
+def _part(value: object) -> str:
+    """A partition is two parts of a path; any other text must not break the path."""
+    if isinstance(value, TopicPartition):
+        return f"{value.topic}/{value.partition}"
+    return quote(value, safe="") if isinstance(value, str) else str(value)
+
+
+def mirror_of(key: str) -> str | None:
+    """The name of the mirror that the record of `key` belongs to; None: it belongs to none."""
+    kind, *parts = key.split("/")
+    declared = KINDS.get(kind)
+    if declared is None or not parts or declared.key_fields[:1] != ("mirror",):
+        return None
+    return parts[0]
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The partition of a topic of so many `partitions` in which the record of `key`, or its tombstone, lies."""
+    kind, _, rest = key.partition("/")
+    declared = KINDS.get(kind)
+    match declared.placement if declared else Placement.FIRST:
+        case Placement.HASHED:
+            return (murmur2(rest.encode()) & 0x7FFFFFFF) % partitions
+        case Placement.NUMBERED if rest.isdecimal():
+            return int(rest) % partitions
+        case _:
+            return 0

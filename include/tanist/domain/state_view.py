@@ -1,0 +1,220 @@
+"""What a state topic says: its records folded to the last word on each key, asked by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tanist.domain.records import (
+    Claim,
+    FailoverRun,
+    Fences,
+    Generation,
+    GroupPosition,
+    GroupsFollowed,
+    MirrorLock,
+    MirrorSpec,
+    OffsetRunWritten,
+    PartitionObserved,
+    RunStatus,
+    SourceEnds,
+    TopicDesired,
+    WorkerAlive,
+)
+from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
+from tanist.domain.states import MirrorState, Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.fences import FencedTopic
+    from tanist.domain.names import MirrorName, TopicPartition
+
+_TAKEN_IN: Final = 100
+"""The row of the state machine that alone leads out of STOPPED."""
+_R = TypeVar("_R", bound=StateRecord)
+_M = TypeVar("_M", bound=MirrorRecord)
+
+
+class StateView(Mapping[str, StateRecord]):
+    """A frozen view of one state topic. Only records of the mirror that has the name now are ever returned by name.
+
+    Records of an earlier mirror of that name are left out wherever the view has the present mirror's spec, or is given
+    it (`spec`): `__mirror_offsets` and `__mirror_groups` have no specs.
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: Mapping[str, StateRecord] | None = None) -> None:
+        self._records = dict(records or {})
+
+    def __getitem__(self, key: str) -> StateRecord:
+        return self._records[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    # ── mirrors and topics ────────────────────────────────────────────────────────────────────────────────────────
+
+    def mirror(self, name: str) -> MirrorSpec | None:
+        return self._found(MirrorSpec, f"mirror/{name}")
+
+    def mirrors(self) -> tuple[MirrorSpec, ...]:
+        """All mirrors, by name."""
+        return tuple(sorted(self._every(MirrorSpec), key=lambda each: each.mirror))
+
+    def topic(self, mirror: MirrorName, name: str) -> TopicDesired | None:
+        return self._of(mirror, self._found(TopicDesired, f"topic/{mirror}/{name}"))
+
+    def topics(self, mirror: MirrorName | None = None) -> tuple[TopicDesired, ...]:
+        """The topics of `mirror` (of all mirrors if None), those that have left it too, by key."""
+        return tuple(sorted(self._all_of(TopicDesired, mirror), key=lambda each: each.key))
+
+    def promotions(self, mirror: MirrorName, topic: str) -> int:
+        """How many promotions of a topic have been counted."""
+        found = self._of(mirror, self._found(Generation, f"generation/{mirror}/{topic}"))
+        return found.count if found else 0
+
+    def promotion(self, mirror: MirrorName, topic: str) -> Generation | None:
+        return self._of(mirror, self._found(Generation, f"generation/{mirror}/{topic}"))
+
+    def promoted(self, mirror: MirrorName, topic: str) -> bool:
+        """Whether a topic has left its mirror: nobody may copy into it any more."""
+        found = self.topic(mirror, topic)
+        if found is None:
+            return False
+        return found.wish is Wish.REMOVED or self.promotions(mirror, topic) > found.generation
+
+    def observed(self, mirror: MirrorName, at: TopicPartition) -> PartitionObserved | None:
+        """What was last reported of a partition."""
+        return self._of(mirror, self._found(PartitionObserved, f"partition/{mirror}/{at.topic}/{at.partition}"))
+
+    def all_observed(self) -> tuple[PartitionObserved, ...]:
+        return tuple(self._all_of(PartitionObserved, None))
+
+    def source_ends(self, mirror: MirrorName) -> tuple[SourceEnds, ...]:
+        """The source's ends as workers last wrote them down, in chunks."""
+        return tuple(self._all_of(SourceEnds, mirror))
+
+    # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def source_fences(self, mirror: MirrorName) -> tuple[FencedTopic, ...]:
+        """The fences of a mirror's source, standing, pending or lifted, by topic."""
+        found = self._of(mirror, self._found(Fences, f"fence/{mirror}"))
+        return found.topics if found else ()
+
+    def failover(self, mirror: MirrorName, plan: str | None) -> FailoverRun | None:
+        """The run of a plan."""
+        return self._of(mirror, self._found(FailoverRun, f"failover/{mirror}/{plan}"))
+
+    def failovers(self, mirror: MirrorName) -> tuple[FailoverRun, ...]:
+        """All runs of a mirror, by key."""
+        return tuple(sorted(self._all_of(FailoverRun, mirror), key=lambda each: each.key))
+
+    def unfinished(self, mirror: MirrorName) -> FailoverRun | None:
+        """The run that has neither ended nor been aborted."""
+        return next((each for each in self.failovers(mirror) if each.status is RunStatus.RUNNING), None)
+
+    def lock(self, mirror: MirrorName) -> MirrorLock | None:
+        return self._of(mirror, self._found(MirrorLock, f"lock/{mirror}"))
+
+    # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def claim(self, number: int) -> Claim | None:
+        return self._found(Claim, f"claim/{number}")
+
+    def workers(self) -> tuple[WorkerAlive, ...]:
+        """All workers that have ever written a heartbeat, by name."""
+        return tuple(sorted(self._every(WorkerAlive), key=lambda each: each.worker))
+
+    # ── the other state topics ────────────────────────────────────────────────────────────────────────────────────
+
+    def offset_runs(self, spec: MirrorSpec) -> tuple[OffsetRunWritten, ...]:
+        return tuple(each for each in self._every(OffsetRunWritten) if _is_of(each, spec))
+
+    def group_positions(self, spec: MirrorSpec) -> tuple[GroupPosition, ...]:
+        return tuple(each for each in self._every(GroupPosition) if _is_of(each, spec))
+
+    def groups_followed(self, spec: MirrorSpec) -> GroupsFollowed | None:
+        found = self._found(GroupsFollowed, f"groups/{spec.mirror}")
+        return found if found is not None and _is_of(found, spec) else None
+
+    def keys_of(self, mirror: MirrorName) -> tuple[str, ...]:
+        """Every key of every mirror that has ever had this name."""
+        return tuple(sorted(key for key in self._records if mirror_of(key) == mirror))
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _found(self, kind: type[_R], key: str) -> _R | None:
+        found = self._records.get(key)
+        return found if isinstance(found, kind) else None
+
+    def _every(self, kind: type[_R]) -> Iterator[_R]:
+        return (each for each in self._records.values() if isinstance(each, kind))
+
+    def _all_of(self, kind: type[_M], mirror: MirrorName | None) -> Iterator[_M]:
+        found = (each for each in self._every(kind) if mirror in {None, each.mirror})
+        return (each for each in found if self._of(each.mirror, each) is not None)
+
+    def _of(self, mirror: MirrorName, record: _M | None) -> _M | None:
+        """`record`, unless it is of an earlier mirror of that name."""
+        spec = self.mirror(mirror)
+        return record if record is None or spec is None or _is_of(record, spec) else None
+
+
+NOTHING_YET: Final = StateView()
+
+
+def _is_of(record: MirrorRecord, spec: MirrorSpec) -> bool:
+    return (record.mirror, record.mirror_id) == (spec.mirror, spec.mirror_id)
+
+
+def take(records: dict[str, StateRecord], record: StateRecord) -> bool:
+    """Put what was read last into `records`; whether that changed them.
+
+    The last word on a key wins and a tombstone takes it away; a zombie's late write, or that of a worker of an earlier
+    mirror of the name, is not the last word.
+    """
+    if isinstance(record, Tombstone):
+        return records.pop(record.key, None) is not None
+    if not _supersedes(record, records.get(record.key)) or _of_an_earlier_mirror(records, record):
+        return False
+    records[record.key] = record
+    return True
+
+
+def fold(view: Mapping[str, StateRecord], records: Iterable[StateRecord]) -> StateView:
+    """The view after `records`."""
+    latest = dict(view)
+    for record in records:
+        take(latest, record)
+    return StateView(latest)
+
+
+def _of_an_earlier_mirror(records: Mapping[str, StateRecord], record: StateRecord) -> bool:
+    """Whether it would replace a record of the present mirror by one of an earlier mirror of that name."""
+    held, spec = records.get(record.key), records.get(f"mirror/{mirror_of(record.key)}")
+    if not (isinstance(held, MirrorRecord) and isinstance(record, MirrorRecord) and isinstance(spec, MirrorSpec)):
+        return False
+    return _is_of(held, spec) and not _is_of(record, spec)
+
+
+def _supersedes(record: StateRecord, held: StateRecord | None) -> bool:
+    """Whether `record`, read after `held` on the same key, becomes the last word. A zombie's late write does not."""
+    match record, held:
+        case MirrorRecord(), MirrorRecord() if record.mirror_id != held.mirror_id:
+            return True
+        case Claim(epoch=new), Claim(epoch=old):
+            return new >= old
+        case PartitionObserved(), PartitionObserved(state=MirrorState.STOPPED):
+            # A worker that learns late that it was sealed does not undo the promotion; a newer wish does.
+            return record.row == held.row or (record.row == _TAKEN_IN and record.generation >= held.generation)
+        case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
+            return new >= old
+        case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:
+            return new >= old
+        case _:
+            return True
