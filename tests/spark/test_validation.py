@@ -13,6 +13,7 @@ from tanist.clusters.topics import KafkaTopics
 from tanist.domain.endpoint import Address
 from tanist.domain.names import TopicPartition
 from tanist.domain.states import MirrorState
+from tanist.domain.validation.bounds import Bounds
 from tanist.domain.validation.job import Level, PartitionAsked
 from tanist.domain.validation.result import PartitionFound, Sameness
 from tanist.protocol.batch import header_of
@@ -95,6 +96,66 @@ def test_whatever_differs_is_named_by_its_offset(spark: SparkSession, rig: Rig, 
         assert named(found[1], "missing") == [(n, None, "") for n in range(20, 30)]
         assert named(found[2], "repeated") == [(None, n, "") for n in range(20, 30)]
     assert named(found[2], "extra") == [(None, 60, "")]
+
+
+@pytest.mark.parametrize("level", Level)
+def test_records_deleted_from_the_start_of_a_mirror_partition_are_missing(
+    spark: SparkSession, rig: Rig, topic_name: str, level: Level
+) -> None:
+    """DeleteRecords or retention at the destination alone: counted and named, also where a batch is cut in two.
+
+    The brokers send such a batch whole; readers get the rest of it.
+    """
+    between, inside, retained = rig.create(topic_name, 3)
+    for at in (between, inside, retained):
+        append(rig.destination, at, written(rig.source, at))
+    rig.destination.delete_before(between, 30)
+    rig.destination.delete_before(inside, 34)
+    for side in (rig.source, rig.destination):
+        side.delete_before(retained, 17)
+    result = validated(spark, asked(rig, [between, inside, retained], level))
+    first, second, third = result["partitions"]
+    assert [each["verdict"] for each in (first, second, third)] == ["DIFFERENT", "DIFFERENT", "EQUAL"]
+    assert "the source's first 30 offsets are not in the copy" in first["reason"]
+    assert [each["headless"] for each in (first, second, third)] == [30, 34, 0]
+    if level is Level.RANGES:
+        assert [(each["source"], each["offsets"]) for each in second["differences"]] == [(0, 34)]
+        assert (kinds(first), kinds(second)) == ({"missing": 30}, {"missing": 34})
+        return
+    assert [(each["source"]["records"], each["destination"]["records"]) for each in (first, second, third)] == [
+        (50, 20),
+        (50, 16),
+        (33, 33),
+    ]
+    if level is Level.BATCHES:
+        assert (kinds(first), kinds(second)) == ({"missing": 3}, {"missing": 4})
+        assert named(second, "missing") == [(n, None, "") for n in (0, 10, 20, 30)]
+        assert [each["records"]["source"] for each in second["differences"]] == [10, 10, 10, 4]
+    else:
+        assert (kinds(first), kinds(second)) == ({"missing": 30}, {"missing": 34})
+        assert named(second, "missing") == [(n, None, "") for n in range(10)]
+
+
+def test_retention_of_the_source_while_a_validation_begins_is_no_difference(
+    rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy's log start follows the source's: it is held against the one that the source has by then."""
+    from tanist.spark import ends  # noqa: PLC0415
+
+    [at] = rig.create(topic_name)
+    append(rig.destination, at, written(rig.source, at))
+    settled = ends._settled
+
+    def both_move(*given: Any) -> Any:
+        for side in (rig.source, rig.destination):
+            side.delete_before(at, 20)
+        return settled(*given)
+
+    monkeypatch.setattr(ends, "_settled", both_move)
+    found = ends.fix(asked(rig, [at], Level.RANGES))[at]
+    assert isinstance(found, Bounds)
+    assert found.headless == 0
+    assert [(each.start, each.until) for each in found.compared] == [(20, 50), (20, 50)]
 
 
 def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, topic_name: str) -> None:

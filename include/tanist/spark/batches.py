@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tanist.domain.endpoint import Endpoint
+    from tanist.protocol.batch import BatchHeader
     from tanist.spark.reading import Read
     from tanist.spark.spans import Span
 
@@ -111,37 +112,52 @@ def _portion(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 def rows(router: Router, span: Span) -> Iterator[tuple[Any, ...]]:
-    """One row a batch. What cannot be read is a row too: one bad partition fails alone."""
+    """One row a batch, two where the copy's log start cuts it. What cannot be read is a row too: it fails alone."""
     at = span.partition
     try:
         for answer in read(router, span):
             for each in answer:
                 if each.header.record_count and span.only in {None, each.header.producer_id}:
-                    yield _row(span, each)
+                    yield from _parts(span, each)
     except TanistError as trouble:
         nothing = (None,) * (len(_ARROW) - 3)
         yield (at.topic, at.partition, *nothing, str(trouble))
 
 
-def _row(span: Span, each: Read) -> tuple[Any, ...]:
+def _parts(span: Span, each: Read) -> Iterator[tuple[Any, ...]]:
+    """What readers get of a batch: a log start may lie inside of it, and the brokers send it whole all the same."""
+    header = each.header
+    begins = max(header.base_offset, span.start)
+    if begins < span.edge <= header.last_offset:
+        yield _row(span, each, begins, span.edge)
+        begins = span.edge
+    yield _row(span, each, begins, header.next_offset)
+
+
+def _row(span: Span, each: Read, begins: int, until: int) -> tuple[Any, ...]:
     header, batch, seen = each
-    place = span.place(header.base_offset)
+    place = span.place(begins)
     return (
         span.partition.topic,
         span.partition.partition,
         span.end is not None and place >= span.end,
         place,
-        header.base_offset,
-        header.last_offset_delta + 1,
-        header.record_count,
+        begins,
+        until - begins,
+        _records_from(header, begins) - _records_from(header, until),
         header.base_timestamp,
         header.max_timestamp,
         header.codec,
         header.is_log_append_time,
         header.producer_id,
         seen,
-        header.size,
+        header.size if until == header.next_offset else 0,
         is_sound(header, batch),
         xxh3_128_digest(batch[HEADER_SIZE:]),
         None,
     )
+
+
+def _records_from(header: BatchHeader, offset: int) -> int:
+    """Records of a batch from `offset` on; of one with holes the most that they can be."""
+    return min(header.record_count, header.next_offset - offset)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.names import SourceOffset
 from tanist.domain.validation.bounds import Bounds, Ends
 from tanist.ports.clock import Deadline
-from tanist.wire.requests import End, list_offsets, readable_ends
+from tanist.wire.requests import readable_ends
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tanist.domain.validation.job import PartitionAsked, ValidationJob
 
 Fixed: TypeAlias = "dict[TopicPartition, Bounds | TanistError]"
-_Answers: TypeAlias = "Mapping[TopicPartition, int | TanistError]"
 ANSWER_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.3
 
@@ -35,7 +35,7 @@ def fix(job: ValidationJob) -> Fixed:
         )
         ours = ends_of(source, at)
         theirs = _settled(copy, job, ours)
-        later = _later(source, at)
+        later = ends_of(source, at)
     return {asked.partition: _bounds(asked, ours, theirs, later) for asked in job.partitions}
 
 
@@ -43,7 +43,7 @@ def _bounds(
     asked: PartitionAsked,
     ours: Mapping[TopicPartition, Ends | TanistError],
     theirs: Mapping[TopicPartition, Ends | TanistError],
-    later: _Answers,
+    later: Mapping[TopicPartition, Ends | TanistError],
 ) -> Bounds | TanistError:
     at = asked.partition
     source, destination, after = ours[at], theirs[at], later[at]
@@ -53,7 +53,8 @@ def _bounds(
         return destination
     if isinstance(after, TanistError):
         return after
-    return Bounds(asked=asked, source=source, destination=destination, later=after)
+    begins = replace(source, start=after.start)
+    return Bounds(asked=asked, source=begins, destination=destination, later=after.last_stable)
 
 
 def _settled(
@@ -81,10 +82,3 @@ def ends_of(router: Router, at: Sequence[TopicPartition]) -> Mapping[TopicPartit
     except CouldNotTell as silent:
         return dict.fromkeys(at, silent)
     return {each: ends if isinstance(ends, TanistError) else Ends(**ends._asdict()) for each, ends in found.items()}
-
-
-def _later(router: Router, at: Sequence[TopicPartition]) -> _Answers:
-    try:
-        return list_offsets(router, dict.fromkeys(at, End.LAST_STABLE), Deadline(time.monotonic() + ANSWER_SECONDS))
-    except CouldNotTell as silent:
-        return dict.fromkeys(at, silent)

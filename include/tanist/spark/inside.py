@@ -54,14 +54,14 @@ def _detail(at: TopicPartition, each: Difference, ours: Router, theirs: Router) 
 
 
 def _records(router: Router, at: TopicPartition, offset: int | None) -> list[Record]:
-    """The records of the batch that begins at `offset`."""
+    """The records from `offset` on of the batch that it lies in."""
     assert offset is not None  # noqa: S101  # a change has both sides
     answer = requests.fetch(router, {at: offset}, Deadline(time.monotonic() + _SECONDS))[at]
     if isinstance(answer, TanistError):
         raise answer
     for header, batch in split(answer.records):
-        if header.base_offset == offset:
-            return list(records_of(batch))
+        if header.base_offset <= offset <= header.last_offset:
+            return [record for record in records_of(batch) if record.offset >= offset]
     raise UnsupportedBatch(f"{at} has no whole batch at {offset} any more")
 
 

@@ -24,7 +24,8 @@ class Span:
     """Offsets of one log, from `start` up to, not including, `until`: the batches that begin there.
 
     `first`: the one that `start` lies inside of as well. `map`: where a batch lies in the copy. `only`: the producer
-    whose batches count, None: anybody's. `end`: of the copy; what would lie behind it is `pending`.
+    whose batches count, None: anybody's. `end`: of the copy; what would lie behind it is `pending`. `edge`: where the
+    copy's log begins, as an offset of this one; a batch that it cuts is two rows.
     """
 
     partition: TopicPartition
@@ -34,6 +35,7 @@ class Span:
     map: OffsetMap = _IDENTICAL
     only: ProducerId | None = None
     end: int | None = None
+    edge: int = 0
 
     def place(self, offset: int) -> int:
         """Where in the copy the batch or record at `offset` lies, or must lie."""

@@ -76,9 +76,8 @@ def spans(bounds: Iterable[Bounds], job: ValidationJob) -> Spans:
     for each in bounds:
         asked = each.asked
         ours, theirs = each.compared
-        source.append(
-            Span(partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end)
-        )
+        read = Span(partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end)
+        source.append(replace(read, edge=each.copy_begins))
         only = job.data_id if asked.promoted else None
         copy.append(Span(partition=asked.partition, start=theirs.start, until=theirs.until, only=only))
     return Spans(source=tuple(source), copy=tuple(copy))

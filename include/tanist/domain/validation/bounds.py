@@ -2,7 +2,7 @@
 
     S   the source's last stable offset, asked first
     D   the copy's end, asked once it has reached S, or when it has had time enough
-    S'  the source's last stable offset, asked after D
+    S'  the source's last stable offset, asked after D, and its log start, which retention moves meanwhile
 
 Everything below D must be in the source below S'; everything of the source below S must be in the copy. A topic that
 has been promoted is compared up to S: what lies behind it was written by others.
@@ -41,7 +41,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """`source`: as first asked; `later`: its last stable offset after the copy's end was known."""
+    """`source`: ends as first asked, the log start as asked last; `later`: its last stable offset, asked last."""
 
     asked: PartitionAsked
     source: Ends
@@ -57,10 +57,13 @@ class Bounds:
 
     @property
     def compared(self) -> tuple[Range, Range]:
-        """What is read of the source, and of the copy."""
+        """What is read of the source, and of the copy. What the copy lacks at its start is read: it is missing.
+
+        Of a promoted topic it is not: retention is the destination's own business there.
+        """
         start = max(self._located(self.source.start), self.destination.start)
         origin = self.asked.map.origin
-        first = self.source.start if self.headless == 0 else origin(DestinationOffset(start))
+        first = self.copy_begins if self.asked.promoted else self.source.start
         last = min(max(self.later, self.source.last_stable), origin(self.end))
         until = min(self.end, self.destination.last_stable)
         return Range(start=first, until=max(first, last)), Range(start=start, until=max(start, until))
@@ -77,6 +80,14 @@ class Bounds:
     def headless(self) -> int:
         """Offsets that the source still has at its start and the copy has not."""
         return max(0, self.destination.start - self._located(self.source.start))
+
+    @property
+    def copy_begins(self) -> SourceOffset:
+        """The first source offset that the copy's log start leaves in the copy, and the source still has."""
+        begins = (
+            self.asked.map.origin(DestinationOffset(self.destination.start)) if self.headless else self.source.start
+        )
+        return SourceOffset(begins)
 
     @property
     def behind(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,8 +119,24 @@ class PartitionFound:
 
     @property
     def counts(self) -> Mapping[Kind, int]:
-        found = self.compared.counts if self.compared else {}
+        """Batches or records, as was looked; offsets where none was read."""
+        found = self.compared.counts if self.compared and self._was_read else {Kind.MISSING: self.headless}
         return {kind: found.get(kind, 0) for kind in Kind}
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """The first of each kind. Where no record was read, what the copy lacks at its start is told in offsets."""
+        if self.compared and self._was_read:
+            return self.compared.differences
+        if not (self.bounds and self.headless):
+            return ()
+        first, until = self.bounds.source.start, self.bounds.copy_begins
+        lacking = Difference(kind=Kind.MISSING, source=first, destination=None, offsets=until - first, records=(0, 0))
+        return (replace(lacking, detail="offsets; no record was read"),)
+
+    @property
+    def _was_read(self) -> bool:
+        return self.compared is not None and not any(self._reading())
 
     @property
     def headless(self) -> int:
@@ -159,7 +175,7 @@ class PartitionFound:
             "headless": self.headless,
             "lost": self.lost,
             **{kind.value: count for kind, count in self.counts.items()},
-            "differences": [_difference(each) for each in compared.differences] if compared else [],
+            "differences": [_difference(each) for each in self.differences],
         }
         if bounds is not None:
             ours, theirs = bounds.compared
