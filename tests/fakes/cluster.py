@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.state_record import MirrorRecord
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.usecases.sides import Side
 from tests.fakes.access import MemoryAccess
@@ -100,8 +101,15 @@ class MemoryCluster:
         return MemoryStateStore(self, topic).view()
 
     def write(self, topic: str, *records: StateRecord) -> None:
-        """As a worker."""
-        MemoryStateStore(self, topic, WORKER).append(records, self.clock.deadline(1))
+        """As a worker of the present mirrors: what it says of one carries that mirror's id."""
+        written = [self._stamped(record) for record in records]
+        MemoryStateStore(self, topic, WORKER).append(written, self.clock.deadline(1))
+
+    def _stamped(self, record: StateRecord) -> StateRecord:
+        if not isinstance(record, MirrorRecord) or record.mirror_id:
+            return record
+        spec = self.view(STATE_TOPIC).mirror(record.mirror)
+        return replace(cast("Any", record), mirror_id=spec.mirror_id if spec else "")
 
     # ── how it is reached ─────────────────────────────────────────────────────────────────────────────────────────
 
