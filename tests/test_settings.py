@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
 from tanist.domain.endpoint import Address, SaslMechanism, Secret, SecurityProtocol
 from tanist.domain.errors import Misconfigured
 from tanist.settings import KEYS, connection, from_connection, from_flags, load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -122,6 +122,53 @@ def test_secret_files_that_cannot_serve_are_told(file: Path) -> None:
     assert "sasl_password is given as well" in told
     assert "is empty" in told
     assert "none cannot be read" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/dev/zero", "it is longer than 65536 bytes"),
+        ("sparse", "it is longer than 65536 bytes"),
+        ("chatty", "it is longer than 65536 bytes"),
+        ("silent", "its end did not come within 2 s"),
+        ("latin", "it is not UTF-8 text"),
+        (".", "Is a directory"),
+    ],
+)
+def test_an_endless_secret_file_is_one_error_within_a_moment(file: Path, name: str, why: str) -> None:
+    """A device, ten gigabytes, pipes that nobody writes to or nobody ends: named, with the limit, without content."""
+    folder = file.parent
+    with (folder / "sparse").open("wb") as sparse:
+        sparse.truncate(10 << 30)
+    (folder / "latin").write_bytes(b"top\xffsecret")
+    for pipe in ("chatty", "silent"):
+        os.mkfifo(folder / pipe)
+    with subprocess.Popen(["sh", "-c", "exec cat /dev/zero > chatty"], cwd=folder) as chatter:
+        began = time.monotonic()
+        told = problems(file, SECURE.replace('sasl_password = "pre-${EAST}"', f'sasl_password_file = "{name}"'))
+        took = time.monotonic() - began
+        chatter.kill()
+    assert told == f"{file}: [clusters.east] sasl_password_file: {folder / name} cannot be read: {why}"
+    assert took < 3
+
+
+def test_a_secret_comes_through_a_pipe_whose_writer_is_slow(file: Path) -> None:
+    """As a shell's `<(vault read ...)` gives it."""
+    os.mkfifo(file.parent / "pw")
+    file.write_text(SECURE.replace('sasl_password = "pre-${EAST}"', 'sasl_password_file = "pw"'))
+    with subprocess.Popen(["sh", "-c", "sleep 0.3; echo from-pipe > pw"], cwd=file.parent):
+        sasl = load(file, {}).endpoint("east").sasl
+    assert sasl
+    assert sasl.password.reveal() == "from-pipe"
+
+
+def test_an_endless_configuration_or_certificate_is_one_error_within_a_moment(file: Path) -> None:
+    with pytest.raises(Misconfigured, match="/dev/zero cannot be read: it is longer than 1048576 bytes"):
+        load(Path("/dev/zero"), {})
+    with pytest.raises(Misconfigured, match="/dev/zero cannot be read: it is longer than 1048576 bytes"):
+        from_flags("a:1", Path("/dev/zero"))
+    told = problems(file, SECURE.replace('"ca.pem"', '"/dev/zero"'), EAST="x")
+    assert told.endswith("ssl_ca_location: /dev/zero is not a regular file")
 
 
 def test_a_secret_of_the_wrong_type_is_not_shown(file: Path) -> None:

@@ -14,6 +14,7 @@ from tanist.composition.reconciliation import reconciliation
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.jobs.submit import run as run_job
+from tanist.settings.bounded import LIST_BYTES, bounded_text
 from tanist.usecases.reconciliation import Paired, of_mirror, of_topics, positions
 
 if TYPE_CHECKING:
@@ -98,13 +99,7 @@ def _paired(
 
 
 def _positions(file: Path | None) -> tuple[PositionAsked, ...]:
-    if file is None:
-        return ()
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise Misconfigured(f"{file} cannot be read: {error}") from error
-    return positions(text, str(file))
+    return positions(bounded_text(file, LIST_BYTES), str(file)) if file else ()
 
 
 def _announce(topics: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret, SecurityProtocol, Tls
 from tanist.domain.errors import Misconfigured
 from tanist.settings import connection, java
+from tanist.settings.bounded import CONFIGURATION_BYTES, SECRET_BYTES, bounded_text, pem_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -129,10 +130,8 @@ def from_connection(name: str, extra: Mapping[str, Any]) -> ClusterSettings:
 
 def _parsed(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise Misconfigured(f"{file} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # not TOML, or not UTF-8
+        return tomllib.loads(bounded_text(file, CONFIGURATION_BYTES))
+    except ValueError as error:  # not TOML
         raise Misconfigured(f"{file}: {error}") from error
 
 
@@ -240,9 +239,9 @@ class _Reading:
             self.problem(f"{key}: {key.removesuffix('_file')} is given as well; one of the two")
         file = self._beside(self._text(key, value))
         try:
-            secret = file.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, ValueError) as error:
-            self.problem(f"{key}: {file} cannot be read: {error}")
+            secret = bounded_text(file, SECRET_BYTES).rstrip("\r\n")
+        except Misconfigured as error:
+            self.problem(f"{key}: {error.reason}")
             return ""
         if not secret:
             self.problem(f"{key}: {file} is empty")
@@ -312,8 +311,8 @@ class _Reading:
 
     def _existing(self, key: str, name: str) -> str:
         file = self._beside(name)
-        if not file.exists():
-            self.problem(f"{key}: there is no {file}")
+        if problem := pem_problem(file):
+            self.problem(f"{key}: {problem}")
         return str(file)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import Misconfigured
+from tanist.settings.bounded import CONFIGURATION_BYTES, bounded_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +23,7 @@ _JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 def properties(file: Path) -> dict[str, str]:
     """The pairs of a property file, continued lines joined. Raises Misconfigured where it cannot be read."""
-    try:
-        lines = file.read_text(encoding="utf-8").replace("\\\n", "").splitlines()
-    except (OSError, ValueError) as error:
-        raise Misconfigured(f"{file} cannot be read: {error}") from error
+    lines = bounded_text(file, CONFIGURATION_BYTES).replace("\\\n", "").splitlines()
     pairs = (
         re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()[:1] not in {"", "#", "!"}
     )
