@@ -21,7 +21,7 @@ from tanist.clusters.topics import KafkaTopics
 from tanist.domain.anchoring import Writers
 from tanist.domain.broker_errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
-from tanist.domain.failover.approving import NoApproverTopic, Request
+from tanist.domain.failover.approving import NoApproverTopic, Request, Withdrawal
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
@@ -356,7 +356,7 @@ def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str
 
 
 def asked(plan: str) -> Request:
-    return Request(mirror=DR, plan=plan, shown='{"a":"ü"}', reason="drill", valid_for_ms=1000)
+    return Request(mirror=DR, plan=plan, shown='{"a":"ü"}', request="run/a/1", reason="drill", valid_for_ms=1000)
 
 
 def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig: Rig) -> None:
@@ -374,6 +374,12 @@ def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig:
     assert first.approver == "mirror" if rig.kind is FenceKind.DENY_WRITE else first.approver.startswith("UNPROTECTED:")
     assert second.expires_at == second.at + 1000
     assert rig.approvals.all(SOON(10))[-2:] == (first, second)
+    assert first.request == "run/a/1"
+    rig.approvals.withdraw(Withdrawal(mirror=DR, plan="p", request="run/a/1", reason="no"), SOON(10))
+    *earlier, no = rig.approvals.all(SOON(10))
+    assert earlier[-2:] == [first, second]
+    said = f"no ({first.approver})"
+    assert no == Withdrawal(mirror=DR, plan="p", request="run/a/1", reason=said), "in order, by who is logged in"
 
 
 def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: ClientConfig) -> None:
@@ -385,6 +391,8 @@ def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: Clie
         count = len(rig.approvals.all(SOON(10)))
         with pytest.raises((AuthorizationFailed, KafkaException)):
             nobody.append(asked("p"), SOON(10))
+        with pytest.raises((AuthorizationFailed, KafkaException)):
+            nobody.withdraw(Withdrawal(mirror=DR, plan="p", reason="no"), SOON(10))
         assert len(rig.approvals.all(SOON(10))) == count
 
 

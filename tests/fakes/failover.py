@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
-from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval, NoApproverTopic, Request, signature
+from tanist.domain.failover.approving import (
+    APPROVALS_TOPIC,
+    Approval,
+    Entry,
+    NoApproverTopic,
+    Request,
+    Withdrawal,
+    signature,
+)
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
@@ -43,7 +51,7 @@ class GuardedCluster(MemoryCluster):
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     isr: dict[TopicPartition, int] = field(default_factory=dict)
     min_isr: int = 1
-    approvals: list[Approval] = field(default_factory=list)
+    approvals: list[Entry] = field(default_factory=list)
     canaries: list[str] = field(default_factory=list)
     transactions: tuple[OpenTransaction, ...] = ()
 
@@ -257,7 +265,7 @@ class MemoryApprovals:
         self._cluster.answer()
         self._cluster.with_topic(APPROVALS_TOPIC)
 
-    def all(self, by: Deadline) -> tuple[Approval, ...]:
+    def all(self, by: Deadline) -> tuple[Entry, ...]:
         self._must_exist(by)
         return tuple(self._cluster.approvals)
 
@@ -266,14 +274,13 @@ class MemoryApprovals:
         return self._cluster.committed.get(STATE_TOPIC)
 
     def append(self, request: Request, by: Deadline) -> Approval:
-        self._must_exist(by)
-        if not self._approver and self._cluster.authorizer:
-            raise AuthorizationFailed(f"{self._user} may not WRITE {APPROVALS_TOPIC}")
+        self._must_be_approver(by)
         approval = Approval(
             id=f"0-{len(self._cluster.approvals)}",
             mirror=request.mirror,
             plan=request.plan,
             shown=request.shown,
+            request=request.request,
             approver=signature(self.principal(by), request.on_behalf_of),
             reason=request.reason,
             valid_for_ms=request.valid_for_ms,
@@ -281,6 +288,15 @@ class MemoryApprovals:
         )
         self._cluster.approvals.append(approval)
         return approval
+
+    def withdraw(self, no: Withdrawal, by: Deadline) -> None:
+        self._must_be_approver(by)
+        self._cluster.approvals.append(replace(no, reason=f"{no.reason} ({self.principal(by)})"))
+
+    def _must_be_approver(self, by: Deadline) -> None:
+        self._must_exist(by)
+        if not self._approver and self._cluster.authorizer:
+            raise AuthorizationFailed(f"{self._user} may not WRITE {APPROVALS_TOPIC}")
 
     def close(self) -> None:
         pass

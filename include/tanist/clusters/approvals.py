@@ -16,12 +16,12 @@ from tanist.clusters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import TopicAlreadyExists, TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
-from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, NoApproverTopic, signature
+from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, NoApproverTopic, approvals, signature
 from tanist.domain.names import EpochMs
 from tanist.domain.names import TopicPartition as At
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.topics import NewTopic, TopicFacts
-from tanist.protocol.approval import decode, encode
+from tanist.protocol.approval import decode, encode, encode_withdrawal
 from tanist.wire.requests import describe_producers
 from tanist.wire.router import Router
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.failover.approving import Approval, Request
+    from tanist.domain.failover.approving import Approval, Entry, Request, Withdrawal
     from tanist.ports.clock import Deadline
     from tanist.wire.requests import ActiveProducer
 
@@ -74,12 +74,12 @@ class KafkaApprovals:
         if error and not isinstance(error, TopicAlreadyExists):
             raise error
 
-    def all(self, by: Deadline) -> tuple[Approval, ...]:
+    def all(self, by: Deadline) -> tuple[Entry, ...]:
         self._must_be_sane(by)
         with closing(Bounds(self._endpoint, APPROVALS_TOPIC, 1)) as bounds:
             start, end = bounds.starts(by)[0], bounds.ends(by)[0]
-        found = (_approval(message) for message in self._read(start, end, by))
-        return tuple(approval for approval in found if approval is not None)
+        found = (_entry(message) for message in self._read(start, end, by))
+        return tuple(entry for entry in found if entry is not None)
 
     def brokers_time(self, by: Deadline) -> EpochMs | None:
         """What the leader remembers of commits: records have their writers' time, commit markers have its own."""
@@ -93,10 +93,14 @@ class KafkaApprovals:
     def append(self, request: Request, by: Deadline) -> Approval:
         self._must_be_sane(by)
         offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
-        mine = [each for each in self.all(by) if each.id == f"0-{offset}"]
+        mine = [each for each in approvals(self.all(by)) if each.id == f"0-{offset}"]
         if not mine:
             raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")
         return mine[0]
+
+    def withdraw(self, no: Withdrawal, by: Deadline) -> None:
+        self._must_be_sane(by)
+        self._write(encode_withdrawal(no, self.principal(by)), by)
 
     def close(self) -> None:
         self._topics.close()
@@ -187,8 +191,8 @@ def _passes(error: KafkaError) -> bool:
     return error.code() in passing or error.retriable()
 
 
-def _approval(message: Message) -> Approval | None:
-    """What cannot be read, or is not in the brokers' time, approves nothing."""
+def _entry(message: Message) -> Entry | None:
+    """What cannot be read, or is not in the brokers' time, neither approves nor withdraws anything."""
     kind, at = message.timestamp()
     if kind != TIMESTAMP_LOG_APPEND_TIME:
         return None

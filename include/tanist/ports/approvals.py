@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Approval, Request
+    from tanist.domain.failover.approving import Approval, Entry, Request, Withdrawal
     from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
 
@@ -27,8 +27,8 @@ class Approvals(Protocol):
         """
         ...
 
-    def all(self, by: Deadline) -> tuple[Approval, ...]:
-        """Everything in the topic, in order; what cannot be read is left out.
+    def all(self, by: Deadline) -> tuple[Entry, ...]:
+        """Everything in the topic, in the order in which it was written; what cannot be read is left out.
 
         Raises:
             NoApproverTopic: with the command that makes it.
@@ -48,6 +48,14 @@ class Approvals(Protocol):
 
         Raises:
             Misconfigured: nobody can approve under that name.
+            NoApproverTopic. AuthorizationFailed: we are no approver, nothing was written.
+        """
+        ...
+
+    def withdraw(self, no: Withdrawal, by: Deadline) -> None:
+        """Write it as our principal.
+
+        Raises:
             NoApproverTopic. AuthorizationFailed: we are no approver, nothing was written.
         """
         ...

@@ -215,7 +215,7 @@ class World:
         return planning.plan(Asked(mode=mode, include=include or (".*",)), self.clusters(), self.command())
 
     def approve(
-        self, mode: Mode = Mode.PLANNED, *include: str, valid: float = 3600.0, on_behalf_of: str = ""
+        self, mode: Mode = Mode.PLANNED, *include: str, valid: float = 3600.0, on_behalf_of: str = "", request: str = ""
     ) -> Approval:
         asked = Asked(mode=mode, include=include or (".*",))
         made = self.plan(mode, *include)
@@ -227,6 +227,7 @@ class World:
             reason="drill",
             valid_seconds=valid,
             on_behalf_of=on_behalf_of,
+            request=request,
         )
 
     def tools(self, checkpoint: Callable[[str], None] = lambda _: None, runner: str = "eve@host") -> Tools:
@@ -241,9 +242,10 @@ class World:
         *,
         until: str | None = None,
         runner: str = "eve@host",
+        request: str | None = None,
     ) -> Outcome:
         tools = self.tools(checkpoint, runner)
-        return run(plan, self.clusters("operator"), tools, self.command(seconds), until=until)
+        return run(plan, self.clusters("operator"), tools, self.command(seconds), until=until, request=request)
 
     # ── what must never be ────────────────────────────────────────────────────────────────────────────────────────
 

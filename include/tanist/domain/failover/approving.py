@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
 from tanist.domain.failover.plan import Approved, hash_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import FailoverRun
@@ -45,13 +45,27 @@ class NoApproverTopic(CouldNotTell):
     )
 
 
+_OF_A_RUN: Final = "run/"
+
+
+def run_request(orchestrator: str, run: str) -> str:
+    """The request of one run of an orchestrator: an approval that answers it permits that run alone."""
+    return f"{_OF_A_RUN}{orchestrator}/{run}"
+
+
+def command_request(plan: str, nonce: str) -> str:
+    """The request that `tanist failover approve` makes and answers: it permits any command that runs the plan."""
+    return f"command/{plan}/{nonce}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an approver signs: `shown` is the plan, word for word."""
+    """What an approver signs: `shown` is the plan, word for word; `request` is what they were asked."""
 
     mirror: MirrorName
     plan: str
     shown: str
+    request: str
     reason: str
     valid_for_ms: int
     on_behalf_of: str = ""
@@ -73,6 +87,8 @@ class Approval:
     mirror: MirrorName
     plan: str
     shown: str
+    request: str = ""
+    """What it answers; empty: it was written before approvals named that, by a command."""
     approver: str
     reason: str
     valid_for_ms: int
@@ -86,6 +102,24 @@ class Approval:
     def genuine(self) -> bool:
         """Whether the words are those that the hash names."""
         return hash_of(self.shown) == self.plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """A no, as it stands in the approvers' topic.
+
+    With a `request` it voids every approval that answers it, also one that is written later: whoever was about to write
+    it was late. Without one it voids every approval of the plan that was written before.
+    """
+
+    mirror: MirrorName
+    plan: str
+    request: str = ""
+    reason: str
+
+
+Entry: TypeAlias = Approval | Withdrawal
+"""Whatever stands in the approvers' topic and can be read."""
 
 
 def signature(principal: str, on_behalf_of: str = "") -> str:
@@ -104,25 +138,62 @@ def signature(principal: str, on_behalf_of: str = "") -> str:
     return f"{on_behalf_of.strip()} ({shown})"
 
 
-def choose(approvals: Iterable[Approval], runs: Iterable[FailoverRun], mirror: MirrorName, plan: str) -> Approval:
-    """The approval of `plan` that holds longest, of those that no run has used and that are newer than one that was.
+def choose(
+    entries: Sequence[Entry], runs: Iterable[FailoverRun], mirror: MirrorName, plan: str, request: str | None = None
+) -> Approval:
+    """The approval of `plan` that holds longest, of those that answer the request and are neither withdrawn nor used.
 
-    `approvals` in the order in which they were written. Only the latest run of a plan is on record: what was approved
+    `entries` in the order in which they were written. `request`: of the run of an orchestrator that asks; None: a
+    command asks, which may use what answers no such run. Only the latest run of a plan is on record: what was approved
     before its approval may have been used by an earlier one.
 
     Raises:
         NotApproved: there is none. ApprovalUsed: all were used.
     """
-    ours = [each for each in approvals if each.mirror == mirror and each.plan == plan and each.genuine]
+    ours = [each for each in approvals(entries) if each.mirror == mirror and each.plan == plan and each.genuine]
     if not ours:
         raise NotApproved(f"nobody has approved plan {plan} of mirror {mirror!r}")
     latest = next((run for run in runs if run.plan == plan), None)
     used = [n for n, each in enumerate(ours) if latest is not None and each.id == latest.approval]
-    free = ours[used[-1] + 1 :] if used else ours
-    if latest is not None and not free:
+    unused = ours[used[-1] + 1 :] if used else ours
+    free = [each for each in unused if _answers(each, request)]
+    if not free and latest is not None and (not unused or any(_answers(each, request) for each in ours)):
         why = f" ({latest.reason})" if latest.reason else ""
         raise ApprovalUsed(f"approval {latest.approval} of plan {plan} was used by a run that is {latest.status}{why}")
-    return max(free, key=lambda each: each.expires_at)
+    if not free:
+        raise NotApproved(f"approval {unused[-1].id} of plan {plan} is not for this: it answers {unused[-1].request}")
+    standing = [each for each in free if withdrawn(entries, each) is None]
+    if not standing:
+        must_stand(entries, free[-1])
+    return max(standing, key=lambda each: each.expires_at)
+
+
+def _answers(approval: Approval, request: str | None) -> bool:
+    return not approval.request.startswith(_OF_A_RUN) if request is None else approval.request == request
+
+
+def approvals(entries: Iterable[Entry]) -> tuple[Approval, ...]:
+    """Without what withdraws them."""
+    return tuple(each for each in entries if isinstance(each, Approval))
+
+
+def must_stand(entries: Sequence[Entry], approval: Approval) -> None:
+    """Raises NotApproved where `approval`, on which no failover has begun, was withdrawn."""
+    if (no := withdrawn(entries, approval)) is not None:
+        raise NotApproved(f"approval {approval.id} of plan {approval.plan} was withdrawn: {no.reason}")
+
+
+def withdrawn(entries: Sequence[Entry], approval: Approval) -> Withdrawal | None:
+    """What has voided `approval`; None: nothing. Where a failover has begun on it nobody asks any more."""
+    where = entries.index(approval)
+    voiding = (
+        no
+        for n, no in enumerate(entries)
+        if isinstance(no, Withdrawal)
+        and (no.mirror, no.plan) == (approval.mirror, approval.plan)
+        and (no.request == approval.request if no.request else n > where)
+    )
+    return next(voiding, None)
 
 
 def approved(approval: Approval) -> Approved:

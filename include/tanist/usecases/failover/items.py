@@ -60,6 +60,7 @@ def approval_item(approval: Approval) -> dict[str, Any]:
         "mirror": approval.mirror,
         "plan_hash": approval.plan,
         "approval": approval.id,
+        "request": approval.request,
         "approver": approval.approver,
         "reason": approval.reason,
         "approved_at_ms": approval.at,

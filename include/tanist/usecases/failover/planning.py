@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
-from tanist.domain.failover.approving import LONGEST_MS, Approval, NoApproverTopic, Request, approved, signature
+from tanist.domain.failover.approving import (
+    LONGEST_MS,
+    Approval,
+    NoApproverTopic,
+    Request,
+    Withdrawal,
+    approved,
+    command_request,
+    signature,
+)
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, planned_intent
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
@@ -135,10 +145,12 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     reason: str,
     valid_seconds: float,
     on_behalf_of: str = "",
+    request: str = "",
 ) -> Approval:
     """Put our name under a plan, if the facts still make it.
 
     `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
+    `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
 
     The approvers' topic is made here only where the cluster has no authorizer: with one, whoever makes it must also
     say who may write to it.
@@ -162,14 +174,27 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         if now.facts.destination_authorizer is not False:
             raise NoApproverTopic(f"the destination {clusters.spec.destination!r} has none")
         approvals.create(command.by)
-    request = Request(
+    signed = Request(
         mirror=clusters.spec.mirror,
         plan=plan_hash,
         shown=now.plan.shown,
+        request=request or command_request(plan_hash, token_hex(8)),
         reason=reason,
         valid_for_ms=valid_for_ms,
         on_behalf_of=on_behalf_of,
     )
-    approval = approvals.append(request, command.by)
+    approval = approvals.append(signed, command.by)
     approved(approval)
     return approval
+
+
+def withdraw(plan_hash: str, clusters: Clusters, command: Run, *, request: str = "", reason: str) -> None:
+    """Take back what was approved of a plan, as far as no failover has begun on it: one that has goes on.
+
+    `request`: only what answers it, also if that is written later; empty: whatever was approved before.
+
+    Raises:
+        NoApproverTopic. AuthorizationFailed: we are no approver, nothing was withdrawn.
+    """
+    no = Withdrawal(mirror=clusters.spec.mirror, plan=plan_hash, request=request, reason=reason)
+    clusters.destination.approvals.withdraw(no, command.by)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import BrokerError, CouldNotTell, Interrupted, OperatorFenced, Refused, Stopped, TanistError
 from tanist.domain.failover import plan as route
-from tanist.domain.failover.approving import NotApproved, NotPermitted, approved, choose
+from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, approved, choose, must_stand
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.limitations import objections
 from tanist.domain.failover.plan import Approved, past_return, remaining
@@ -82,9 +82,12 @@ class Outcome:
     waited: float
 
 
-def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str | None = None) -> Outcome:
+def run(
+    plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str | None = None, request: str | None = None
+) -> Outcome:
     """Run an approved plan to its end, or go on with one that was cut short.
 
+    `request`: of the orchestrator's run that this call is of, which begins on an approval of that request alone.
     `until`: only as far as the postcondition of that step. The run stays RUNNING with nobody at work, and the next call
     takes it over at once; every call checks everything. Where that step is done already nothing is: but every call that
     comes past the groups before the point of no return translates them again.
@@ -99,7 +102,7 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str
         view = observer.view()
         if until is not None and (over := _over(view, clusters, tools, plan)) is not None:
             return over
-        before, approval = _permission(plan, clusters, view, command)
+        before, approval = _permission(plan, clusters, view, command, request)
         wish = approved(approval)
         _matches(clusters, wish)
         facts = observer.look(wanted_topics(view, wish.intent), plan)
@@ -111,6 +114,8 @@ def run(plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str
             # Whoever ran before is fenced now; what he has written until then decides.
             before = _record(store.catch_up(command.by), clusters, plan) or before
             record = _taken_over(before, approval, tools, command)
+            if before is None or before.status is not RunStatus.RUNNING:  # it begins: a no that came meanwhile is heard
+                must_stand(clusters.destination.approvals.all(command.by), approval)
             work = Work(
                 clusters=clusters,
                 intent=wish.intent,
@@ -147,14 +152,16 @@ def _over(view: StateView, clusters: Clusters, tools: Tools, plan: str) -> Outco
     return Outcome(record=found, evidence=book(tools, found, {}), seconds=0.0, waited=0.0)
 
 
-def _permission(plan: str, clusters: Clusters, view: StateView, command: Run) -> tuple[FailoverRun | None, Approval]:
+def _permission(
+    plan: str, clusters: Clusters, view: StateView, command: Run, request: str | None
+) -> tuple[FailoverRun | None, Approval]:
     """The run that is to be continued, and its approval; or a fresh approval."""
     mirror = clusters.spec.mirror
-    approvals = clusters.destination.approvals.all(command.by)
+    entries = clusters.destination.approvals.all(command.by)
     held = _record(view, clusters, plan)
     if held is None or held.status is not RunStatus.RUNNING:
-        return None, choose(approvals, view.failovers(mirror), mirror, plan)
-    own = [each for each in approvals if each.id == held.approval and each.genuine]
+        return None, choose(entries, view.failovers(mirror), mirror, plan, request)
+    own = [each for each in approvals(entries) if each.id == held.approval and each.genuine]
     if not own:
         raise NotApproved(f"approval {held.approval}, which run {plan} is on, is not there any more")
     return held, own[0]
