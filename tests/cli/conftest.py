@@ -60,11 +60,13 @@ def tanist(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     return run
 
 
-def section(cluster: Cluster, user: str | None = None, password: str | None = None) -> str:
-    """How a tanist.toml names `cluster`."""
+def section(
+    cluster: Cluster, user: str | None = None, password: str | None = None, *, through: str | None = None
+) -> str:
+    """How a tanist.toml names `cluster`. `through`: other addresses of it than its own."""
     lines = [
         f"[clusters.{cluster.name}]",
-        f'bootstrap_servers = "{cluster.bootstrap_servers}"',
+        f'bootstrap_servers = "{through or cluster.bootstrap_servers}"',
         "allow_small_state = true",
     ]
     if user:

@@ -92,3 +92,12 @@ def test_witnesses_are_put_together() -> None:
     both = merged([{HERE: trace([(1, 11)])}, {HERE: trace([(2, 22)]), Place("x", 1): trace([(0, 0)])}])
     assert list(both[HERE].offsets) == [1, 2]
     assert len(both) == 2
+
+
+def test_a_record_that_was_acknowledged_without_an_offset_is_looked_for_by_what_it_carries() -> None:
+    """A broker that was restarted knows that it has a retried batch, and not where: there is no offset for it then."""
+    acknowledged = merged([{HERE: trace([(4, 44)])}, {HERE: Trace()}])[HERE]
+    for digest_ in (55, 66):
+        acknowledged.add(None, digest_)
+    assert len(acknowledged) == 3
+    assert missing(acknowledged, trace(SOURCE)) == 1

@@ -27,6 +27,7 @@ from tanist.wire.router import Router
 from tests import forked
 from tests.cli.conftest import section
 from tests.conftest import connection
+from tests.storm.proxy import Door, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -137,12 +138,46 @@ class Side:
 
 
 @dataclass
+class Slowed:
+    """One command of which a request may be kept back at either door."""
+
+    pair: Pair
+    arguments: tuple[str, ...]
+    east: Door
+    west: Door
+    command: forked.Command | None = None
+
+    def start(self) -> None:
+        file = self.pair.home / f"slowed-{self.west.bootstrap_servers.rpartition(':')[2]}.toml"
+        doors = ((self.pair.east, self.east), (self.pair.west, self.west))
+        file.write_text(
+            "".join(section(side.cluster, "mirror", through=door.bootstrap_servers) for side, door in doors)
+        )
+        environment = {**os.environ, "TANIST_CONFIG": str(file)}
+        asked = (*self.arguments, "--destination", "west")
+        self.command = forked.Command(forked.COMMANDS, asked, environment, self.pair.home)
+
+    def end(self) -> Answer:
+        """What came of it."""
+        assert self.command is not None
+        command, self.command = self.command, None
+        done = command.wait(COMMAND_SECONDS)
+        return Answer(done.code, done.out, done.err)
+
+    def kill(self) -> None:
+        if self.command is not None:
+            self.command.send(signal.SIGKILL)
+            self.end()
+
+
+@dataclass
 class Pair:
     east: Side
     west: Side
     home: Path
     guardian: Guardian
     workers: dict[str, Process] = field(default_factory=dict)
+    clock: SystemClock = field(default_factory=SystemClock)
 
     def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
         """The command line as a process, logged in as `user`."""
@@ -155,6 +190,16 @@ class Pair:
         file = self.home / f"{user}.toml"
         file.write_text("".join(section(side.cluster, user) for side in (self.east, self.west)))
         return {**os.environ, "TANIST_CONFIG": str(file)}
+
+    @contextmanager
+    def slowed(self, *arguments: str) -> Iterator[Slowed]:
+        """A command that has not begun, with doors of its own to both clusters; it does not outlive the block."""
+        with Proxy() as proxy:
+            slowed = Slowed(self, arguments, proxy.door(self.east.cluster), proxy.door(self.west.cluster))
+            try:
+                yield slowed
+            finally:
+                slowed.kill()
 
     def connections(self) -> tuple[Connection, ...]:
         """What a failover through Airflow needs: both clusters, and a login that may approve."""

@@ -58,6 +58,8 @@ class Chaos:
         self._stopping.set()
         for thread in self._threads:
             thread.join(HEAL_SECONDS)
+        for cluster in (self._house.source, self._house.destination):
+            cluster.start()  # where a track has died between a fault and its end
         if self.died:
             raise self.died[0]
         if stuck := [thread.name for thread in self._threads if thread.is_alive()]:

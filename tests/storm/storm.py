@@ -22,7 +22,7 @@ from tests.storm.chaos import Chaos
 from tests.storm.offset_runs import maps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from tanist.demo.comparing import Locate
@@ -65,16 +65,22 @@ class Outcome:
     died: tuple[str, ...]
     """What lanes and workers said that have died of a bug."""
     stuck: tuple[str, ...]
+    broke: tuple[str, ...]
+    """What of the storm itself has broken, and ended it early: a writer, the faults, the last wait."""
+    unplaced: int
+    """Acknowledged records whose offset nobody was told."""
 
     @property
     def ok(self) -> bool:
-        return not (self.verdict.differences or self.uncommitted.differences or self.missing or self.stuck or self.died)
+        wrong = self.verdict.differences or self.uncommitted.differences or self.missing
+        return not (wrong or self.stuck or self.died or self.broke)
 
     def lines(self) -> list[str]:
         """The figures, for people."""
         return [
             f"faults: {sum(self.faults.values())} ({', '.join(f'{n} x {kind}' for kind, n in self.faults.items())})",
             f"records: {self.verdict.records:,} compared, {self.acknowledged:,} acknowledged, {self.aborted:,} aborted",
+            f"acknowledged without an offset: {self.unplaced:,}",
             ", ".join(f"{count} {name}" for name, count in asdict(self.verdict.differences).items()),
             f"acknowledged but missing: {self.missing}; seen by read_uncommitted: {self.uncommitted.differences}",
             f"offsets identical, except for {self.runs} run(s); final shifts: {_shifts(self.shifts)}",
@@ -82,6 +88,7 @@ class Outcome:
             f"workers that gave up starting and were started again: {len(self.gave_up)}",
             *(f"stuck: {words}" for words in self.stuck),
             *(f"bug: {words}" for words in self.died),
+            *(f"the storm itself broke: {words}" for words in self.broke),
         ]
 
 
@@ -103,25 +110,31 @@ class Storm:
         self._prepare()
         load = Load(self.house.source.bootstrap_servers, FLOWS, self.clock, self.seed)
         chaos = Chaos(self.house, WORKERS, TOPICS, self.clock, self.seed, self.screen.event)
+        broke: list[str] = []
         with self.screen.step(f"{self.seconds:.0f} s of faults") as step:
             load.start()
             chaos.start()
             by = self.clock.deadline(self.seconds)
-            while by.left(self.clock.monotonic()) and not chaos.died:
+            while by.left(self.clock.monotonic()) and not chaos.died and not load.dead:
                 self.clock.wait(0.5)
                 step.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
             step.detail = "the last ones are healed"
-            chaos.stop()
-            load.stop(self.clock.deadline(UP_SECONDS))
+            broke += _broken("the faults", chaos.stop)
+            broke += _broken(", ".join(load.dead) or "the writers", lambda: load.stop(self.clock.deadline(UP_SECONDS)))
             step.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
-        stuck = self._catch_up(chaos)
-        return self._compare(load, chaos, stuck)
+        stuck: list[str] = []
+        broke += _broken("the wait for the copy", lambda: stuck.extend(self._catch_up(chaos)))
+        for words in broke:
+            self.screen.event(words)
+        return self._compare(load, chaos, tuple(stuck), tuple(broke))
 
     def _prepare(self) -> None:
         with self.screen.step("Topics, mirror, workers"):
             source = self.house.source.bootstrap_servers
             by = self.clock.deadline(UP_SECONDS)
-            clients.create_topics(source, [flow.new_topic(2, min_isr=1) for flow in FLOWS], by, self.clock)
+            clients.create_topics(
+                source, [flow.new_topic(self.house.source.spec.brokers, min_isr=1) for flow in FLOWS], by, self.clock
+            )
             for flow in (flow for flow in FLOWS if flow.deleted):
                 writer = Writer(source, flow, flow.writers, self.clock, self.seed)
                 writer.write_exactly(flow.deleted)
@@ -161,7 +174,7 @@ class Storm:
             if copy[place].end < _locate(runs, place)(source[place].end)
         ]
 
-    def _compare(self, load: Load, chaos: Chaos, stuck: tuple[str, ...]) -> Outcome:
+    def _compare(self, load: Load, chaos: Chaos, stuck: tuple[str, ...], broke: tuple[str, ...]) -> Outcome:
         east, west = self.house.source.bootstrap_servers, self.house.destination.bootstrap_servers
         with self.screen.step("Every record of both clusters is compared") as step:
             by = self.clock.deadline(UP_SECONDS)
@@ -188,11 +201,22 @@ class Storm:
             gave_up=tuple(chaos.gave_up),
             died=tuple(self._bugs()),
             stuck=stuck,
+            broke=broke,
+            unplaced=sum(len(trace.unplaced) for trace in acknowledged.values()),
         )
 
     def _bugs(self) -> list[str]:
         logs = ((worker, self.house.workers.log(worker).read_text(errors="replace")) for worker in WORKERS)
         return [f"{worker}: {line}" for worker, log in logs for line in log.splitlines() if _BUG.search(line)]
+
+
+def _broken(what: str, work: Callable[[], None]) -> list[str]:
+    """Do it; what of it has broken, in words: everything is compared all the same."""
+    try:
+        work()
+    except Exception as why:  # noqa: BLE001 -- whatever it is, it is reported, and makes the storm fail
+        return [f"{what}: {type(why).__name__}: {why}"]
+    return []
 
 
 def _sum(source: Traces, copy: Traces, runs: Mapping[Place, OffsetMap], surplus: Mapping[Place, int]) -> Verdict:
@@ -212,11 +236,15 @@ def _locate(runs: Mapping[Place, OffsetMap], place: Place) -> Locate:
     return cast("Locate", runs[place].locate) if place in runs else identical
 
 
-def run(screen: Screen, clock: Clock, *, seconds: float, seed: int, directory: Path) -> Outcome:
+def run(
+    screen: Screen, clock: Clock, *, seconds: float, seed: int, directory: Path, brokers: tuple[int, int] = (2, 3)
+) -> Outcome:
     """Clusters and workers in `directory`, which keeps their data and logs; all processes end with the call."""
     with ExitStack() as until_the_end:
-        with screen.step("Two clusters, of two and of three brokers") as step:
-            east, west = ClusterSpec(name="east", brokers=2), ClusterSpec(name="west", brokers=3)
+        with screen.step(f"Two clusters, of {brokers[0]} and of {brokers[1]} broker(s)") as step:
+            east, west = (
+                ClusterSpec(name=n, brokers=count) for n, count in zip(("east", "west"), brokers, strict=True)
+            )
             building = house(east, west, clock, directory=directory, say=step.say, keep_data=True)
             home = until_the_end.enter_context(building)
         return Storm(screen, clock, seed, seconds, home).run()

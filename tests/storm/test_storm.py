@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
 
 from tanist.demo.screen import Screen
+from tanist.demo.writing import Load
 from tanist.wire.clock import SystemClock
 from tests.storm.schedule import TRACKS, Kind
 from tests.storm.storm import run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from tanist.demo.flows import Written
 
 SEED = 7
 SESSION_SECONDS = 8.0
+LONG_SECONDS = 250.0
+DIES_AFTER = 500
+DIED = "a callback returned a result with an exception set"
 
 
 def test_the_schedule_is_a_function_of_the_seed() -> None:
@@ -43,3 +50,35 @@ def test_a_minute_of_storm_loses_nothing(tmp_path: Path) -> None:
     assert outcome.ok, outcome.lines()
     assert outcome.verdict.records > 10_000
     assert sum(outcome.faults.values()) > 10
+
+
+class Dying(Load):
+    """One of its writers dies after some records."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.writers[0]._records = ending(self.writers[0]._records)
+
+
+def ending(wanted: Iterator[Written]) -> Iterator[Written]:
+    yield from islice(wanted, DIES_AFTER)
+    raise SystemError(DIED)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(300)
+def test_a_storm_whose_own_writer_dies_compares_everything_and_says_who_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends there and then, and is no good storm, however equal both logs are."""
+    monkeypatch.setattr("tests.storm.storm.Load", Dying)
+    clock = SystemClock()
+    screen, began = Screen(Console(soft_wrap=True), clock), clock.monotonic()
+    outcome = run(screen, clock, seconds=LONG_SECONDS, seed=SEED, directory=tmp_path, brokers=(1, 1))
+    assert clock.monotonic() - began < LONG_SECONDS
+    assert outcome.broke == (f"writer-plain-0: SystemError: {DIED}",)
+    assert not outcome.ok
+    assert any(DIED in line for line in outcome.lines())
+    assert outcome.acknowledged >= DIES_AFTER
+    assert outcome.verdict.records >= outcome.acknowledged
+    assert (outcome.missing, bool(outcome.verdict.differences), outcome.stuck) == (0, False, ())

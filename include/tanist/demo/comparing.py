@@ -88,10 +88,15 @@ def compare(place: Place, source: Trace, copy: Trace, locate: Locate = identical
 
 
 def missing(acknowledged: Trace, copy: Trace, locate: Locate = identical) -> int:
-    """Records that a broker acknowledged and that are not in the copy, at their offset, as they were written."""
+    """Records that a broker acknowledged and that are not in the copy, at their offset, as they were written.
+
+    Those whose offset is not known may be anywhere in it.
+    """
     there = dict(zip(copy.offsets, copy.digests, strict=True))
     told = zip(acknowledged.offsets, acknowledged.digests, strict=True)
-    return sum(1 for offset, digest in told if there.get(locate(offset)) != digest)
+    anywhere = set(copy.digests) if acknowledged.unplaced else set()
+    astray = sum(1 for offset, digest in told if there.get(locate(offset)) != digest)
+    return astray + sum(1 for digest in acknowledged.unplaced if digest not in anywhere)
 
 
 def _bounds(place: Place, source: Trace, copy: Trace, locate: Locate) -> tuple[int, str]:

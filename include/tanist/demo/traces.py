@@ -37,23 +37,33 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True)
 class Trace:
-    """Records in the order seen. `start`, `end`: where the log began and ended, -1 where nobody asked."""
+    """Records in the order seen. `start`, `end`: where the log began and ended, -1 where nobody asked.
+
+    `unplaced`: digests of acknowledged records whose offset is unknown. A broker that was restarted remembers only the
+    last batch of a producer: a retry of an earlier one is answered DUPLICATE_SEQUENCE_NUMBER, without an offset.
+    """
 
     offsets: array[int] = field(default_factory=_numbers)
     digests: array[int] = field(default_factory=_numbers)
     start: int = -1
     end: int = -1
+    unplaced: array[int] = field(default_factory=_numbers)
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.offsets) + len(self.unplaced)
 
-    def add(self, offset: int, digest: int) -> None:
+    def add(self, offset: int | None, digest: int) -> None:
+        """`offset`: None where it is not known."""
+        if offset is None:
+            self.unplaced.append(digest)
+            return
         self.offsets.append(offset)
         self.digests.append(digest)
 
     def extend(self, other: Trace) -> None:
         self.offsets.extend(other.offsets)
         self.digests.extend(other.digests)
+        self.unplaced.extend(other.unplaced)
 
 
 Traces: TypeAlias = "dict[Place, Trace]"

@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from confluent_kafka import KafkaException, Producer
 
@@ -104,7 +104,7 @@ class Writer(threading.Thread):
 
         def note(problem: KafkaError | None, message: Message) -> None:
             if problem is None:
-                trace.add(message.offset(), told)  # type: ignore[arg-type]
+                trace.add(message.offset(), told)
             else:
                 self.refused += 1
 
@@ -148,7 +148,7 @@ class Writer(threading.Thread):
     def _transaction(self, producer: Producer) -> int:
         """One transaction from begin to end; its records."""
         wanted = list(islice(self._records, self._dice.randint(1, _IN_A_TRANSACTION)))
-        seen: list[tuple[Place, int, int]] = []
+        seen: list[_Delivered] = []
         producer.begin_transaction()
         for record in wanted:
             _produce(producer, self.flow.topic, record, _collecting(seen, record.digest))
@@ -167,7 +167,11 @@ class Writer(threading.Thread):
         return Producer(settings(self._servers, **{"delivery_timeout_ms": _DELIVERY_MS} | common | more))
 
 
-def _collecting(seen: list[tuple[Place, int, int]], told: int) -> Callable[[KafkaError | None, Message], None]:
+_Delivered: TypeAlias = "tuple[Place, int | None, int]"
+"""Where, at what offset (None: not known), and the digest."""
+
+
+def _collecting(seen: list[_Delivered], told: int) -> Callable[[KafkaError | None, Message], None]:
     def note(problem: KafkaError | None, message: Message) -> None:
         if problem is None:
             seen.append((Place(str(message.topic()), message.partition()), message.offset(), told))  # type: ignore[arg-type]
@@ -238,7 +242,7 @@ class Load:
         """Returns when everything that was handed over has been acknowledged or given up.
 
         Raises:
-            TimedOut: a writer still waits for the source.
+            TimedOut: a writer still waits for the source. And what the first of `dead` has died of.
         """
         for writer in self.writers:
             writer.stop()
@@ -246,13 +250,18 @@ class Load:
             writer.join(by.left(self._clock.monotonic()))
         if late := [writer.name for writer in self.writers if writer.is_alive()]:
             raise TimedOut(f"the source has not answered {', '.join(late)}")
-        if dead := [writer for writer in self.writers if writer.died is not None]:
-            raise dead[0].died or AssertionError
+        for died in self.dead.values():
+            raise died
 
     @property
     def acknowledged(self) -> int:
         """Records so far; from any thread, a moment old."""
         return sum(total(dict(writer.acknowledged)) for writer in self.writers)
+
+    @property
+    def dead(self) -> dict[str, BaseException]:
+        """Writers that have died of a bug, and of what; from any thread."""
+        return {writer.name: writer.died for writer in self.writers if writer.died is not None}
 
     @property
     def aborted(self) -> int:
