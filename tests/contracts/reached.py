@@ -18,7 +18,7 @@ from tanist.ports.topics import NewTopic
 from tanist.sandbox.ports import free_ports
 from tanist.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls, describe_acls
 from tanist.wire.clock import SystemClock
-from tanist.wire.requests import delete_records
+from tanist.wire.requests import Markers, delete_records, init_producer_id, write_markers
 from tests.fakes.access import MemoryAccess
 from tests.fakes.configs import MemoryConfigs
 from tests.fakes.logs import MemoryLogs
@@ -71,6 +71,10 @@ class Memory:
     def write(self, at: TopicPartition, count: int) -> None:
         self.cluster.grow(at, count)
 
+    def mark(self, at: TopicPartition, count: int) -> None:
+        for _ in range(count):
+            self.cluster.mark(at)
+
     def write_uncommitted(self, at: TopicPartition, count: int) -> None:
         start, stable, high = self.cluster.ends[at]
         self.cluster.ends[at] = (start, stable, high + count)
@@ -98,6 +102,11 @@ class Real:
         for _ in range(count):
             producer.produce(at.topic, b"x", partition=at.partition)
         assert producer.flush(10) == 0
+
+    def mark(self, at: TopicPartition, count: int) -> None:
+        """So many markers of a transaction that never was."""
+        who = init_producer_id(self.router, SOON(10))
+        assert write_markers(self.router, {at: Markers(who, 0, range(count))}, SOON(20)) == {at: None}
 
     def write_uncommitted(self, at: TopicPartition, count: int) -> None:
         """The transaction stays open until the brokers abort it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,17 @@ from tanist.clusters.replicas import KafkaReplicas
 from tanist.clusters.sealing import KafkaSealing
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.anchoring import Writers
-from tanist.domain.broker_errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTopicOrPartition
+from tanist.domain.broker_errors import (
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    TransactionalIdAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import NoApproverTopic, Request, Withdrawal
+from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.fences import FenceBefore, FenceKind
-from tanist.domain.names import MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.domain.write_rules import WriteRule
@@ -107,6 +113,12 @@ class Memory:
     def end(self, at: TopicPartition) -> int:
         return self.cluster.ends[at][2]
 
+    @contextmanager
+    def names_in_a_transaction(self, at: TopicPartition) -> Iterator[None]:
+        self.cluster.named = (OpenTransaction(at, 1, EpochMs(1), "an-application"),)
+        yield
+        self.cluster.named = ()
+
     def writes(self, topic: str, user: str) -> bool:
         return self.cluster.may_write(topic, user)
 
@@ -145,6 +157,17 @@ class Real:
         found = requests.list_offsets(self.router, {at: End.LOG_END}, SOON(10))[at]
         assert isinstance(found, int)
         return found
+
+    @contextmanager
+    def names_in_a_transaction(self, at: TopicPartition) -> Iterator[None]:
+        """A transaction that has told its coordinator of `at`, and whose record was then too large for the topic."""
+        producer = Producer({**self.users["admin"], "transactional.id": f"an-application-{at.topic}"})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce(at.topic, b"x" * 1000, partition=at.partition)
+        producer.flush(20)
+        yield
+        producer.abort_transaction(20)
 
     def writes(self, topic: str, user: str) -> bool:
         producer = Producer({**self.users[user], "message.timeout.ms": 5000, "acks": "all"})
@@ -226,6 +249,7 @@ def grant(router: Router) -> None:
     ]
     mirror += [AccessRule(cluster, "kafka-cluster", literal, "User:mirror", "*", op, allow) for op in (7, 8, 12)]
     mirror += [AccessRule(txn, "tanist-", prefixed, "User:mirror", "*", op, allow) for op in (4, 8)]
+    mirror += [AccessRule(txn, "*", literal, "User:mirror", "*", 8, allow)]
     app = [AccessRule(topic, "*", literal, "User:app", "*", operation, allow) for operation in (3, 4, 8)]
     assert admin.create_acls(router, [*mirror, *app], SOON(20)) == [None] * (len(mirror) + len(app))
 
@@ -350,6 +374,42 @@ def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str
     found = rig.replicas.in_sync([at, missing], SOON(10))
     assert found[at] == InSync(1, 1)
     assert isinstance(found[missing], UnknownTopicOrPartition)
+
+
+def test_a_cluster_tells_who_it_is_and_how_large_topics_are(rig: Rig, topic_name: str) -> None:
+    rig.topic(topic_name, 2)
+    missing = f"{topic_name}-missing"
+    found = rig.replicas.cluster([topic_name, missing], SOON(10))
+    assert found.cluster_id == rig.topics.cluster_id(SOON(10))
+    assert found.partitions[topic_name] == 2
+    assert isinstance(found.partitions[missing], UnknownTopicOrPartition)
+
+
+def test_a_transaction_is_told_before_it_has_written_anything_and_not_once_it_has_ended(
+    rig: Rig, topic_name: str
+) -> None:
+    (at, other) = rig.topic(topic_name, max_message_bytes="78")
+    assert rig.replicas.named_in_transactions([at, other], SOON(10)) == ()
+    with rig.world.names_in_a_transaction(at):
+        (found,) = rig.replicas.named_in_transactions([at, other], SOON(10))
+        assert found.partition == at
+        assert found.since > 0
+        assert rig.world.end(at) == 0
+        assert rig.replicas.named_in_transactions([other], SOON(10)) == ()
+    wait_until(lambda: rig.replicas.named_in_transactions([at], SOON(10)) == (), 10)
+
+
+def test_who_may_not_describe_transactions_is_told_so_and_not_that_there_are_none(
+    guarded: Cluster, client_config: ClientConfig
+) -> None:
+    """ListTransactions leaves out in silence what we may not see."""
+    with ExitStack() as stack:
+        rig = on(guarded, FenceKind.DENY_WRITE, client_config, stack)
+        (at,) = rig.topic("unseen-transactions", 1, max_message_bytes="78")
+        stack.enter_context(rig.world.names_in_a_transaction(at))
+        nobody = stack.enter_context(closing(KafkaReplicas(guarded.endpoint_for("operator"))))
+        with pytest.raises(TransactionalIdAuthorizationFailed):
+            nobody.named_in_transactions([at], SOON(10))
 
 
 # ── approvals ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,6 +45,37 @@ def test_an_open_transaction_holds_the_last_stable_offset_and_deleting_moves_the
     assert ends(reached, at) == (2, 3, 5)
 
 
+def test_a_span_of_markers_alone_is_told_from_one_with_records(reached: Reached, topic_name: str) -> None:
+    (at,) = reached.topic(topic_name, 1)
+    reached.world.write(at, 3)
+    reached.world.mark(at, 2)
+    spans = {(3, 5): True, (2, 5): False, (0, 3): False, (4, 5): True}
+    for span, only in spans.items():
+        assert reached.logs.only_control({at: span}, SOON(10)) == {at: only}, span
+    (beyond,) = reached.logs.only_control({at: (3, 6)}, SOON(10)).values()
+    assert isinstance(beyond, CouldNotTell), "nobody has read that far"
+
+
+def test_of_many_markers_all_are_looked_at(reached: Reached, topic_name: str) -> None:
+    """More than one fetch brings."""
+    (at, other) = reached.topic(topic_name)
+    reached.world.mark(at, 2_000)
+    reached.world.mark(other, 2_000)
+    reached.world.write(other, 1)
+    found = reached.logs.only_control({at: (0, 2_000), other: (0, 2_001)}, SOON(10))
+    assert found == {at: True, other: False}
+
+
+def test_the_true_end_is_that_of_the_log(reached: Reached, topic_name: str) -> None:
+    written, empty = reached.topic(topic_name)
+    missing = TopicPartition(f"{topic_name}-missing", 0)
+    reached.world.write(written, 3)
+    found = reached.logs.true_ends([written, empty, missing], SOON(10))
+    assert (found[written], found[empty]) == (3, 0)
+    assert isinstance(found[missing], UnknownTopicOrPartition)
+    assert reached.logs.true_ends([], SOON(1)) == reached.logs.only_control({}, SOON(1)) == {}
+
+
 def test_a_partition_that_is_not_there_does_not_hide_the_others(reached: Reached, topic_name: str) -> None:
     (at,) = reached.topic(topic_name, 1)
     missing = [TopicPartition(topic_name, 7), TopicPartition(f"{topic_name}-missing", 0)]
@@ -75,5 +106,7 @@ def test_of_a_dead_cluster_nothing_is_told(dead: Reached) -> None:
     at = TopicPartition("orders", 0)
     with pytest.raises(CouldNotTell):
         dead.logs.ends([at], SOON(0.5))
+    with pytest.raises(CouldNotTell):
+        dead.logs.true_ends([at], SOON(0.5))
     with pytest.raises(CouldNotTell):
         dead.logs.new_producer_id(SOON(0.5))

@@ -42,6 +42,7 @@ TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 LITERAL, DENY, ALLOW = 3, 2, 3
 COMMAND_SECONDS = 200
 """Spark alone takes a minute to start on a busy machine."""
+EAST = ClusterSpec(name="east", authorizer=True, heap_mb=384)
 ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}
 
 
@@ -95,7 +96,9 @@ class Side:
     config: Callable[..., dict[str, Any]]
 
     def client(self, user: str = "app", **extra: str) -> dict[str, Any]:
-        return self.config(self.cluster.endpoint_for(user), **extra)
+        """Where there is no authorizer everybody is the same."""
+        guarded = self.cluster.spec.authorizer
+        return self.config(self.cluster.endpoint_for(user) if guarded else self.cluster.endpoint(), **extra)
 
     def topic(self, name: str, partitions: int = 2, **configs: str) -> None:
         given = {key.replace("_", "."): value for key, value in configs.items()}
@@ -188,7 +191,8 @@ class Pair:
 
     def environment(self, user: str = "mirror") -> dict[str, str]:
         file = self.home / f"{user}.toml"
-        file.write_text("".join(section(side.cluster, user) for side in (self.east, self.west)))
+        both = (self.east.cluster, self.west.cluster)
+        file.write_text("".join(section(each, user if each.spec.authorizer else None) for each in both))
         return {**os.environ, "TANIST_CONFIG": str(file)}
 
     @contextmanager
@@ -257,20 +261,20 @@ class Pair:
 
 
 @contextmanager
-def running(guardian: Guardian, config: ClientConfig, home: Path, *, brokers: int = 1) -> Iterator[Pair]:
+def running(
+    guardian: Guardian, config: ClientConfig, home: Path, *, brokers: int = 1, source: ClusterSpec = EAST
+) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left."""
     with ExitStack() as stack:
-        specs = (
-            ClusterSpec(name="east", authorizer=True, heap_mb=384),
-            ClusterSpec(name="west", authorizer=True, heap_mb=384, brokers=brokers),
-        )
+        specs = (source, ClusterSpec(name="west", authorizer=True, heap_mb=384, brokers=brokers))
         both = [Cluster.new(spec, guardian=guardian) for spec in specs]
         for cluster in both:
             stack.callback(cluster.close)
             cluster.launch()
         for cluster in both:
             cluster.start()
-            grant(cluster)
+            if cluster.spec.authorizer:
+                grant(cluster)
         east, west = (Side(cluster, config) for cluster in both)
         west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
         pair = Pair(east, west, home, guardian)

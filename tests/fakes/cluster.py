@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 class MemoryCluster:
     """What the fakes of one cluster share.
 
-    `ends`: log start, last stable offset, high watermark. `denied`: (operation, resource) that our principal lacks; all
+    `ends`: log start, last stable offset, high watermark. `ahead`: offsets that a leader has above its high watermark.
+    `control`: which offsets are markers. `denied`: (operation, resource) that our principal lacks; all
     else is granted. `rules`: who may write. `committed`: when it took the last transaction of a state topic. `calls`:
     what changed it, in order, but for what workers write. `dead`: no broker answers.
     """
@@ -48,6 +49,8 @@ class MemoryCluster:
     clock: JumpingClock = field(default_factory=JumpingClock)
     topics: dict[str, TopicFacts] = field(default_factory=dict)
     ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
+    ahead: dict[TopicPartition, int] = field(default_factory=dict)
+    control: set[tuple[TopicPartition, int]] = field(default_factory=set)
     states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
     operators: dict[str, int] = field(default_factory=dict)
     committed: dict[str, EpochMs] = field(default_factory=dict)
@@ -95,6 +98,15 @@ class MemoryCluster:
         start, stable, high = self.ends[at]
         self.ends[at] = (start, stable + count, high + count)
         return high + count
+
+    def mark(self, at: TopicPartition) -> None:
+        """The marker of a transaction."""
+        self.control.add((at, self.ends[at][2]))
+        self.grow(at)
+
+    def catch_up(self, at: TopicPartition) -> None:
+        """Followers fetch again: what the leader has is committed."""
+        self.grow(at, self.ahead.pop(at, 0))
 
     def view(self, topic: str) -> StateView:
         """What is in a state topic."""

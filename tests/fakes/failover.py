@@ -20,9 +20,10 @@ from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.write_rules import ANYBODY
-from tanist.ports.replicas import InSync
+from tanist.ports.replicas import ClusterSeen, InSync
 from tanist.ports.sealing import Barrier
 from tests.fakes.cluster import MemoryCluster
+from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +55,10 @@ class GuardedCluster(MemoryCluster):
     approvals: list[Entry] = field(default_factory=list)
     canaries: list[str] = field(default_factory=list)
     transactions: tuple[OpenTransaction, ...] = ()
+    named: tuple[OpenTransaction, ...] = ()
+    """What coordinators know of: transactions that may have written nothing yet."""
+    coordinators: TanistError | None = None
+    """Why they do not tell."""
 
     def may_write(self, topic: str, user: str) -> bool:
         """An ordinary client's record, as large as most."""
@@ -229,6 +234,9 @@ class MemoryReplicas:
     def __init__(self, cluster: GuardedCluster) -> None:
         self._cluster = cluster
 
+    def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        return ClusterSeen(cluster_id=self._cluster.id, partitions=MemoryTopics(self._cluster).partitions(topics, by))
+
     def in_sync(
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, InSync | TanistError]:
@@ -238,6 +246,12 @@ class MemoryReplicas:
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
         self._cluster.answer()
         return tuple(each for each in self._cluster.transactions if each.partition in partitions)
+
+    def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        self._cluster.answer()
+        if self._cluster.coordinators is not None:
+            raise self._cluster.coordinators
+        return tuple(each for each in self._cluster.named if each.partition in partitions)
 
     def close(self) -> None:
         pass

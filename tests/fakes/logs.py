@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.names import ProducerId
 from tanist.ports.logs import LogEnds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.errors import TanistError
     from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
     from tests.fakes.cluster import MemoryCluster
@@ -29,6 +29,22 @@ class MemoryLogs:
         self._cluster.answer()
         return {at: self._end(at) for at in partitions}
 
+    def true_ends(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, int | TanistError]:
+        self._cluster.answer()
+        ends = {at: self._end(at) for at in partitions}
+        return {
+            at: each if isinstance(each, TanistError) else each.high_watermark + self._cluster.ahead.get(at, 0)
+            for at, each in ends.items()
+        }
+
+    def only_control(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[TopicPartition, bool | TanistError]:
+        self._cluster.answer()
+        return {at: self._only_control(at, *span) for at, span in spans.items()}
+
     def new_producer_id(self, by: Deadline) -> ProducerId:
         self._cluster.answer()
         self._cluster.calls.append("producer id")
@@ -37,6 +53,14 @@ class MemoryLogs:
 
     def close(self) -> None:
         pass
+
+    def _only_control(self, at: TopicPartition, first: int, end: int) -> bool | TanistError:
+        ends = self._end(at)
+        if isinstance(ends, TanistError):
+            return ends
+        if any((at, offset) not in self._cluster.control for offset in range(first, min(end, ends.high_watermark))):
+            return False
+        return end <= ends.high_watermark or CouldNotTell(f"{at}: nothing can be read yet at {ends.high_watermark}")
 
     def _end(self, at: TopicPartition) -> LogEnds | TanistError:
         if not self._cluster.may("DESCRIBE", at.topic):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import BrokerError, TanistError
+from tanist.domain.errors import BrokerError, TanistError, TimedOut
 from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.names import EpochMs
 from tanist.domain.topic_configs import MIN_ISR
-from tanist.ports.replicas import InSync
+from tanist.ports.replicas import ClusterSeen, InSync
 from tanist.wire.admin import ConfigKind, ConfigResource, describe_configs
+from tanist.wire.ongoing import ongoing_transactions
 from tanist.wire.requests import describe_producers
-from tanist.wire.router import Router
+from tanist.wire.router import Router, share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +29,17 @@ class KafkaReplicas:
     def __init__(self, endpoint: Endpoint) -> None:
         self._router = Router(endpoint, "tanist-replicas")
         self._needed: dict[str, int | TanistError] = {}
+
+    def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        try:
+            self._router.refresh(topics, share(by, 2))
+        except TimedOut:  # a connection to a broker that has frozen since: it is closed now, and another one is asked
+            self._router.refresh(topics, by)
+        known = self._router.topics()
+        return ClusterSeen(
+            cluster_id=str(self._router.cluster_id),
+            partitions={name: known[name].error or len(known[name].partitions) for name in topics},
+        )
 
     def in_sync(
         self, partitions: Sequence[TopicPartition], by: Deadline
@@ -51,6 +63,14 @@ class KafkaReplicas:
             if not isinstance(producers, TanistError)
             for each in producers
             if each.transaction_start >= 0
+        )
+
+    def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        asked = frozenset(partitions)
+        return tuple(
+            OpenTransaction(at, each.producer_id, EpochMs(each.since), each.transactional_id)
+            for each in ongoing_transactions(self._router, by)
+            for at in sorted(each.partitions & asked)
         )
 
     def close(self) -> None:

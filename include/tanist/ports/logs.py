@@ -28,6 +28,21 @@ class Logs(Protocol):
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, LogEnds | TanistError]: ...
 
+    def true_ends(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, int | TanistError]:
+        """Where each leader's log ends, also above the high watermark: what a producer may have been acknowledged."""
+        ...
+
+    def only_control(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[TopicPartition, bool | TanistError]:
+        """Whether each span (first offset, end) holds control batches and nothing else; False: it is not proved.
+
+        Costs a fetch; an error where the span is not committed yet.
+        """
+        ...
+
     def new_producer_id(self, by: Deadline) -> ProducerId:
         """A producer id of this cluster that nobody else has; never -1."""
         ...

@@ -22,13 +22,34 @@ class InSync:
     needed: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSeen:
+    """`partitions`: of each topic that was asked about."""
+
+    cluster_id: str
+    partitions: Mapping[str, int | TanistError]
+
+
 class Replicas(Protocol):
+    def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        """As whatever broker answers tells it: a single one that is frozen must not make the cluster look dead."""
+        ...
+
     def in_sync(
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, InSync | TanistError]: ...
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
         """Transactions that are open on these partitions; partitions that do not tell are left out."""
+        ...
+
+    def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        """Transactions that name these partitions at a coordinator, also where they have written nothing there yet.
+
+        Raises:
+            TransactionalIdAuthorizationFailed, UnsupportedVersion: it cannot be told of all transactions.
+            CouldNotTell, BrokerError: a coordinator does not answer now.
+        """
         ...
 
     def close(self) -> None: ...

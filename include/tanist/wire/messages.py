@@ -19,9 +19,11 @@ with warnings.catch_warnings():
         DescribeConfigsRequest,
         DescribeGroupsRequest,
         DescribeProducersRequest,
+        DescribeTransactionsRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
         ListGroupsRequest,
+        ListTransactionsRequest,
     )
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer import (
@@ -60,6 +62,7 @@ __all__ = [
     "DescribeConfigsRequest",
     "DescribeGroupsRequest",
     "DescribeProducersRequest",
+    "DescribeTransactionsRequest",
     "ElectLeadersRequest",
     "EndTxnRequest",
     "FindCoordinatorRequest",
@@ -67,6 +70,7 @@ __all__ = [
     "InitProducerIdRequest",
     "ListGroupsRequest",
     "ListOffsetsRequest",
+    "ListTransactionsRequest",
     "MetadataRequest",
     "OffsetCommitRequest",
     "OffsetFetchRequest",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.broker_errors import (
@@ -51,7 +52,7 @@ class End(Enum):
     HIGH_WATERMARK = (-1, Isolation.READ_UNCOMMITTED, _CONSUMER)
     LAST_STABLE = (-1, Isolation.READ_COMMITTED, _CONSUMER)
     LOG_END = (-1, Isolation.READ_UNCOMMITTED, _DEBUGGER)
-    """The leader's true end, also above the high watermark."""
+    """The leader's true end, also above the high watermark. A follower would answer it too: see `list_offsets`."""
 
 
 class Markers(NamedTuple):
@@ -99,12 +100,16 @@ def _topic_ids(connection: Connection, partitions: Mapping[TopicPartition, None]
 
 
 def list_offsets(router: Router, ends: Mapping[TopicPartition, End], by: Deadline) -> Answers[int]:
-    """One offset of each log. OffsetNotAvailable (78) from a new leader means: wait, ask again."""
+    """One offset of each log. OffsetNotAvailable (78) from a new leader means: wait, ask again.
+
+    Followers answer a debugger as well, with an end of their own. Only the leader of an epoch knows no newer one and
+    is the one that metadata names for it, so the epoch goes along: who has another one refuses.
+    """
     answers: Answers[int] = {}
     for end in End:
         asked = {at: end for at, wanted in ends.items() if wanted is end}
         if asked:
-            answers |= ask_leaders(router, asked, by, _list_offsets)
+            answers |= ask_leaders(router, asked, by, partial(_list_offsets, router, end))
     return answers
 
 
@@ -125,15 +130,24 @@ def _readable(
     return high if isinstance(high, TanistError) else ReadableEnds(start, stable, high)
 
 
-def _list_offsets(connection: Connection, ends: Mapping[TopicPartition, End], by: Deadline) -> Answers[int]:
-    timestamp, isolation, replica = next(iter(ends.values())).value
+def _list_offsets(
+    router: Router, end: End, connection: Connection, ends: Mapping[TopicPartition, End], by: Deadline
+) -> Answers[int]:
+    timestamp, isolation, replica = end.value
     kind = ListOffsetsRequest.ListOffsetsTopic
     part = kind.ListOffsetsPartition
     topics = [
         kind(
             name=topic,
             partitions=[
-                part(partition_index=n, current_leader_epoch=_NO_EPOCH, timestamp=timestamp) for n in partitions
+                part(
+                    partition_index=n,
+                    current_leader_epoch=router.leader_epoch(TopicPartition(topic, n))
+                    if replica == _DEBUGGER
+                    else _NO_EPOCH,
+                    timestamp=timestamp,
+                )
+                for n in partitions
             ],
         )
         for topic, partitions in by_topic(ends)

@@ -114,6 +114,12 @@ class Router:
             raise LeaderNotAvailable(f"{of} of cluster {self.endpoint.name!r} has no leader")
         return leader
 
+    def leader_epoch(self, of: TopicPartition) -> int:
+        """In which epoch `leader` leads; -1 where that is not known."""
+        topic = self._topics.get(of.topic)
+        known = topic is not None and of.partition < len(topic.partitions)
+        return topic.partitions[of.partition].leader_epoch if topic is not None and known else -1
+
     # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def connection(self, broker: BrokerId, by: Deadline, lane: str = "control") -> Connection:

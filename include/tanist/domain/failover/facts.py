@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.fences import FenceStatus
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
 
 
+LONGEST_TAIL: Final = 10_000
+"""Offsets at the end of a log that are read to see whether they are markers only."""
+
+
 class SourceState(StrEnum):
     """Seen from here: clients may still reach a source that is SILENT."""
 
@@ -29,17 +33,34 @@ class SourceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LiveEnd:
-    """The source's own answer. `last_stable` below `high_watermark`: open transactions hold it."""
+    """The source's own answer. `last_stable` below `high_watermark`: open transactions hold it.
+
+    `log_end`: the leader's true end. While a follower stalls the high watermark stands still below it, and a producer
+    with acks=1 has been acknowledged up to there. `data_end`: where it is below `log_end`, only control batches follow.
+    """
 
     high_watermark: SourceOffset
     last_stable: SourceOffset
+    log_end: SourceOffset | None = None
+    data_end: SourceOffset | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Everything in the log is committed, and no transaction holds records back."""
+        return self.high_watermark == self.last_stable == self.log_end
+
+    @property
+    def end(self) -> SourceOffset:
+        """Where the log ends at least."""
+        return max(self.high_watermark, self.log_end or self.high_watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """`end` is the committed end of the copy, `copied` the position in the source that it stands for.
 
-    `error`: why the partition FAILED, by its name.
+    `error`: why the partition FAILED, by its name. `named`: a transaction at the source's coordinators names it, though
+    it may have written nothing there yet; False, too, where that can never be told (`Facts.transactions_told`).
     """
 
     partition: TopicPartition
@@ -49,6 +70,7 @@ class PartitionFacts:
     known: KnownEnd | None = None
     end: DestinationOffset | None = None
     copied: SourceOffset | None = None
+    named: bool | None = None
     in_sync: int | None = None
     min_in_sync: int | None = None
     sealed: bool | None = None
@@ -56,14 +78,27 @@ class PartitionFacts:
 
     @property
     def drained(self) -> bool:
-        """Every offset of the source is in the copy, and no transaction is open there."""
+        """Every record of the source, to its leader's true end, is in the copy, and no transaction is open there."""
         live = self.live
-        return live is not None and live.high_watermark == live.last_stable == self.copied
+        if live is None or live.log_end is None or self.copied is None or self.named is not False:
+            return False
+        reached = live.log_end if live.data_end is None else live.data_end
+        return live.settled and reached <= self.copied <= live.log_end
+
+    @property
+    def tail(self) -> tuple[int, int] | None:
+        """The end of a log at rest that is not in the copy: where it is short it may be markers only."""
+        live = self.live
+        if live is None or live.log_end is None or self.copied is None or not live.settled:
+            return None
+        return (self.copied, live.log_end) if 0 < live.log_end - self.copied <= LONGEST_TAIL else None
 
     @property
     def at_risk(self) -> int | None:
         """Offsets that the source is known to have, or to have had, and the copy has not."""
-        end = self.live.high_watermark if self.live else self.known.high_watermark if self.known else None
+        if self.drained:
+            return 0
+        end = self.live.end if self.live else self.known.high_watermark if self.known else None
         return None if end is None or self.copied is None else max(0, end - self.copied)
 
     def at_most(self, now: EpochMs) -> int | None:
@@ -96,11 +131,15 @@ class TopicSeen:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that holds the last stable offset of a source partition, and with it everybody's later records."""
+    """A transaction that holds the last stable offset of a source partition, and with it everybody's later records.
+
+    Or one that names the partition, and may have written nothing there; only a coordinator tells `transactional_id`.
+    """
 
     partition: TopicPartition
     producer_id: int
     since: EpochMs
+    transactional_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +154,11 @@ class Facts:
     uncopied: tuple[Uncopied, ...] = ()
     topics: tuple[TopicSeen, ...] = ()
     transactions: tuple[OpenTransaction, ...] = ()
+    named: tuple[OpenTransaction, ...] = ()
+    """What coordinators of the source still have to end with a marker."""
+    transactions_told: bool | None = None
+    """False: this login may not see all of them, or the brokers are too old to tell; None: not told now."""
+    transactions_reason: str = ""
     workers_alive: int = 0
     run: FailoverRun | None = None
     """What is on record of the very plan that is asked about."""

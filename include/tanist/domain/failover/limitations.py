@@ -74,6 +74,11 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if intent.mode is Mode.PLANNED and facts.source is not SourceState.ALIVE:
         why = f"a planned failover needs a living source: {facts.source_reason}"
         yield Limitation("SOURCE_DOWN", why, blocks=True)
+    if intent.mode is Mode.PLANNED and facts.transactions_told is False:
+        yield Limitation(
+            "TRANSACTIONS_UNKNOWN",
+            f"a transaction that has written nothing yet would not be waited for ({facts.transactions_reason})",
+        )
     if intent.mode is Mode.UNPLANNED and facts.source is SourceState.ALIVE:
         yield Limitation("SOURCE_ALIVE", "every partition of the source answers: fail over planned", blocks=True)
     if intent.mode is Mode.UNPLANNED and facts.source is SourceState.SILENT:

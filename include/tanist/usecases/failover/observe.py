@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from tanist.domain.anchoring import Writers
@@ -22,6 +22,7 @@ from tanist.ports.sealing import Barrier
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import sides
 from tanist.usecases.failover.clusters import SILENT_SECONDS, SOURCE_SECONDS, Clusters, Source
+from tanist.usecases.failover.coordinated import Coordinated, Named
 from tanist.usecases.mirrors.describe import last_known, maps
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class _FromSource:
     state: SourceState
     reason: str = ""
     ends: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
+    true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    named: Named = field(default_factory=Named)
     uncopied: tuple[Uncopied, ...] = ()
     standing: Mapping[str, bool] = field(default_factory=dict)
     authorizer: bool | None = None
@@ -59,6 +62,7 @@ class Observer:
     _stores: dict[str, StateStore] = field(default_factory=dict)
     _silent: tuple[float, str] = (float("-inf"), "")
     _authorizer: bool | None = None
+    _coordinated: Coordinated = field(default_factory=Coordinated)
 
     def close(self) -> None:
         for store in self._stores.values():
@@ -92,10 +96,13 @@ class Observer:
             source_reason=source.reason,
             source_authorizer=source.authorizer,
             destination_authorizer=self._destination_authorizer(),
-            partitions=self._partitions(wanted, view, source.ends),
+            partitions=self._with_tails(self._partitions(wanted, view, source), source.standing),
             uncopied=source.uncopied,
             topics=tuple(self._topics(wanted, view, fences, source.standing)),
             transactions=replicas.open_transactions(stuck, self._soon()) if replicas and stuck else (),
+            named=source.named.transactions,
+            transactions_told=source.named.told,
+            transactions_reason=source.named.reason,
             workers_alive=_workers_alive(view, self.run.clock.now()),
             run=view.failover(spec.mirror, plan),
         )
@@ -125,23 +132,30 @@ class Observer:
     def _ask(self, source: Source, wanted: Sequence[TopicDesired], fences: Sequence[FencedTopic]) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
         partitions = [at for topic in wanted for at in topic.all_partitions()]
-        answers = source.side.logs.ends(partitions, by)  # first: it knows soonest that nobody is there
-        sides.same_as_pinned(spec, source.side.topics.cluster_id(by), spec.destination_cluster_id)
+        true_ends = source.side.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
+        answers = source.side.logs.ends(partitions, by)  # after the true ends: what is committed by then was in the log
+        seen = source.replicas.cluster([topic.topic for topic in wanted], by)
+        sides.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
         ends = known(answers)
         errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
         if partitions and not ends:
             raise_first(answers)
-        more = growth(wanted, source.side.topics.partitions([topic.topic for topic in wanted], by))
+        more = growth(wanted, seen.partitions)
         errors += [f"{topic}: {more.trouble(topic)}" for topic in more.untold]
         beyond = known(source.side.logs.ends(more.partitions, by)) if more.partitions else {}
-        standing = [each.before for each in fences if each.before and each.status in HOLDS_PRODUCERS_OFF]
+        held = [each.before for each in fences if each.before and each.status in HOLDS_PRODUCERS_OFF]
+        standing = known(source.fencing.standing(held, by)) if held else {}
+        fenced = all(standing.get(topic.topic) for topic in wanted)
+        authorizer = source.fencing.has_authorizer(by)
         return _FromSource(
             state=SourceState.PARTLY if errors else SourceState.ALIVE,
             reason="; ".join(errors[:3]),
             ends=ends,
+            true_ends=known(true_ends),
+            named=self._coordinated.ask(source.replicas, partitions, self._soon(), fenced=fenced),
             uncopied=tuple(Uncopied(at, _held(beyond.get(at))) for at in more.partitions),
-            standing=known(source.fencing.standing(standing, by)) if standing else {},
-            authorizer=source.fencing.has_authorizer(by),
+            standing=standing,
+            authorizer=authorizer,
         )
 
     # ── the destination ───────────────────────────────────────────────────────────────────────────────────────────
@@ -155,7 +169,7 @@ class Observer:
         return self._authorizer
 
     def _partitions(
-        self, wanted: Sequence[TopicDesired], view: StateView, live: Mapping[TopicPartition, LogEnds]
+        self, wanted: Sequence[TopicDesired], view: StateView, source: _FromSource
     ) -> tuple[PartitionFacts, ...]:
         spec, destination, by = self.clusters.spec, self.clusters.destination, self.run.by
         partitions = [at for topic in wanted for at in topic.all_partitions()]
@@ -177,10 +191,11 @@ class Observer:
                     partition=at,
                     state=observed.state if observed else MirrorState.UNKNOWN,
                     error=observed.error if observed else None,
-                    live=_live(live.get(at)),
+                    live=_live(source.ends.get(at), source.true_ends.get(at)),
                     known=last.get(at),
                     end=end,
                     copied=None if end is None else offsets.get(at, OffsetMap()).origin(end),
+                    named=source.named.names(at),
                     in_sync=in_sync.replicas if in_sync else None,
                     min_in_sync=in_sync.needed if in_sync else None,
                     sealed=(barriers[at] is Barrier.SEALED) if at in barriers else None,
@@ -188,6 +203,19 @@ class Observer:
                 )
             )
         return tuple(found)
+
+    def _with_tails(
+        self, found: tuple[PartitionFacts, ...], standing: Mapping[str, bool]
+    ) -> tuple[PartitionFacts, ...]:
+        """Behind a fence a producer that tries again and again still spends offsets, on markers of its aborts."""
+        source = self.clusters.source
+        spans = {each.partition: each.tail for each in found if each.tail and standing.get(each.partition.topic)}
+        if not spans or not isinstance(source, Source):
+            return found
+        answers = attempt(lambda: source.side.logs.only_control(spans, self._soon()))
+        if isinstance(answers, TanistError):
+            return found
+        return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
 
     def _topics(
         self,
@@ -239,8 +267,15 @@ def attempt(look: Callable[[], _T]) -> _T | TanistError:
         return error
 
 
-def _live(ends: LogEnds | None) -> LiveEnd | None:
-    return None if ends is None else LiveEnd(SourceOffset(ends.high_watermark), SourceOffset(ends.last_stable))
+def _live(ends: LogEnds | None, true_end: int | None) -> LiveEnd | None:
+    if ends is None:
+        return None
+    log_end = None if true_end is None else SourceOffset(true_end)
+    return LiveEnd(SourceOffset(ends.high_watermark), SourceOffset(ends.last_stable), log_end)
+
+
+def _without_tail(each: PartitionFacts) -> PartitionFacts:
+    return each if each.live is None else replace(each, live=replace(each.live, data_end=each.copied))
 
 
 def _held(ends: LogEnds | None) -> int | None:

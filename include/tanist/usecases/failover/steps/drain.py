@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.plan import DRAIN
+from tanist.usecases.failover.clusters import SILENT_SECONDS
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.facts import Facts, PartitionFacts
     from tanist.usecases.failover.work import Work
+
+
+_SILENT_SECONDS: Final = 1.5 * SILENT_SECONDS
+"""One look that finds nobody is not the end: a broker that freezes keeps whoever asks it waiting, and the next look
+asks another one."""
 
 
 class DrainMissed(TimedOut):
@@ -31,15 +37,20 @@ def do(work: Work) -> Done:
 
 
 def _planned(work: Work) -> Done:
-    """Until destination end = source high watermark = last stable offset on every partition.
+    """Until destination end = source high watermark = last stable offset = true end on every partition.
+
+    And until no transaction names one of them; markers at an end that is at rest need not be copied.
 
     Raises:
         DrainMissed: not in time; whoever runs the steps undoes the fence.
     """
     clock = work.run.clock
     by = clock.deadline(work.tools.patience.drain)
+    heard = clock.monotonic()
     while not DRAIN.holds(work.intent, work.look()):
-        if work.facts.source is SourceState.SILENT:
+        if work.facts.source is not SourceState.SILENT:
+            heard = clock.monotonic()
+        elif clock.monotonic() - heard > _SILENT_SECONDS:
             raise SourceLost(f"the source went silent before it was drained: {work.facts.source_reason}")
         if not by.left(clock.monotonic()):
             raise DrainMissed(_behind(work))
@@ -64,12 +75,20 @@ def _gives(facts: Facts) -> bool:
 def _behind(work: Work) -> str:
     waited_for = frozenset(work.intent.partitions) - frozenset(work.intent.without_drain)
     late = [each for each in work.facts.partitions if each.partition in waited_for and not each.drained]
-    named = ", ".join(f"{each.partition} by {each.at_risk}" for each in late[:5])
+    named = ", ".join(_lag(each) for each in late[:5])
     held = "".join(
         f"; producer {each.producer_id} holds a transaction open on {each.partition} since {each.since} (ms)"
-        for each in work.facts.transactions[:5]
+        for each in (*work.facts.transactions, *work.facts.named)[:5]
     )
+    if work.facts.transactions_told is None:
+        held += f"; the source's transactions are not told: {work.facts.transactions_reason}"
     return f"after {work.tools.patience.drain:.0f} s {len(late)} partition(s) are behind: {named}{held}"
+
+
+def _lag(each: PartitionFacts) -> str:
+    live = each.live
+    stalled = live is not None and live.log_end is not None and live.log_end > live.high_watermark
+    return f"{each.partition} by {each.at_risk}" + (" (not in all of its replicas in sync yet)" if stalled else "")
 
 
 def _told(facts: Facts) -> dict[str, Any]:

@@ -12,14 +12,15 @@ from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
 from tanist.domain.records import fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt
+from tanist.usecases.failover.watching import Watch
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.fences import FenceBefore
-    from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
+    from tanist.usecases.failover.watching import Grown
     from tanist.usecases.failover.work import Work
 
 _LOOK_SECONDS: Final = 0.5
@@ -40,9 +41,9 @@ def do(work: Work) -> Done:
     entries = _apply(work, work.clusters.source, entries, by)
     work.tools.checkpoint("fence:applied")
     standing = [each for each in entries.values() if each.status in HOLDS_PRODUCERS_OFF]
-    waited = _prove(work, work.clusters.source, standing)
-    proved = FenceStatus.PROVED if work.tools.patience.proof else FenceStatus.UNPROVED
-    store(work, (replace(each, status=proved, reason="") for each in standing))
+    waited, unproved = _prove(work, work.clusters.source, standing)
+    status = {each.topic: FenceStatus.UNPROVED if each.topic in unproved else FenceStatus.PROVED for each in standing}
+    store(work, (replace(each, status=status[each.topic], reason="") for each in standing))
     statuses = {each.topic: each.status for each in work.observer.view().source_fences(work.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
     return Done({"fences": statuses, "kinds": kinds, "proof_seconds": work.tools.patience.proof}, waited)
@@ -116,30 +117,30 @@ def _must_not_be_planned(work: Work, topic: str, error: TanistError) -> None:
         raise CouldNotTell(f"topic {topic!r} of the source could not be fenced: {error}") from error
 
 
-def _prove(work: Work, source: Source, standing: list[FencedTopic]) -> float:
-    """Seconds waited until no fenced partition's end had moved for the whole window.
+def _prove(work: Work, source: Source, standing: list[FencedTopic]) -> tuple[float, frozenset[str]]:
+    """Seconds waited until no log of a fenced partition had taken a record for the whole window, and what is unproved.
 
-    Transactions that were open may still end: their markers move ends, and the window begins anew.
+    Logs are watched to their leaders' true ends. Markers are no records: transactions that were open may still end, and
+    a producer that tries again behind the fence ends each of its transactions with one.
     """
     window = work.tools.patience.proof
     fenced_topics = {each.topic for each in standing}
     partitions = [at for at in work.intent.partitions if at.topic in fenced_topics]
     if not window or not partitions:
-        return 0.0
-    clock = work.run.clock
+        return 0.0, frozenset(fenced_topics)
+    clock, watch = work.run.clock, Watch(source.side.logs, partitions)
     began = still = clock.monotonic()
-    last = _ends(source, partitions, work)
-    while clock.monotonic() - still < window:
+    seen = watch.look(clock.deadline(SOURCE_SECONDS))
+    while clock.monotonic() - still < window or (seen.untold and work.intent.mode is Mode.PLANNED):
         work.wait(min(_LOOK_SECONDS, window))
-        now = _ends(source, partitions, work)
-        moved = [at for at in partitions if now.get(at) != last.get(at)]
-        if moved:
-            still, last = clock.monotonic(), now
-        if moved and clock.monotonic() - began > work.tools.patience.drain:
-            raise FenceLeaks(f"{', '.join(map(str, moved[:5]))} kept growing for {clock.monotonic() - began:.0f} s")
-    return clock.monotonic() - began
+        seen = watch.look(clock.deadline(SOURCE_SECONDS))
+        still = clock.monotonic() if seen.data else still
+        if (seen.data or seen.untold) and clock.monotonic() - began > work.tools.patience.drain:
+            raise FenceLeaks(_why(seen, clock.monotonic() - began))
+    return clock.monotonic() - began, frozenset(at.topic for at in seen.untold)
 
 
-def _ends(source: Source, partitions: list[TopicPartition], work: Work) -> dict[TopicPartition, int]:
-    answers = source.side.logs.ends(partitions, work.run.clock.deadline(SOURCE_SECONDS))
-    return {at: ends.high_watermark for at, ends in answers.items() if not isinstance(ends, TanistError)}
+def _why(seen: Grown, seconds: float) -> str:
+    if seen.data:
+        return f"{', '.join(map(str, seen.data[:5]))} kept growing for {seconds:.0f} s"
+    return f"{', '.join(map(str, seen.untold[:5]))} could not be watched to the end of the log for {seconds:.0f} s"
