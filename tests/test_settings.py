@@ -224,6 +224,25 @@ def test_a_java_key_store_is_refused_by_name(tmp_path: Path) -> None:
         from_flags("a:1", command_config)
 
 
+CERTIFICATE = """
+[clusters.east]
+bootstrap_servers = "e1:9093"
+principal = "User:CN=tanist,O=Example"
+"""
+
+
+def test_a_principal_is_one_name_of_one_login(file: Path) -> None:
+    """One for everybody would close topics to all; a line break would forge what others read."""
+    file.write_text(CERTIFICATE)
+    assert load(file, {}).endpoint("east").principal == "User:CN=tanist,O=Example"
+    assert from_connection("west", {**CONNECTION, "tanist.principal": "User:t"}).endpoint.principal == "User:t"
+    for wrong in ("tanist", "User:", "User:*", ":t", "User: t", "User:t ", "User:a\\nb"):
+        told = problems(file, CERTIFICATE.replace("User:CN=tanist,O=Example", wrong))
+        assert "is not Type:name of one login" in told, wrong
+    with pytest.raises(Misconfigured, match=r"tanist\.principal: 'User:\*' is not Type:name"):
+        from_connection("west", {**CONNECTION, "tanist.principal": "User:*"})
+
+
 CONNECTION = {
     "bootstrap.servers": "w1:9092,w2",
     "security.protocol": "SASL_SSL",

@@ -40,7 +40,15 @@ USER: Final = "approver"
 """Has every right on the guarded cluster but those that a test denies; its other users belong to other tests."""
 
 _TYPES: Final = {"Topic": 2, "Group": 3, "Cluster": 4}
-_OPERATIONS: Final = {"READ": 3, "CREATE": 5, "ALTER": 7, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11}
+_OPERATIONS: Final = {
+    "READ": 3,
+    "WRITE": 4,
+    "CREATE": 5,
+    "ALTER": 7,
+    "DESCRIBE": 8,
+    "DESCRIBE_CONFIGS": 10,
+    "ALTER_CONFIGS": 11,
+}
 _ALL, _LITERAL, _DENY, _ALLOW = 2, 3, 2, 3
 
 

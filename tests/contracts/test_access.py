@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.clusters.access import KafkaAccess
+from tanist.clusters.logins import login_of
+from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.errors import CouldNotTell
+from tanist.domain.logins import Origin
 from tanist.ports.access import Right, Verdict
-from tests.contracts.reached import SOON
+from tanist.ports.topics import NewTopic
+from tanist.wire.router import Router
+from tests.contracts.reached import SOON, allow_everything
 
 if TYPE_CHECKING:
+    from tanist.sandbox.cluster import Cluster
     from tests.contracts.reached import Reached
 
 pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
@@ -73,6 +82,30 @@ def test_who_may_write_is_not_told_to_everybody(reached: Reached, topic_name: st
     reached.world.deny("DESCRIBE", "Cluster", CLUSTER)
     with pytest.raises(ClusterAuthorizationFailed):
         reached.access.write_rules([topic_name], SOON(10))
+
+
+def test_a_login_is_told_with_whether_rules_bind_it(reached: Reached, topic_name: str) -> None:
+    """A right that rules explain says nothing against it, and neither does one that was taken."""
+    reached.topic(topic_name)
+    seen = reached.access.login([topic_name], SOON(10))
+    assert (seen.login.principal, seen.login.origin, seen.authorizer) == ("User:approver", Origin.SASL, True)
+    assert seen.unbound == ""
+    reached.world.deny("WRITE", "Topic", topic_name)
+    assert reached.access.login([topic_name], SOON(10)).unbound == ""
+
+
+def test_a_super_user_and_a_wrong_name_are_told_by_rights_no_rule_gives(guarded: Cluster, topic_name: str) -> None:
+    """Before anything is taken over, and without changing anything."""
+    wrong = replace(guarded.endpoint_for("approver"), principal="User:somebody")
+    with closing(KafkaTopics(guarded.endpoint())) as topics, Router(guarded.endpoint(), "tanist-test") as router:
+        allow_everything(router)
+        assert topics.create([NewTopic(name=topic_name, partitions=1, replication_factor=1)], SOON(10))
+    for endpoint, origin in ((guarded.endpoint(), Origin.SASL), (wrong, Origin.SETTING)):
+        with closing(KafkaAccess(endpoint)) as access:
+            seen = access.login([topic_name], SOON(10))
+        assert seen.login.origin is origin
+        assert f"no rule lets {seen.login.principal} write to {topic_name}" in seen.unbound
+    assert login_of(replace(guarded.endpoint(), sasl=None)).principal is None
 
 
 def test_nothing_asked_is_nothing_answered(reached: Reached) -> None:

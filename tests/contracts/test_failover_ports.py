@@ -84,6 +84,7 @@ class Rig:
     sealing: Sealing
     fencing: Fencing
     opening: Opening
+    super_opening: Opening
     replicas: Replicas
     approvals: Approvals
     writers: Writers
@@ -100,6 +101,10 @@ class Rig:
 @dataclass
 class Memory:
     cluster: GuardedCluster
+    super_user: str = "mirror"
+
+    def make_super(self) -> None:
+        self.cluster.supers.add(self.super_user)
 
     def led(self, _name: str, _partitions: int) -> None:
         """A topic of memory has no leaders."""
@@ -132,6 +137,10 @@ class Real:
 
     router: Router
     users: dict[str, dict[str, Any]]
+    super_user: str = "admin"
+
+    def make_super(self) -> None:
+        """It is one."""
 
     def led(self, name: str, partitions: int) -> None:
         """Returns when its leaders know that they lead."""
@@ -211,6 +220,7 @@ def in_memory(cluster: GuardedCluster, kind: FenceKind) -> Rig:
         sealing=MemorySealing(cluster),
         fencing=MemoryFencing(cluster),
         opening=MemoryOpening(cluster),
+        super_opening=MemoryOpening(cluster),
         replicas=MemoryReplicas(cluster),
         approvals=MemoryApprovals(cluster, "mirror"),
         writers=Writers(ProducerId(1), ProducerId(2), ProducerId(3)),
@@ -234,6 +244,7 @@ def on(cluster: Cluster, kind: FenceKind, config: ClientConfig, stack: ExitStack
         sealing=stack.enter_context(closing(KafkaSealing(mirror))),
         fencing=stack.enter_context(closing(KafkaFencing(mirror))),
         opening=stack.enter_context(closing(KafkaOpening(mirror, DR))),
+        super_opening=stack.enter_context(closing(KafkaOpening(endpoints["admin"], DR))),
         replicas=stack.enter_context(closing(KafkaReplicas(mirror))),
         approvals=stack.enter_context(closing(KafkaApprovals(mirror, allow_small=True))),
         writers=writers,
@@ -337,12 +348,39 @@ def test_opening_takes_write_from_the_mirror_and_from_nobody_else(rig: Rig, topi
     rig.topic(topic_name, 1)
     guarded = rig.kind is FenceKind.DENY_WRITE
     nobody: dict[str, tuple[WriteRule, ...]] = {topic_name: ()}
-    assert rig.opening.is_open(nobody, SOON(10)) == {topic_name: not guarded}
+    assert rig.opening.shut_out([topic_name], SOON(10)) == {topic_name: False}
     for _ in range(2):
         assert rig.opening.open(nobody, SOON(10)) == {topic_name: None}
     wait_until(lambda: rig.opening.is_open(nobody, SOON(10)) == {topic_name: True})
+    wait_until(lambda: rig.opening.shut_out([topic_name], SOON(10)) == {topic_name: guarded})
     assert rig.world.writes(topic_name, "app")
     assert rig.world.writes(topic_name, "mirror") is not guarded
+    assert rig.opening.principal() == ("User:mirror" if guarded else rig.opening.principal())
+
+
+@pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)
+def test_a_super_user_is_denied_by_name_and_not_shut_out(rig: Rig, topic_name: str) -> None:
+    """The rule is there, and its brokers say that it may write; so it does."""
+    rig.topic(topic_name, 1)
+    rig.world.make_super()
+    opening, user = rig.super_opening, rig.world.super_user
+    assert opening.open({topic_name: ()}, SOON(10)) == {topic_name: None}
+    wait_until(lambda: opening.is_open({topic_name: ()}, SOON(10)) == {topic_name: True})
+    assert rig.world.writes(topic_name, user)
+    assert opening.shut_out([topic_name], SOON(10)) == {topic_name: False}
+    assert opening.shut_out([topic_name], SOON(10), {f"User:{user}", "User:other"}) == {topic_name: False}
+
+
+@pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)
+def test_who_copies_is_shut_out_whoever_opens(rig: Rig, topic_name: str) -> None:
+    """An administrator opens; the mirror's login is another one, and only rules can be told of it."""
+    rig.topic(topic_name, 1)
+    rig.world.make_super()
+    mirrors, opening = {"User:other"}, rig.super_opening
+    assert opening.shut_out([topic_name], SOON(10), mirrors) == {topic_name: False}
+    assert opening.open({topic_name: ()}, SOON(10), mirrors) == {topic_name: None}
+    wait_until(lambda: opening.shut_out([topic_name], SOON(10), mirrors) == {topic_name: True})
+    assert rig.world.writes(topic_name, "app")
 
 
 def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(rig: Rig, topic_name: str) -> None:
@@ -355,6 +393,7 @@ def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(r
     for _ in range(2):
         assert rig.opening.open(rules, SOON(10)) == {topic_name: None}
     wait_until(lambda: rig.opening.is_open(rules, SOON(10)) == {topic_name: True})
+    wait_until(lambda: rig.opening.shut_out([topic_name], SOON(10)) == {topic_name: guarded})
     assert rig.world.writes(topic_name, "mirror") is not guarded
 
 

@@ -28,7 +28,7 @@ from tests.fetcher.rig import until
 from tests.storm.leaders import in_sync, move
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tanist.domain.errors import TanistError
@@ -57,13 +57,25 @@ class Watched:
     def has_authorizer(self, by: Deadline) -> bool:
         return self.real.has_authorizer(by)
 
-    def open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, TanistError | None]:
+    def open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
         assert self.sealed()
         self.opened += 1
-        return self.real.open(topics, by)
+        return self.real.open(topics, by, mirrors)
 
-    def is_open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, bool | TanistError]:
-        return self.real.is_open(topics, by)
+    def is_open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        return self.real.is_open(topics, by, mirrors)
+
+    def shut_out(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        return self.real.shut_out(topics, by, mirrors)
+
+    def principal(self) -> str | None:
+        return self.real.principal()
 
     def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         assert self.sealed()

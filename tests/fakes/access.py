@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
-from tanist.domain.write_rules import learnt
+from tanist.domain.logins import Login, LoginSeen, Origin, unbound
+from tanist.domain.write_rules import WriteRule, learnt
 from tanist.ports.access import Right, RightHeld, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
     from tests.fakes.cluster import MemoryCluster
 
@@ -31,6 +31,13 @@ class MemoryAccess:
         if not self._cluster.may("DESCRIBE", "kafka-cluster"):
             raise ClusterAuthorizationFailed("rules")
         return {topic: learnt(self._cluster.rules.get(topic, ())) for topic in topics}
+
+    def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
+        self._cluster.answer()
+        may = {topic: self._cluster.may("WRITE", topic) for topic in topics}
+        rules = {topic: (WriteRule(self._cluster.principal, "*", allowed=True),) for topic in topics}
+        login = Login(self._cluster.principal, Origin.SASL)
+        return LoginSeen(login=login, authorizer=True, unbound=unbound(self._cluster.principal, may, rules))
 
     def close(self) -> None:
         pass

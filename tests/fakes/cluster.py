@@ -45,6 +45,7 @@ class MemoryCluster:
 
     name: str = "memory"
     id: str = ""
+    principal: str = "User:approver"
     brokers: int = 3
     clock: JumpingClock = field(default_factory=JumpingClock)
     topics: dict[str, TopicFacts] = field(default_factory=dict)

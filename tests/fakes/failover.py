@@ -26,7 +26,7 @@ from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tanist.domain.anchoring import Writers
     from tanist.domain.failover.facts import OpenTransaction
@@ -42,11 +42,12 @@ MAX_BYTES = "max.message.bytes"
 class GuardedCluster(MemoryCluster):
     """With producers and access rules. `deny`: (topic, principal) that may not WRITE; `epochs`: what leaders remember.
 
-    `isr`: replicas in sync, one where nothing is said; `min_isr`: needed.
+    `supers`: users whom no rule binds. `isr`: replicas in sync, one where nothing is said; `min_isr`: needed.
     """
 
     authorizer: bool = True
     user: str = "mirror"
+    supers: set[str] = field(default_factory=set)
     deny: set[tuple[str, str]] = field(default_factory=set)
     given: set[tuple[str, WriteRule]] = field(default_factory=set)
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
@@ -62,6 +63,8 @@ class GuardedCluster(MemoryCluster):
 
     def may_write(self, topic: str, user: str) -> bool:
         """An ordinary client's record, as large as most."""
+        if self.authorizer and user in self.supers:
+            return True
         if self.authorizer:
             return not {(topic, ANYBODY), (topic, f"User:{user}")} & self.deny
         return self.topics[topic].configs.get(MAX_BYTES) != "78"
@@ -191,27 +194,48 @@ class MemoryOpening:
         self._cluster.answer()
         return self._cluster.authorizer
 
-    def open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, TanistError | None]:
+    def open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         self._before_open(tuple(topics))
         if self._cluster.authorizer:
-            self._cluster.given |= self._wanted(topics)
-            self._cluster.deny |= {(topic, f"User:{self._cluster.user}") for topic in topics}
+            logins = self._logins(mirrors)
+            self._cluster.given |= self._wanted(topics, logins)
+            self._cluster.deny |= {(topic, login) for topic in topics for login in logins}
             self._cluster.deny -= {(topic, ANYBODY) for topic in topics}
         return dict.fromkeys(topics)
 
-    def is_open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, bool | TanistError]:
+    def is_open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
-        deny, mirror = self._cluster.deny, f"User:{self._cluster.user}"
         if not self._cluster.authorizer:
             return dict.fromkeys(topics, True)
-        lacking = {topic for topic, _ in self._wanted(topics) - self._cluster.given}
-        shut = {topic for topic in topics if (topic, mirror) in deny and (topic, ANYBODY) not in deny}
-        return {topic: topic in shut - lacking for topic in topics}
+        lacking = {topic for topic, _ in self._wanted(topics, self._logins(mirrors)) - self._cluster.given}
+        return {topic: (topic, ANYBODY) not in self._cluster.deny and topic not in lacking for topic in topics}
 
-    def _wanted(self, topics: Mapping[str, Sequence[WriteRule]]) -> set[tuple[str, WriteRule]]:
-        ours = f"User:{self._cluster.user}"
-        return {(topic, rule) for topic, rules in topics.items() for rule in rules if rule.principal != ours}
+    def shut_out(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        self._cluster.answer()
+        own, others = f"User:{self._cluster.user}", self._logins(mirrors)
+        denied = {topic: all((topic, other) in self._cluster.deny for other in others - {own}) for topic in topics}
+        if not self._cluster.authorizer or own not in others:
+            return {topic: denied[topic] and self._cluster.authorizer for topic in topics}
+        return {topic: denied[topic] and not self._may_write(topic) for topic in topics}
+
+    def principal(self) -> str | None:
+        return f"User:{self._cluster.user}"
+
+    def _may_write(self, topic: str) -> bool:
+        return self._cluster.may_write(topic, self._cluster.user)
+
+    def _logins(self, mirrors: Collection[str]) -> frozenset[str]:
+        return frozenset(mirrors) or frozenset({f"User:{self._cluster.user}"})
+
+    def _wanted(self, topics: Mapping[str, Sequence[WriteRule]], ours: Collection[str]) -> set[tuple[str, WriteRule]]:
+        return {(topic, rule) for topic, rules in topics.items() for rule in rules if rule.principal not in ours}
 
     def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()

@@ -2,7 +2,8 @@
 
     {"conn_type": "kafka", "extra": {"bootstrap.servers": "w1:9092", "security.protocol": "SASL_SSL", ...}}
 
-The extra is what Airflow's own Kafka provider takes: librdkafka's keys. One key is ours: `tanist.allow_small_state`.
+The extra is what Airflow's own Kafka provider takes: librdkafka's keys. Two are ours: `tanist.principal` and
+`tanist.allow_small_state`.
 """
 
 from __future__ import annotations

@@ -10,11 +10,14 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from tanist.clusters import rules
 from tanist.clusters.admin import Admin
 from tanist.clusters.librdkafka import Doing, cause, translate
+from tanist.clusters.logins import login_of
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.logins import LoginSeen, PrincipalUnknown, nameless, unbound
 from tanist.domain.write_rules import learnt
 from tanist.ports.access import RightHeld, Verdict
 from tanist.wire.clock import SystemClock
+from tanist.wire.rights import may_write
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
@@ -57,6 +60,18 @@ class KafkaAccess:
     def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
         with closing(Router(self._endpoint, "tanist-access")) as router:
             return {topic: learnt(found) for topic, found in rules.writing(router, topics, by).items()}
+
+    def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
+        login = login_of(self._endpoint)
+        with closing(Router(self._endpoint, "tanist-access")) as router:
+            if not rules.has_authorizer(router, by):
+                return LoginSeen(login=login, authorizer=False)
+            if login.principal is None:
+                raise PrincipalUnknown(nameless(self._endpoint.name))
+            told = may_write(router, topics, by)
+            known = {topic: may for topic, may in told.items() if isinstance(may, bool)}
+            sign = unbound(login.principal, known, rules.writing(router, list(known), by))
+        return LoginSeen(login=login, authorizer=True, unbound=sign)
 
     def close(self) -> None:
         self._admin.close()

@@ -12,11 +12,13 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Pro
 from tanist.clusters import rules
 from tanist.clusters.bounds import Bounds
 from tanist.clusters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, configuration, translate
+from tanist.clusters.logins import login_of
 from tanist.clusters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import TopicAlreadyExists, TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
 from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, NoApproverTopic, approvals, signature
+from tanist.domain.logins import USER, PrincipalUnknown, nameless
 from tanist.domain.names import EpochMs
 from tanist.domain.names import TopicPartition as At
 from tanist.domain.records import STATE_TOPIC
@@ -55,10 +57,12 @@ class KafkaApprovals:
         self._witness = Witness(endpoint)
 
     def principal(self, by: Deadline) -> str:
-        login = self._endpoint.sasl.username if self._endpoint.sasl else None
-        if login is not None and rules.has_authorizer(self._router, by):
-            return login
-        return f"{UNPROTECTED}:{getpass.getuser()}"
+        if not rules.has_authorizer(self._router, by):
+            return f"{UNPROTECTED}:{getpass.getuser()}"
+        principal = login_of(self._endpoint).principal
+        if principal is None:
+            raise PrincipalUnknown(nameless(self._endpoint.name))
+        return principal.removeprefix(USER)
 
     def exists(self, by: Deadline) -> bool:
         facts = self._facts(by)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.clusters import rules
+from tanist.clusters.logins import login_of
 from tanist.domain.names import TopicPartition
 from tanist.domain.write_rules import ANYBODY
+from tanist.wire.rights import may_write
 from tanist.wire.router import Router
 from tanist.wire.transactions import empty_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
@@ -21,39 +23,74 @@ if TYPE_CHECKING:
 
 
 class KafkaOpening:
-    """Owned by one thread. The mirror's principal is who this connection logs in as; without a login nobody is."""
+    """Owned by one thread. Who logs in without a name is nobody that could be denied anything."""
 
     def __init__(self, endpoint: Endpoint, mirror: MirrorName) -> None:
         self._router = Router(endpoint, "tanist-opening")
-        self._mirror = f"User:{endpoint.sasl.username}" if endpoint.sasl else None
+        self._own = login_of(endpoint).principal
         self._canary = f"tanist-{mirror}-canary"
 
     def has_authorizer(self, by: Deadline) -> bool:
         return rules.has_authorizer(self._router, by)
 
-    def open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, TanistError | None]:
+    def open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
         """The mirror is shut out first; then rules are given; last goes what kept everybody off."""
         if not self.has_authorizer(by):
             return dict.fromkeys(topics)
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
-        if self._mirror:
-            done |= rules.deny(self._router, list(topics), self._mirror, by)
-        done |= rules.give(self._router, self._lacking({t: topics[t] for t in _without_error(done)}, by), by)
+        ruled = self._ruled(topics, by)
+        for principal in sorted(self._logins(mirrors)):
+            done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in ruled], principal, by)
+        lacking = self._lacking({t: topics[t] for t in _without_error(done)}, mirrors, by)
+        done |= rules.give(self._router, lacking, by)
         return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
 
-    def is_open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, bool | TanistError]:
+    def is_open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
         if not self.has_authorizer(by):
             return dict.fromkeys(topics, True)
         kept_off = rules.denied(self._router, ANYBODY, by)
-        shut = rules.denied(self._router, self._mirror, by) if self._mirror else frozenset(topics)
-        lacking = self._lacking(topics, by)
-        return {topic: topic in shut and topic not in kept_off and not lacking[topic] for topic in topics}
+        lacking = self._lacking(topics, mirrors, by)
+        return {topic: topic not in kept_off and not lacking[topic] for topic in topics}
 
-    def _lacking(self, wanted: Mapping[str, Sequence[WriteRule]], by: Deadline) -> dict[str, list[WriteRule]]:
-        """Rules that are not there in any form. The mirror's own principal is never given one."""
-        found = rules.writing(self._router, list(wanted), by)
+    def shut_out(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        logins = self._logins(mirrors)
+        others = sorted(logins - {self._own})
+        denied = [rules.denied(self._router, other, by) for other in others] if self.has_authorizer(by) else []
+        by_name = {topic: len(denied) == len(others) and all(topic in each for each in denied) for topic in topics}
+        if self._own not in logins and others:
+            return by_name
+        told = may_write(self._router, topics, by)
+        return {topic: not may and by_name[topic] if isinstance(may, bool) else may for topic, may in told.items()}
+
+    def principal(self) -> str | None:
+        return self._own
+
+    def _logins(self, mirrors: Collection[str]) -> frozenset[str]:
+        """Those that copy; where nobody has told, ours, which may do all that they may."""
+        return frozenset(mirrors) or frozenset({self._own} if self._own else ())
+
+    def _ruled(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> frozenset[str]:
+        """Topics on which a DENY is one rule more.
+
+        Where there is none at all a cluster may let everybody write (`allow.everyone.if.no.acl.found`), and the first
+        one would keep all others off as well.
+        """
+        found = rules.covered(self._router, list(topics), by)
+        return frozenset(topic for topic, held in topics.items() if held or topic in found)
+
+    def _lacking(
+        self, wanted: Mapping[str, Sequence[WriteRule]], mirrors: Collection[str], by: Deadline
+    ) -> dict[str, list[WriteRule]]:
+        """Rules that are not there in any form. The mirror's own principals are never given one."""
+        found, ours = rules.writing(self._router, list(wanted), by), self._logins(mirrors)
         return {
-            topic: [rule for rule in held if rule not in found[topic] and rule.principal != self._mirror]
+            topic: [rule for rule in held if rule not in found[topic] and rule.principal not in ours]
             for topic, held in wanted.items()
         }
 

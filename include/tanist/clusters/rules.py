@@ -101,6 +101,18 @@ def _covering(
     return literal.get(topic, set()).union(literal.get(_EVERY_TOPIC, set()), *beginnings)
 
 
+def covered(router: Router, topics: Sequence[str], by: Deadline) -> frozenset[str]:
+    """The topics about which there is any rule at all, of whatever operation, under whatever pattern.
+
+    Raises:
+        ClusterAuthorizationFailed, SecurityDisabled.
+    """
+    found = describe_acls(router, AccessFilter(resource_type=_TOPIC), by)
+    names = {rule.resource_name for rule in found if rule.pattern_type != _PREFIXED}
+    prefixes = tuple({rule.resource_name for rule in found if rule.pattern_type == _PREFIXED})
+    return frozenset(t for t in topics if _EVERY_TOPIC in names or t in names or t.startswith(prefixes))
+
+
 def give(router: Router, wanted: Mapping[str, Sequence[WriteRule]], by: Deadline) -> dict[str, TanistError | None]:
     """Make these rules, each on the very name of its topic: never wider than they were. An error of any is its topic's.
 

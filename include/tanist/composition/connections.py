@@ -41,6 +41,8 @@ def _extra(cluster: ClusterSettings) -> dict[str, Any]:
         found |= _sasl(endpoint.sasl)
     if endpoint.tls:
         found |= _tls(endpoint.tls)
+    if endpoint.principal:
+        found["tanist.principal"] = endpoint.principal
     if cluster.allow_small_state:
         found["tanist.allow_small_state"] = True
     return found

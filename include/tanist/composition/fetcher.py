@@ -55,6 +55,7 @@ def run_fetcher(world: World, destination: str, *, worker: str | None, metrics_p
 def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> Parts:
     """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
     from tanist import __version__  # noqa: PLC0415
+    from tanist.clusters.access import KafkaAccess  # noqa: PLC0415
     from tanist.clusters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.clusters.membership import GroupMembership  # noqa: PLC0415
     from tanist.clusters.sealing import KafkaSealing  # noqa: PLC0415
@@ -80,6 +81,7 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
             sealing=KafkaSealing(cluster.endpoint),
             sources=_SourceStates(world.cluster),
         ),
+        access=KafkaAccess(cluster.endpoint),
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,
         slices=SLICES,

@@ -67,12 +67,16 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One cluster as the configuration names it. `tls` is None on a plain listener, `sasl` without a login."""
+    """One cluster as the configuration names it. `tls` is None on a plain listener, `sasl` without a login.
+
+    `principal`: who we are to its authorizer, where the configuration says so: no API tells one's own name.
+    """
 
     name: str
     bootstrap: tuple[Address, ...]
     tls: Tls | None = None
     sasl: Sasl | None = None
+    principal: str | None = None
 
     @property
     def security_protocol(self) -> SecurityProtocol:

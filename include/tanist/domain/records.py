@@ -154,11 +154,15 @@ class Claim(StateRecord):
 @stored("worker", "worker")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAlive(StateRecord):
+    """`principal` and `unbound`: how it logs in at the destination, see `LoginSeen`; None: not told, or not known."""
+
     worker: str
     version: str
     host: str
     started_at: EpochMs
     at: EpochMs
+    principal: str | None = None
+    unbound: str = ""
 
 
 @stored("run", "mirror", "partition", "source", "destination")

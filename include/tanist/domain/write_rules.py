@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 ANYBODY = "User:*"
 ANY_HOST = "*"
@@ -36,6 +36,16 @@ def learnt(found: Iterable[WriteRule]) -> tuple[WriteRule, ...] | None:
     """The rules of one topic that are worth remembering; None: it is closed to everybody now."""
     rules = frozenset(found)
     return None if CLOSED in rules else tuple(sorted(rules))
+
+
+def writers(rules: Iterable[WriteRule], mirrors: Collection[str] = ()) -> frozenset[str]:
+    """Principals besides `mirrors` that these rules of one topic let write to it, from whatever host.
+
+    A rule for `User:*` lets everybody. Super users are in no rule, so nobody can name them.
+    """
+    found = frozenset(rules)
+    shut = {rule.principal for rule in found if not rule.allowed and rule.host == ANY_HOST}
+    return frozenset() if ANYBODY in shut else frozenset(r.principal for r in found if r.allowed) - shut - set(mirrors)
 
 
 def said(rules: Iterable[WriteRule]) -> str:

@@ -12,6 +12,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.records import SourceEnds, WorkerAlive
 from tanist.fetcher.assignment import Copied
 from tanist.fetcher.claims import held_epoch
+from tanist.fetcher.identity import NOBODY
 from tanist.fetcher.planning import (
     NO_NEWS,
     Moment,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.debts import Debts
+    from tanist.fetcher.identity import Identity
     from tanist.fetcher.lanes import Lanes
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -75,6 +77,7 @@ class Coordination(threading.Thread):
         slices: int,
         clock: Clock,
         debts: Debts | None = None,
+        identity: Identity | None = None,
     ) -> None:
         super().__init__(name="coordination", daemon=True)
         self._worker = worker
@@ -86,6 +89,7 @@ class Coordination(threading.Thread):
         self._slices = slices
         self._clock = clock
         self._debts = debts
+        self._identity = identity
         self._stopping = threading.Event()
         self.died: BaseException | None = None
         self.reports: dict[Copied, Report] = {}
@@ -124,6 +128,8 @@ class Coordination(threading.Thread):
             leaders.close()
         if self._debts:
             self._debts.close()
+        if self._identity:
+            self._identity.close()
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,13 +182,21 @@ class Coordination(threading.Thread):
                 records.append(new)
         if now.monotonic - self._alive_at >= ALIVE_EVERY_SECONDS:
             self._alive_at = now.monotonic
-            records.append(self._alive(now.epoch))
+            records.append(self._alive(view, now.epoch))
         if records:
             self._state.append(records, self._clock.deadline(WRITE_SECONDS))
 
-    def _alive(self, now: EpochMs) -> WorkerAlive:
-        who = self._worker
-        return WorkerAlive(worker=who.id, version=who.version, host=who.host, started_at=who.started_at, at=now)
+    def _alive(self, view: StateView, now: EpochMs) -> WorkerAlive:
+        who, login = self._worker, self._identity.seen(view) if self._identity else NOBODY
+        return WorkerAlive(
+            worker=who.id,
+            version=who.version,
+            host=who.host,
+            started_at=who.started_at,
+            at=now,
+            principal=login.principal,
+            unbound=login.unbound,
+        )
 
     def _assign(self, view: StateView) -> None:
         self._assigned = assigned(self._owned, view, self._epochs, self._assigned)

@@ -13,6 +13,7 @@ from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.debts import Debts, Guards
 from tanist.fetcher.group_tails import GroupTails, TailsTools
+from tanist.fetcher.identity import Identity
 from tanist.fetcher.lane import Lane
 from tanist.fetcher.lanes import Lanes
 from tanist.fetcher.tools import LaneTools
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Copied, LaneKey, Report
+    from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
     from tanist.ports.state import StateStore
@@ -56,6 +58,8 @@ class Parts:
     """None: positions of groups are nobody's business here."""
     guards: Guards | None = None
     """What keeps promises of failovers; None: they are nobody's business here."""
+    access: Access | None = None
+    """What tells who we are at the destination; None: nobody wants to know."""
 
 
 class Service:
@@ -74,6 +78,7 @@ class Service:
             slices=parts.slices,
             clock=parts.clock,
             debts=Debts(parts.guards, parts.state, parts.slices, parts.clock) if parts.guards else None,
+            identity=Identity(parts.access, parts.clock) if parts.access else None,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
 

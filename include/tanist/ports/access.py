@@ -10,6 +10,7 @@ from tanist.domain.checks import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tanist.domain.logins import LoginSeen
     from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
 
@@ -46,6 +47,14 @@ class Access(Protocol):
 
         Raises:
             ClusterAuthorizationFailed: rules are not told to us.
+        """
+        ...
+
+    def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
+        """Who we are there, and whether something says that a DENY by that name would not keep us off `topics`.
+
+        Raises:
+            ClusterAuthorizationFailed: rules are not told to us. PrincipalUnknown: nobody says who we are.
         """
         ...
 

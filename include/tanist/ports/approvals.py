@@ -14,7 +14,11 @@ class Approvals(Protocol):
     """On the destination."""
 
     def principal(self, by: Deadline) -> str:
-        """Who we are to the brokers: the name that was logged in with; UNPROTECTED:<user of this host> without one."""
+        """Who we are to the brokers, without `User:`; UNPROTECTED:<user of this host> where there is no authorizer.
+
+        Raises:
+            PrincipalUnknown: there is one, and nobody says who we are to it.
+        """
         ...
 
     def exists(self, by: Deadline) -> bool: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
     from tanist.domain.write_rules import WriteRule
@@ -17,12 +17,33 @@ class Opening(Protocol):
 
     def has_authorizer(self, by: Deadline) -> bool: ...
 
-    def open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, TanistError | None]:
-        """Take WRITE from the mirror's principal (ours), make each topic's rules, take what keeps everybody off."""
+    def open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
+        """Take WRITE from the mirror by name, make each topic's rules, take what keeps everybody off.
+
+        `mirrors`: the principals that copy; where none is told, it is who this connection logs in as.
+        """
         ...
 
-    def is_open(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> Mapping[str, bool | TanistError]:
-        """Whether all of that has been done to each topic."""
+    def is_open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        """Whether each topic's rules are there, and nothing keeps everybody off."""
+        ...
+
+    def shut_out(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        """Whether the mirror may not write to each topic any more: False without an authorizer, and for a super user.
+
+        Where this connection's own login copies, that is what brokers say of it (KIP-430). Of any other principal only
+        rules can be told: True is then that it is denied by name.
+        """
+        ...
+
+    def principal(self) -> str | None:
+        """As whom this connection logs in, as far as that is known."""
         ...
 
     def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:

@@ -7,6 +7,7 @@
     sasl_username = "tanist"
     sasl_password = "${EAST_PASSWORD}"        # or sasl_password_file = "east.password"
     ssl_ca_location = "ca.pem"                # relative to this file
+    principal = "User:CN=tanist,O=Example"    # where the brokers map names by rules of their own
 
 Keys are spelled as librdkafka spells them, with underscores. Everything that is wrong is told at once.
 """
@@ -46,6 +47,7 @@ _TEXTS: Final = (
     *_FILES,
     "ssl_key_password",
     "ssl_endpoint_identification_algorithm",
+    "principal",
 )
 _ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}
 KEYS: Final = (*_TEXTS, *_ALIASES, *(f"{name}_file" for name in _SECRETS), "allow_small_state")
@@ -202,12 +204,21 @@ class _Reading:
         values = {_ALIASES.get(key, key): self._text(key, section[key]) for key in texts}
         values |= self._secret_files(section)
         bootstrap = self._addresses(values.get("bootstrap_servers", ""))
+        principal = self._principal(values)
         protocol = self._one_of(SecurityProtocol, values, "security_protocol", SecurityProtocol.PLAINTEXT)
         if protocol is None:
             return Endpoint(name=name, bootstrap=bootstrap)
         tls = self._tls(values) if self._belongs(protocol, "SSL", "ssl_", values) else None
         sasl = self._sasl(values) if self._belongs(protocol, "SASL", "sasl_", values) else None
-        return Endpoint(name=name, bootstrap=bootstrap, tls=tls, sasl=sasl)
+        return Endpoint(name=name, bootstrap=bootstrap, tls=tls, sasl=sasl, principal=principal)
+
+    def _principal(self, values: Mapping[str, str]) -> str | None:
+        """The name that rules are made for: one that stands for everybody would close topics to all."""
+        name = values.get("principal")
+        if name is None or (_PRINCIPAL.fullmatch(name) and name.isprintable() and not name.endswith(":*")):
+            return name
+        self.problem(f"principal: {name[:80]!r} is not Type:name of one login, for instance User:tanist")
+        return None
 
     def _text(self, key: str, value: Any) -> str:
         if isinstance(value, list) and key == "bootstrap_servers" and all(isinstance(v, str) for v in value):
@@ -317,4 +328,5 @@ class _Reading:
 
 
 _VARIABLE: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+_PRINCIPAL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:\S(.*\S)?")
 _ADDRESS: Final = re.compile(r"(\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]/]+))(:(?P<port>\d{1,6}))?")

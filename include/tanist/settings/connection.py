@@ -20,10 +20,11 @@ _KEYS: Final = {
     "ssl.key.location": "ssl_key_location",
     "ssl.key.password": "ssl_key_password",
     "ssl.endpoint.identification.algorithm": "ssl_endpoint_identification_algorithm",
+    "tanist.principal": "principal",
     "tanist.allow_small_state": "allow_small_state",
 }
 KEYS: Final = tuple(_KEYS)
-"""What a connection may hold. The last one is ours: every other key is librdkafka's."""
+"""What a connection may hold. Those that begin with `tanist.` are ours: every other key is librdkafka's."""
 
 _SPELLINGS: Final = {ours: theirs for theirs, ours in _KEYS.items()}
 _OURS: Final = re.compile(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
+from tanist.domain.logins import MirrorLogin
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     OFFSETS_TOPIC,
@@ -76,6 +77,7 @@ class World:
     writing: bool = False
     speed: int = 10
     clock: BusyClock = field(default_factory=BusyClock)
+    login: MirrorLogin = field(default_factory=lambda: MirrorLogin("User:mirror"))
     sink: MemorySink = field(default_factory=MemorySink)
     groups_moved: GroupsMoved = field(default_factory=lambda: GroupsMoved(rows=({"group": "billing"},)))
     moved: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
@@ -138,7 +140,15 @@ class World:
 
     def _heartbeat(self) -> None:
         now = self.clock.now()
-        alive = WorkerAlive(worker="w", version="1", host="h", started_at=EpochMs(0), at=now)
+        alive = WorkerAlive(
+            worker="w",
+            version="1",
+            host="h",
+            started_at=EpochMs(0),
+            at=now,
+            principal=self.login.principal,
+            unbound=self.login.unbound,
+        )
         found = {at: self.east.ends[at] for at in PARTITIONS}
         ends = tuple(SourceEnd(at, SourceOffset(e[2]), SourceOffset(e[1]), RATE) for at, e in found.items())
         told = [] if self.east.dead else [SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)]

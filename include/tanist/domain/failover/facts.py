@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
+    from tanist.domain.logins import MirrorLogin
     from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
     from tanist.domain.records import FailoverRun
 
@@ -118,7 +119,10 @@ class Uncopied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSeen:
-    """`writable`: nothing of ours keeps producers off the copy, and the mirror itself may not write any more."""
+    """`writable`: nothing of ours keeps producers off the copy, and who could write at the source can here.
+
+    `shut_out`: the mirror itself may not write any more, by its brokers' own word.
+    """
 
     topic: str
     generation: int = 0
@@ -127,6 +131,7 @@ class TopicSeen:
     fence_stands: bool | None = None
     configs_restored: bool | None = None
     writable: bool | None = None
+    shut_out: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +165,8 @@ class Facts:
     """False: this login may not see all of them, or the brokers are too old to tell; None: not told now."""
     transactions_reason: str = ""
     workers_alive: int = 0
+    logins: tuple[MirrorLogin, ...] = ()
+    """With which workers write to the destination, as they have told it."""
     run: FailoverRun | None = None
     """What is on record of the very plan that is asked about."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover.facts import SourceState
-from tanist.domain.failover.plan import ROUTES, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.failover.plan import NOT_SHUT_OUT, ROUTES, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -187,6 +187,9 @@ def _of_rights(facts: Facts) -> Iterator[Limitation]:
         yield Limitation("UNPROTECTED", "the destination has no authorizer: anybody could have approved this")
     if facts.destination_authorizer is None:
         yield Limitation("RIGHTS_UNKNOWN", "whether the destination protects approvals could not be told", blocks=True)
+    if facts.destination_authorizer and (unbound := [login.unbound for login in facts.logins if login.unbound]):
+        why = "the barrier keeps its old producers off, and its login may go on writing"
+        yield Limitation(NOT_SHUT_OUT, f"{why}: {_named(sorted(unbound))}")
     if facts.source_authorizer is False:
         yield Limitation("NEAR_FENCE", "the source has no authorizer: records of a few bytes pass its fence")
 

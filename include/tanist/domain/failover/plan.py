@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.records import FailoverRun
 
 PlanHash = NewType("PlanHash", str)
 VERSION: Final = 1
+NOT_SHUT_OUT: Final = "MIRROR_CANNOT_BE_SHUT_OUT"
+"""The mirror's login keeps WRITE on what takes over; its producer ids are behind the barrier all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,11 @@ def _restored(intent: Intent, facts: Facts) -> bool:
 
 
 def _open(intent: Intent, facts: Facts) -> bool:
-    return sum(seen.writable is True for seen in facts.of(intent.names)) == len(intent.names)
+    """For producers; and the mirror is shut out, where there are rights, or it was accepted that it cannot be."""
+    seen = list(facts.of(intent.names))
+    shut = facts.destination_authorizer is False or all(each.shut_out is True for each in seen)
+    accepted = facts.marked("open") and has_accepted(facts.run, NOT_SHUT_OUT)
+    return sum(each.writable is True for each in seen) == len(intent.names) and (shut or accepted)
 
 
 HOLD = Step("hold", "nobody copies metadata while this runs", lambda _, facts: held(facts))
@@ -208,6 +215,11 @@ class Approved:
             groups=tuple(wish.get("groups", EVERYTHING)),  # an older plan has none: it meant all
         )
         return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]))
+
+
+def has_accepted(run: FailoverRun | None, limitation: str) -> bool:
+    """Whether that limitation is among those on which `run` was approved."""
+    return run is not None and limitation in Approved.read(run.shown).limitations
 
 
 def past_return(intent: Intent, facts: Facts) -> bool:

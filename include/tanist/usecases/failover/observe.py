@@ -11,6 +11,7 @@ from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceS
 from tanist.domain.failover.takeover import missing
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
 from tanist.domain.growth import growth
+from tanist.domain.logins import logins_of, principals
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.readiness import WORKER_SILENT_MS
@@ -104,6 +105,7 @@ class Observer:
             transactions_told=source.named.told,
             transactions_reason=source.named.reason,
             workers_alive=_workers_alive(view, self.run.clock.now()),
+            logins=logins_of(view.workers()),
             run=view.failover(spec.mirror, plan),
         )
 
@@ -228,8 +230,10 @@ class Observer:
         names = [each.topic for each in wanted]
         described = side.topics.describe(names, self.run.by)
         held = {each.topic: each.held_rules for each in wanted}
-        answers = attempt(lambda: self.clusters.destination.opening.is_open(held, self.run.by))
-        opened = {} if isinstance(answers, TanistError) else known(answers)
+        opening, by = self.clusters.destination.opening, self.run.by
+        ours = principals(logins_of(view.workers()))
+        opened = _told(lambda: opening.is_open(held, by, ours))
+        shut_out = _told(lambda: opening.shut_out(names, by, ours))
         found = []
         for topic in wanted:
             now = view.topic(mirror, topic.topic)
@@ -242,6 +246,7 @@ class Observer:
                     fence_stands=standing.get(topic.topic),
                     configs_restored=_restored(topic, described[topic.topic]),
                     writable=opened.get(topic.topic),
+                    shut_out=shut_out.get(topic.topic),
                 )
             )
         return found
@@ -265,6 +270,12 @@ def attempt(look: Callable[[], _T]) -> _T | TanistError:
         return look()
     except TanistError as error:
         return error
+
+
+def _told(look: Callable[[], Mapping[str, bool | TanistError]]) -> dict[str, bool]:
+    """What could be told; nothing where nobody answers."""
+    answers = attempt(look)
+    return {} if isinstance(answers, TanistError) else known(answers)
 
 
 def _live(ends: LogEnds | None, true_end: int | None) -> LiveEnd | None:

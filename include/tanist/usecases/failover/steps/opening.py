@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from tanist.usecases.failover.work import Done, NotYet
+from tanist.domain.errors import CouldNotTell
+from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted
+from tanist.domain.logins import SETTING, principals
+from tanist.usecases.failover.work import WAIT_SECONDS, Done, NotYet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.usecases.failover.work import Work
+
+_PROVE_SECONDS: Final = 5.0
+"""Brokers learn of a rule within milliseconds of its making, each by itself."""
+
+
+class MirrorNotShutOut(CouldNotTell):
+    """Behind the point of no return: producers may write, the barrier stands, and the run is not done."""
+
+    name, retriable = NOT_SHUT_OUT, False
+    operator_action = (
+        f"take the mirror's login out of super.users, or name it as the brokers do ({SETTING}), or take WRITE from it "
+        "yourself; then the same run again. Producers may write already"
+    )
 
 
 def do(work: Work) -> Done:
     opening = work.clusters.destination.opening
     held = {topic.topic: topic.held_rules for topic in work.wanted()}
-    answers = opening.open(held, work.run.by)
+    answers = opening.open(held, work.run.by, principals(work.facts.logins))
     if failed := [f"{topic}: {error}" for topic, error in answers.items() if error is not None]:
         raise NotYet(f"{len(failed)} topic(s) could not be opened: {'; '.join(failed[:3])}")
     given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}
-    return Done({"topics": sorted(answers), "authorizer": work.facts.destination_authorizer, "writers": given})
+    guarded = opening.has_authorizer(work.run.by)
+    detail = {"topics": sorted(answers), "authorizer": guarded, "writers": given}
+    return Done(detail | _proved(work, sorted(answers)) if guarded else detail)
+
+
+def _proved(work: Work, topics: Sequence[str]) -> dict[str, Any]:
+    """What the evidence says of the mirror. What is not proved is not said.
+
+    Raises:
+        MirrorNotShutOut: it may still write, and nobody has accepted that.
+    """
+    may = _may_write(work, topics)
+    if may and not has_accepted(work.record, NOT_SHUT_OUT):
+        raise MirrorNotShutOut(f"its login may still write to {len(may)} topic(s), {', '.join(may[:3])}")
+    work.mark("open")
+    own, told = work.clusters.destination.opening.principal(), principals(work.facts.logins)
+    proof = (
+        "authorized operations of this login" if own in told or not told else "rules only: this login copies nothing"
+    )
+    mirror = sorted(told) or [own or "not known"]
+    return {"mirror": mirror, "shut_out": sorted(set(topics) - set(may)), "not_shut_out": may, "proof": proof}
+
+
+def _may_write(work: Work, topics: Sequence[str]) -> list[str]:
+    """The topics that the mirror may still write to, by its brokers' own word, once they have had time to learn."""
+    clock, ours = work.run.clock, principals(work.facts.logins)
+    by = clock.deadline(_PROVE_SECONDS)
+    while True:
+        told = work.clusters.destination.opening.shut_out(topics, work.run.by, ours)
+        if unknown := [f"{topic}: {told[topic]}" for topic in topics if not isinstance(told[topic], bool)]:
+            raise NotYet(f"{len(unknown)} topic(s), what the mirror may do is not told: {'; '.join(unknown[:3])}")
+        may = [topic for topic in topics if told[topic] is not True]
+        if not may or not by.left(clock.monotonic()):
+            return may
+        work.wait(WAIT_SECONDS)

@@ -1,0 +1,56 @@
+"""Who this worker is to the destination's authorizer, as it tells in its heartbeat: nobody else can find that out."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.logins import MirrorLogin, PrincipalUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.state_view import StateView
+    from tanist.ports.access import Access
+    from tanist.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 1.5
+"""The coordination thread waits so long at most; it has heartbeats to send."""
+MOST_TOPICS: Final = 50
+"""Of more topics the first are asked about: rules are mostly made by prefix."""
+NOBODY: Final = MirrorLogin(None)
+
+
+class Identity:
+    """Owned by the coordination thread. What could not be told stays as it was told before."""
+
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access, self._clock = access, clock
+        self._seen, self._at = NOBODY, float("-inf")
+
+    def seen(self, view: StateView) -> MirrorLogin:
+        """Our login, and whether rules by its name bind it, asked of topics that we copy or that have taken over."""
+        now = self._clock.monotonic()
+        if now - self._at >= EVERY_SECONDS:
+            self._at = now
+            self._look(sorted({topic.topic for topic in view.topics()})[:MOST_TOPICS])
+        return self._seen
+
+    def _look(self, topics: Sequence[str]) -> None:
+        try:
+            found = self._access.login(topics, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except PrincipalUnknown as nameless:
+            self._seen = MirrorLogin(None, nameless.reason)
+        except TanistError as why:
+            log.warning("our rights were not told", extra={"error": why.name, "reason": why.reason})
+        else:
+            self._seen = MirrorLogin(found.login.principal, found.unbound) if found.authorizer else NOBODY
+
+    def close(self) -> None:
+        self._access.close()

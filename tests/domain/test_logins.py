@@ -1,0 +1,58 @@
+"""Whether a DENY by name would shut a login out, judged from rules and from what brokers tell the login itself."""
+
+from __future__ import annotations
+
+from tanist.domain.logins import MirrorLogin, logins_of, principals, unbound
+from tanist.domain.names import EpochMs
+from tanist.domain.records import WorkerAlive
+from tanist.domain.write_rules import ANYBODY, WriteRule, writers
+
+ME = "User:CN=mirror"
+ALLOWED = WriteRule(ME, "*", allowed=True)
+DENIED = WriteRule(ME, "*", allowed=False)
+CLOSED = WriteRule(ANYBODY, "*", allowed=False)
+
+
+def sign(may: bool, *rules: WriteRule) -> str:
+    return unbound(ME, {"t": may}, {"t": rules})
+
+
+def test_a_right_that_rules_explain_says_nothing_against_the_login() -> None:
+    assert sign(True, ALLOWED) == ""
+    assert sign(True, WriteRule(ANYBODY, "*", allowed=True)) == ""
+    assert sign(True, WriteRule(ME, "10.0.0.1", allowed=True)) == ""
+    assert sign(False) == sign(False, DENIED) == sign(False, ALLOWED, CLOSED) == ""
+
+
+def test_a_right_that_no_rule_gives_is_a_super_users_or_another_names() -> None:
+    assert "no rule lets User:CN=mirror write to t" in sign(True)
+    assert "no rule lets" in sign(True, WriteRule("User:mirror", "*", allowed=True))
+
+
+def test_a_right_that_is_denied_is_a_super_users() -> None:
+    assert "is denied WRITE on t" in sign(True, ALLOWED, DENIED)
+    assert "is denied WRITE on t" in sign(True, ALLOWED, CLOSED)
+    assert sign(True, ALLOWED, WriteRule(ME, "10.0.0.1", allowed=False)) == "", "a DENY for another host"
+
+
+def alive(name: str, at: int, principal: str | None, why: str = "") -> WorkerAlive:
+    when = EpochMs(at)
+    return WorkerAlive(worker=name, version="1", host="h", started_at=when, at=when, principal=principal, unbound=why)
+
+
+def test_logins_are_those_of_the_workers_that_lived_last_also_where_all_are_dead() -> None:
+    now = 1_000_000_000
+    told = [alive("old", now - 90_000, "User:old"), alive("a", now, ME), alive("b", now - 9, ME), alive("c", now, None)]
+    assert logins_of(told) == (MirrorLogin(ME),)
+    assert logins_of([]) == ()
+    nameless = logins_of([*told, alive("d", now, None, "nobody knows")])
+    assert MirrorLogin(None, "nobody knows") in nameless
+    assert principals(nameless) == {ME}
+
+
+def test_who_else_may_write_is_who_is_allowed_and_not_denied_everywhere() -> None:
+    app, bob = WriteRule("User:app", "*", allowed=True), WriteRule("User:bob", "10.0.0.1", allowed=True)
+    assert writers([ALLOWED, app, bob], {ME}) == {"User:app", "User:bob"}
+    assert writers([app, bob, WriteRule("User:bob", "*", allowed=False)]) == {"User:app"}
+    assert writers([WriteRule(ANYBODY, "*", allowed=True)]) == {ANYBODY}
+    assert writers([app, CLOSED]) == writers([]) == frozenset()

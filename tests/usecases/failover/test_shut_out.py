@@ -1,0 +1,83 @@
+"""A mirror whose login rules do not bind: it is never called shut out, and nobody waits for the impossible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.errors import Interrupted
+from tanist.domain.failover.page import as_json
+from tanist.domain.failover.plan import NOT_SHUT_OUT
+from tanist.domain.logins import MirrorLogin
+from tanist.domain.records import RunStatus
+from tests.usecases.failover.world import DR, TOPICS, World
+
+if TYPE_CHECKING:
+    from tanist.usecases.failover.run import Outcome
+
+SIGN = "no rule lets User:mirror write to orders, and this login may: a super user, or another name"
+
+
+def opened(outcome: Outcome) -> dict[str, Any]:
+    """What the evidence says of the step."""
+    return dict(outcome.evidence.found("open"))
+
+
+def limitations(world: World) -> dict[str, bool]:
+    return {each.name: each.blocks for each in world.plan().plan.limitations}
+
+
+def test_a_mirror_that_is_bound_is_proved_to_be_shut_out() -> None:
+    world = World()
+    assert NOT_SHUT_OUT not in limitations(world)
+    told = opened(world.run(world.approve().plan))
+    assert told["shut_out"] == sorted(TOPICS)
+    assert told["not_shut_out"] == []
+    assert not any(world.west.may_write(topic, "mirror") for topic in TOPICS)
+
+
+def test_a_super_user_is_accepted_by_name_and_never_called_shut_out() -> None:
+    """It was denied by name, and reported as shut out; it wrote all the same."""
+    world = World(login=MirrorLogin("User:mirror", SIGN))
+    world.west.supers.add("mirror")
+    assert limitations(world)[NOT_SHUT_OUT] is False
+    outcome = world.run(world.approve().plan)
+    assert outcome.record.status is RunStatus.DONE
+    told = opened(outcome)
+    assert (told["shut_out"], told["not_shut_out"]) == ([], sorted(TOPICS))
+    assert all(world.west.may_write(topic, "app") for topic in TOPICS)
+
+
+def test_a_super_user_that_nobody_saw_leaves_the_run_unfinished_with_producers_at_work() -> None:
+    """Nothing spoke against it before; the proof does. Once the login is bound the same run ends."""
+    world = World()
+    world.west.supers.add("mirror")
+    plan = world.approve().plan
+    with pytest.raises(Interrupted, match=r"step open is not done: MIRROR_CANNOT_BE_SHUT_OUT: .*super\.users"):
+        world.run(plan)
+    assert all(world.west.may_write(topic, "app") for topic in TOPICS)
+    held = world.clusters().destination.side.open_store("__mirror_state", None, world.soon()).view().failover(DR, plan)
+    assert held is not None
+    assert held.status is RunStatus.RUNNING
+    assert world.sink.kept is not None
+    assert "shut_out" not in as_json(world.sink.kept)
+    world.west.supers.clear()
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_the_login_that_copies_is_shut_out_whoever_runs_the_failover() -> None:
+    """An administrator's own login was denied instead, and the worker's went on writing."""
+    world = World(login=MirrorLogin("User:worker"))
+    world.west.supers.add("mirror")  # who runs it is an administrator
+    told = opened(world.run(world.approve().plan))
+    assert {(topic, "User:worker") for topic in TOPICS} <= world.west.deny
+    assert not {(topic, "User:mirror") for topic in TOPICS} & world.west.deny
+    assert told["mirror"] == ["User:worker"]
+    assert told["proof"].startswith("rules only")
+
+
+def test_without_an_authorizer_nothing_is_said_of_shutting_anybody_out() -> None:
+    world = World(authorizer=False, login=MirrorLogin(None))
+    assert NOT_SHUT_OUT not in limitations(world)
+    assert "shut_out" not in opened(world.run(world.approve().plan))
