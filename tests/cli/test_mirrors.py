@@ -217,6 +217,32 @@ def test_a_dead_cluster_is_told_within_ten_seconds(
     assert (answer.code, answer.errors) == (3, ["UNREACHABLE"])
 
 
+def test_a_name_that_lists_brokers_of_two_clusters_ends_every_command_at_once(
+    tanist: Tanist, name: str, configured: Path, clusters: Mapping[str, Cluster], west: Broker
+) -> None:
+    """Nothing is changed, nothing is shown of either, and `doctor` says which address is of which cluster."""
+    both = ",".join(clusters[name].bootstrap_servers for name in ("east", "west"))
+    configured.write_text(configured.read_text() + f'[clusters.mixed]\nbootstrap_servers = "{both}"\n')
+    before, there = west.topics(), ("-d", "mixed")
+    for typed in (
+        ("mirrors", "create", name, "-s", "east", *there, "--topic", ".*"),
+        ("mirrors", "create", name, "-s", "mixed", "-d", "west", "--topic", ".*"),
+        ("mirrors", "pause", name, *there, "--topic", ".*"),
+        ("mirrors", "list", *there),
+        ("status", *there),
+    ):
+        start = time.monotonic()
+        answer = tanist(*typed)
+        assert time.monotonic() - start < 4
+        assert (answer.code, answer.errors, answer.out) == (2, ["TWO_CLUSTERS"], ""), typed
+    assert west.topics() == before
+    found = {check["check"]: check for check in tanist("doctor", "--json").items}
+    assert (found["cluster mixed"]["verdict"], found["cluster mixed"]["observed"]) == ("FAIL", "TWO_CLUSTERS")
+    for cluster in clusters.values():
+        assert f"{cluster.bootstrap_servers} is cluster {cluster.cluster_id}" in found["cluster mixed"]["reason"]
+    assert found["cluster west"]["verdict"] == "PASS"
+
+
 def test_a_typing_mistake_in_the_configuration_is_told(tanist: Tanist, configured: Path) -> None:
     configured.write_text(configured.read_text().replace("bootstrap_servers", "bootstrap_server", 1))
     answer = tanist("mirrors", "list")

@@ -16,6 +16,7 @@ from tanist.clusters.librdkafka import Doing, cause, translate
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError
 from tanist.ports.topics import TopicFacts
+from tanist.wire.identity import cluster_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ class KafkaTopics:
         self._admin = Admin(endpoint, "topics")
 
     def cluster_id(self, by: Deadline) -> str:
-        return str(self._cluster(by).cluster_id)
+        return cluster_id(self._endpoint, "tanist-topics", by)
 
     def brokers(self, by: Deadline) -> tuple[int, ...]:
         """Ids of the brokers that are up, sorted."""

@@ -5,7 +5,7 @@
     │   ├── UnknownMirror, MirrorExists, TopicAlreadyInMirror, TopicNotInMirror, ...   names of KIP-1279
     │   └── NoSuchTransition        the state machine has no row for this
     ├── Misconfigured               the command line or the configuration is wrong     exit 2
-    │   └── InvalidMirrorName, MissingDependency, PortTaken
+    │   └── InvalidMirrorName, MissingDependency, PortTaken, TwoClusters
     ├── CouldNotTell                the facts could not be had, nothing was changed    exit 3
     │   └── Unreachable, NotReady, TimedOut, WrongListener, MalformedFrame, ...
     ├── Interrupted                 partial: run it again                              exit 4
@@ -159,6 +159,13 @@ class UnsupportedVersion(Refused):
 class Misconfigured(TanistError):
     name, exit_code = "INVALID_CONFIG", 2
     operator_action = "correct it and run the same command again"
+
+
+class TwoClusters(Misconfigured):
+    """Brokers of different clusters answer under one name: whatever was asked or written might reach either."""
+
+    name = "TWO_CLUSTERS"
+    operator_action = "list brokers of one cluster only in its bootstrap_servers; nothing was changed"
 
 
 class InvalidMirrorName(Misconfigured):

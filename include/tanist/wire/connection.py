@@ -60,6 +60,7 @@ class Connection:
     def __init__(self, transport: Transport, address: Address, endpoint: Endpoint, client_id: str) -> None:
         self.endpoint = endpoint
         self.client_id = client_id
+        self.address = address
         self.peer = f"{address} of cluster {endpoint.name!r}"
         self.in_flight = 0
         self.closed = False

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tanist.domain.broker_errors import LeaderNotAvailable, UnknownTopicOrPartition
 from tanist.domain.endpoint import Address
-from tanist.domain.errors import CouldNotTell, Stopped, Unreachable
+from tanist.domain.errors import CouldNotTell, Stopped, TwoClusters, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.ports.clock import Deadline
 from tanist.protocol.codes import NONE, error_for
@@ -67,6 +67,8 @@ class Router:
         self._topics: dict[str, TopicInfo] = {}
         self._connections: dict[tuple[BrokerId, str], Connection] = {}
         self._first: Connection | None = None
+        self._known_by: tuple[Address, str | None] | None = None
+        """Which address told first of which cluster."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,8 +83,20 @@ class Router:
 
         Raises:
             Unreachable: no broker answers. AuthenticationFailed, WrongListener, TimedOut, Stopped: as they say.
+            TwoClusters: who answers now is of another cluster than whoever answered first.
         """
-        self._learn(_metadata(self.any_connection(by), topics, by), forget=topics is None)
+        connection = self.any_connection(by)
+        answer = _metadata(connection, topics, by)
+        self._must_be_the_same(connection, answer.cluster_id)
+        self._learn(answer, forget=topics is None)
+
+    def _must_be_the_same(self, connection: Connection, cluster_id: str | None) -> None:
+        """Names resolve anew and bootstrap addresses take turns: what was known must not be mixed with another's."""
+        now = (connection.address, cluster_id)
+        self._known_by = self._known_by or now
+        if self._known_by[1] != cluster_id:
+            connection.close()
+            raise differing(self.endpoint, self._known_by, now)
 
     def _learn(self, answer: Any, *, forget: bool) -> None:
         self.cluster_id = answer.cluster_id
@@ -219,6 +233,12 @@ class Router:
                 connection.close()
         self._connections.clear()
         self._stop.close()
+
+
+def differing(endpoint: Endpoint, *known: tuple[Address, str | None]) -> TwoClusters:
+    """The error for an endpoint of whose addresses each, as `known`, leads to another cluster."""
+    each = ", ".join(f"{address} is cluster {cluster_id}" for address, cluster_id in known)
+    return TwoClusters(f"bootstrap_servers of {endpoint.name!r} lead to two clusters: {each}")
 
 
 def describe_topics(connection: Connection, topics: Sequence[str], by: Deadline) -> Mapping[str, TopicInfo]:
