@@ -112,7 +112,7 @@ def test_while_a_failover_is_on_record_nothing_is_copied_and_then_the_topic_is_l
     assert pair.killed("nowhere", "held", plan, "fence") == 0
     for verb in ("sync", "diff"):
         refused = pair.tanist("metadata", verb, "held", expected=1)
-        assert "MIRROR_HELD" in refused.err
+        assert "MIRROR_LOCKED" in refused.err
     pair.tanist("failover", "run", "held", "--plan", plan, "--budget", "2s")
     (row,) = json.loads(pair.tanist("metadata", "sync", "held", "--yes", "--json").out)["items"]
     assert (row["verdict"], row["reason"]) == (

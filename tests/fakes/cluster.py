@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from tanist.clusters.state_writer import operator_of
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import TopicPartition
@@ -40,7 +41,7 @@ class MemoryCluster:
     `ends`: log start, last stable offset, high watermark. `ahead`: offsets that a leader has above its high watermark.
     `control`: which offsets are markers. `denied`: (operation, resource) that our principal lacks; all
     else is granted. `rules`: who may write. `committed`: when it took the last transaction of a state topic. `calls`:
-    what changed it, in order, but for what workers write. `dead`: no broker answers.
+    what changed it, in order, but for locks and what workers write. `dead`: no broker answers.
     """
 
     name: str = "memory"
@@ -122,7 +123,8 @@ class MemoryCluster:
         if not isinstance(record, MirrorRecord) or record.mirror_id:
             return record
         spec = self.view(STATE_TOPIC).mirror(record.mirror)
-        return replace(cast("Any", record), mirror_id=spec.mirror_id if spec else "")
+        stamped: StateRecord = replace(cast("Any", record), mirror_id=spec.mirror_id if spec else "")
+        return stamped
 
     # ── how it is reached ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,7 +149,7 @@ class MemoryCluster:
                 raise UnknownTopicOrPartition(topic)
             self.calls.append(f"create {topic}")
             self.with_topic(topic)
-        return MemoryStateStore(self, topic, f"tanist-{mirror}" if mirror else None)
+        return MemoryStateStore(self, topic, operator_of(mirror, topic) if mirror else None)
 
 
 def worker_store(path: Path | None = None) -> MemoryStateStore:

@@ -83,7 +83,8 @@ class MemoryStateStore:
                 if self._cluster.operators[self._writer] != self._epoch:
                     raise OperatorFenced(self._writer)
                 self._cluster.committed[self._topic] = self._cluster.clock.now()
-                self._cluster.calls.append(f"append {', '.join(record.key for record in records)}")
+                if keys := [record.key for record in records if not record.key.startswith("lock/")]:
+                    self._cluster.calls.append(f"append {', '.join(keys)}")
             self._cluster.states[self._topic].extend(encode(record) for record in records)
             return self._read()
 

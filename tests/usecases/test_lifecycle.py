@@ -27,7 +27,6 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
 )
-from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import StateView
 from tanist.domain.states import MirrorState, Wish
 from tanist.usecases import doctor, status
@@ -43,6 +42,7 @@ from tests.usecases.commands import a_run
 
 if TYPE_CHECKING:
     from tanist.domain.readiness import Status
+    from tanist.domain.state_record import StateRecord
 
 DR = MirrorName("dr")
 NOW = JumpingClock().now()
@@ -397,8 +397,8 @@ def test_doctor_sees_two_names_of_one_cluster(pair: Pair) -> None:
     assert _doctor(pair)["cluster ids"] is Verdict.FAIL
 
 
-def test_tombstones_leave_other_mirrors_alone(pair: Pair) -> None:
+def test_delete_leaves_other_mirrors_alone(pair: Pair) -> None:
     spec = pair.west.view(STATE_TOPIC)["mirror/dr"]
     assert isinstance(spec, MirrorSpec)
     view = StateView({"mirror/dr": spec, "mirror/dr2": replace(spec, mirror=MirrorName("dr2"))})
-    assert administer.tombstones(view, spec) == (Tombstone("mirror/dr"),)
+    assert view.keys_of(DR) == ("mirror/dr",)

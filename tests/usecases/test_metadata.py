@@ -21,11 +21,13 @@ from tanist.domain.records import (
     TopicDesired,
 )
 from tanist.domain.write_rules import CLOSED, WriteRule
+from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import Request, diff
 from tanist.usecases.metadata.sync import Synced, sync
 from tanist.usecases.mirrors import desire
 from tanist.usecases.mirrors.create import Request as NewMirror
 from tanist.usecases.mirrors.create import create
+from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 from tests.usecases.commands import a_run
@@ -69,9 +71,9 @@ class Pair:
         assert isinstance(found, TopicDesired)
         return found
 
-    def sync(self, *include: str, dry_run: bool = False) -> Synced:
+    def sync(self, *include: str, dry_run: bool = False, clock: JumpingClock | None = None) -> Synced:
         request = Request(mirror="dr", include=include or (".*",))
-        return sync(request, self.west.side(), lambda _name: self.east.side(), a_run(dry_run=dry_run))
+        return sync(request, self.west.side(), lambda _name: self.east.side(), a_run(clock, dry_run=dry_run))
 
     def verdicts(self, *include: str) -> dict[str, str]:
         return {row.name: row.verdict for row in self.sync(*include).rows}
@@ -172,9 +174,9 @@ def test_a_failover_is_never_disturbed(pair: Pair) -> None:
     pair.grow("orders", 4)
     pair.write(RUN)
     before = dict(pair.west.operators)
-    with pytest.raises(errors.MirrorHeld, match="failover p1 of mirror 'dr' is under way"):
+    with pytest.raises(errors.MirrorLocked, match="failover p1 of mirror 'dr' is under way"):
         pair.sync()
-    with pytest.raises(errors.MirrorHeld):
+    with pytest.raises(errors.MirrorLocked):
         diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
     assert (pair.west.calls, pair.west.operators) == ([], before)
     pair.write(replace(RUN, status=RunStatus.ABORTED))
@@ -192,7 +194,7 @@ def test_a_failover_that_begins_while_both_sides_are_read_is_seen(pair: Pair, mo
         return look(self, names, by)
 
     monkeypatch.setattr(MemoryTopics, "describe", begin)
-    with pytest.raises(errors.MirrorHeld):
+    with pytest.raises(errors.MirrorLocked):
         pair.sync()
     assert pair.west.calls == []
 
@@ -201,18 +203,20 @@ def test_a_failover_that_begins_between_two_topics_stops_the_sync(pair: Pair, mo
     """What was done is not put on record over its head; the rows say so, and the next sync finds it."""
     for name in ("orders", "orders-eu"):
         pair.grow(name, 3)
-    grow = MemoryTopics.grow
+    grow, clock = MemoryTopics.grow, JumpingClock()
 
     def begin(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
-        pair.write(RUN)
+        purpose = Purpose(operation="failover p1", plan="p1")
+        with mirror_lock(pair.west.side(), DR, purpose, a_run(clock)) as lock:
+            lock.append([replace(RUN, mirror_id=lock.spec.mirror_id)])
+        clock.wait(1)
         return grow(self, topic, partitions, by)
 
     monkeypatch.setattr(MemoryTopics, "grow", begin)
-    before = dict(pair.west.operators)
-    synced = pair.sync()
+    synced = pair.sync(clock=clock)
     assert [row.verdict for row in synced.rows] == [Outcome.FAILED, Outcome.FAILED]
-    assert all("MIRROR_HELD" in row.reason for row in synced.rows)
-    assert (pair.west.calls, pair.west.operators) == (["grow orders"], before)
+    assert all("MIRROR_LOCKED" in row.reason for row in synced.rows)
+    assert [call for call in pair.west.calls if "failover" not in call] == ["grow orders"]
     monkeypatch.undo()
     pair.write(replace(RUN, status=RunStatus.ABORTED))
     assert pair.verdicts() == {"orders": Outcome.CHANGED, "orders-eu": Outcome.CHANGED}
@@ -243,18 +247,19 @@ def test_a_source_that_was_replaced_is_followed_no_more(pair: Pair) -> None:
     }
 
 
-def test_what_people_asked_for_meanwhile_is_kept(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pause between the look and the record is not undone by it."""
+def test_a_pause_during_a_sync_is_refused_and_the_sync_goes_on(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What people ask for between the look and the record can be neither lost nor undone by it."""
     pair.grow("orders", 4)
     grow = MemoryTopics.grow
 
     def pause(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
-        desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+        with pytest.raises(errors.MirrorLocked, match="metadata sync"):
+            desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
         return grow(self, topic, partitions, by)
 
     monkeypatch.setattr(MemoryTopics, "grow", pause)
     pair.sync()
-    assert (pair.topic("orders").partitions, pair.topic("orders").wish) == (4, "PAUSED")
+    assert (pair.topic("orders").partitions, pair.topic("orders").wish) == (4, "MIRRORING")
 
 
 def test_a_lost_copy_is_made_anew_unless_it_has_a_map(pair: Pair) -> None:

@@ -19,7 +19,7 @@ from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.tasks import WHY, Task, at_work
 from tanist.airflow.wish import Wish
 from tanist.composition.failover import Folder, gone, runner, standing
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import RunUnderWay, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.failover.plan import ROUTE
 from tanist.domain.names import mirror_name
@@ -28,7 +28,6 @@ from tanist.usecases import status as status_of
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.items import outcome_item, run_item
-from tanist.usecases.failover.run import RunUnderWay
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.unfinished import left_alone, unfinished
 from tanist.usecases.failover.work import Tools

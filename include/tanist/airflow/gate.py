@@ -17,10 +17,9 @@ from tanist.airflow import variables
 from tanist.airflow.markdown import adopted_page, plan_page
 from tanist.airflow.tasks import TASK_SECONDS, at_work, told
 from tanist.airflow.wish import Wish
-from tanist.domain.errors import Misconfigured
+from tanist.domain.errors import Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import NotApproved
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.run import RunUnderWay
 from tanist.usecases.failover.unfinished import unfinished
 
 if TYPE_CHECKING:

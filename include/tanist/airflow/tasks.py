@@ -10,6 +10,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tanist.airflow import connections
+from tanist.composition.failover import gone, runner
 from tanist.composition.world import World
 from tanist.domain.errors import TanistError
 from tanist.domain.problems import each
@@ -44,7 +45,7 @@ def at_work(seconds: float = TASK_SECONDS, logins: Mapping[str, str] | None = No
         found = {name: known.cluster(connection) for name, connection in (logins or {}).items()}
         extra = {name: replace(c, endpoint=replace(c.endpoint, name=name)) for name, c in found.items()}
         with World(known, extra) as world:
-            yield Task(world=world, run=Run(clock=clock, by=clock.deadline(seconds)))
+            yield Task(world=world, run=Run(clock=clock, by=clock.deadline(seconds), holder=runner(), gone=gone))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from tanist.airflow.markdown import table
 from tanist.airflow.tasks import WHY, at_work
 from tanist.airflow.variables import DESTINATIONS, destinations
-from tanist.domain.errors import MirrorHeld, Misconfigured, TanistError
+from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
@@ -24,7 +24,7 @@ from tanist.usecases import sides
 from tanist.usecases.groups import items as group_items
 from tanist.usecases.groups.gather import views
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
-from tanist.usecases.holding import must_not_be_held
+from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.metadata import items as metadata_items
 from tanist.usecases.metadata.compare import Request
 from tanist.usecases.metadata.sync import sync
@@ -90,7 +90,7 @@ def _upkeep(target: Mapping[str, str], do: Callable[[Task, str, str], _Upkept]) 
     with at_work() as task:
         try:
             done = do(task, target["destination"], target["mirror"])
-        except MirrorHeld as held:
+        except MirrorLocked as held:
             context["ti"].xcom_push(key=DONE, value={"summary": f"stood back: {held.reason}"})
             raise AirflowSkipException(str(held)) from held
     wrong = [*done.decide, *done.again]
@@ -142,7 +142,7 @@ def _positions(task: Task, destination: str, mirror: str) -> _Upkept:
     name, side = mirror_name(mirror), task.world.connect(destination)
     (cluster_id,) = sides.identify((side,), task.run)
     seen = views(side, task.run)
-    must_not_be_held(seen.state, name)
+    ensure_unlocked(seen.state, name)
     spec = sides.spec_of(seen.state, name, destination)
     sides.same_as_pinned(spec, None, cluster_id)
     synced = sync_groups(spec, task.world.group_contacts(spec, side), SyncRequest(), task.run, seen)

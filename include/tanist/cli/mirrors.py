@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from tanist.cli import mirror_removal, mirror_views
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm
+from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, announcing, asking, confirm
 from tanist.cli.output import emit, say
+from tanist.domain.errors import Misconfigured
+from tanist.domain.fences import commands_to_lift
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode
 from tanist.usecases.items import spec_item, topic_item
@@ -143,16 +145,32 @@ def alter(
 
 @app.command()
 @asking(changes=True, confirms=True)
-def delete(now: Session, name: MirrorArgument) -> None:
+def delete(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    abandon_fence: Annotated[
+        bool, typer.Option("--abandon-fence", help="Also where a source fence stands: prints how to lift it by hand.")
+    ] = False,
+    reason: Annotated[str, WHY] = "",
+) -> None:
     """Forget an empty mirror. Topics stay; its name can be used again.
+
+    A source fence that stands or is pending could not be lifted by it any more: `tanist fence lift` comes first, or
+    --abandon-fence with a --reason.
 
     Example: tanist mirrors delete dr --destination west
     """
+    if abandon_fence and not reason.strip():
+        raise Misconfigured("--abandon-fence needs a --reason: it is what others read later")
     destination = now.destination()
     confirm(f"forget mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.run.dry_run)
-    spec = administer.delete(name, destination, now.run)
+    deleted = administer.delete(name, destination, now.run, abandon=reason if abandon_fence else "")
     say(f"{'would delete' if now.run.dry_run else 'deleted'} mirror {name}")
-    _show_spec(now, spec, changed=not now.run.dry_run)
+    by_hand = commands_to_lift(deleted.abandoned, now.world.bootstrap(deleted.spec.source) or "SOURCE:PORT")
+    for command in by_hand:
+        say(f"by hand: {command}")
+    _show_spec(now, deleted.spec, changed=not now.run.dry_run, abandoned_fences=list(by_hand))
 
 
 mirror_removal.register(app)

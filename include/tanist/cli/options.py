@@ -16,6 +16,7 @@ import typer
 
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
 from tanist.composition import World
+from tanist.composition.failover import gone, runner
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.settings import ClusterSettings, Settings, from_flags, load
@@ -137,7 +138,7 @@ def session(asked: Asked, seconds: float) -> Iterator[Session]:
     with guard(as_json):
         clock = SystemClock()
         by = clock.deadline(asked.timeout or seconds)
-        run = Run(clock=clock, by=by, dry_run=asked.dry_run)
+        run = Run(clock=clock, by=by, dry_run=asked.dry_run, holder=runner(), gone=gone)
         settings = load(asked.config, os.environ)
         name, extra = asked.destination, {}
         if asked.bootstrap_server is not None:

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tanist.clusters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, cause, configuration, translate
 from tanist.domain.errors import OperatorFenced, TimedOut
+from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import partition_of
 from tanist.protocol.stored import encode
 
@@ -34,9 +35,13 @@ _TRANSACTION_MS: Final = 15_000
 """After this long the brokers abort what a dead operator left open; until then nobody reads past it."""
 
 
-def operator_of(mirror: MirrorName) -> str:
-    """The writer of whoever changes `mirror`; of two, the one that opened first is fenced."""
-    return f"tanist-{mirror}"
+def operator_of(mirror: MirrorName, topic: str = STATE_TOPIC) -> str:
+    """The writer of whoever changes `mirror`; of two, the one that opened first is fenced.
+
+    That of `__mirror_state` is what the mirror's lock rests on: to write to another topic must not fence it. Names of
+    mirrors have no '/'.
+    """
+    return f"tanist-{mirror}" if topic == STATE_TOPIC else f"tanist-{mirror}/{topic}"
 
 
 class Writer:

@@ -169,7 +169,7 @@ class Opener:
             topic,
             by,
             layout=TopicLayout(partitions=PARTITIONS[topic], allow_small=self.cluster.allow_small_state),
-            writer=operator_of(mirror) if mirror else None,
+            writer=operator_of(mirror, topic) if mirror else None,
             create=create,
             brief=True,
             topics=self.topics,

@@ -98,9 +98,18 @@ class MirrorNotEmpty(Refused):
     operator_action = "remove its topics first"
 
 
-class MirrorHeld(Refused):
-    name = "MIRROR_HELD"
-    operator_action = "let the failover end, or abort it (`tanist failover status`); nothing was changed"
+class MirrorLocked(Refused):
+    """Another operation changes the same mirror, or an unfinished failover holds its lock."""
+
+    name = "MIRROR_LOCKED"
+    operator_action = "let it end, or end an unfinished failover (`tanist failover status`), then run this again"
+
+
+class RunUnderWay(MirrorLocked):
+    """Another failover of the mirror is unfinished, or somebody is at work on this one."""
+
+    name = "RUN_UNDER_WAY"
+    operator_action = "see `tanist failover status`; nothing was changed"
 
 
 class CopyDiffers(Refused):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
+from uuid import uuid4
 
 from tanist.domain import records
 from tanist.domain.broker_errors import UnknownTopicOrPartition
@@ -61,17 +62,24 @@ def _tell_nobody(_topics: Sequence[str]) -> None:
     """For callers that have nobody to tell."""
 
 
+def _not_known(_holder: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One command while it runs: its time, and whether it may change anything.
 
-    `announce` hears the matched topics once they are decided, before anything changes.
+    `announce` hears the matched topics once they are decided, before anything changes. `holder`: who we are to others
+    that want to change the same mirror. `gone`: whether such a holder is certainly dead.
     """
 
     clock: Clock
     by: Deadline
     dry_run: bool = False
     announce: Callable[[Sequence[str]], None] = _tell_nobody
+    holder: str = field(default_factory=lambda: f"command {uuid4().hex[:12]}")
+    gone: Callable[[str], bool] = _not_known
 
 
 def first_contact(run: Run) -> Deadline:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import Interrupted, Misconfigured
+from tanist.domain.errors import Interrupted, Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import ApprovalUsed, NotPermitted
+from tanist.domain.failover.limitations import limitations
 from tanist.domain.failover.plan import ROUTE, remaining
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort
-from tanist.usecases.failover.run import RunUnderWay
 from tanist.usecases.failover.unfinished import left_alone
 from tests.usecases.failover.test_run import PLANNED, UNPLANNED, assert_promoted, killer
 from tests.usecases.failover.world import DR, Killed, World
@@ -161,8 +161,9 @@ def test_two_at_one_step_are_one_too_many() -> None:
         world.clock.meanwhile = busy
 
     def beat(busy: object) -> None:
-        record = on_record(world, plan)
-        world.worker.append([replace(record, at=world.clock.now())], world.soon())
+        held = world.worker.catch_up(world.soon()).lock(DR)
+        assert held is not None
+        world.worker.append([replace(held, at=world.clock.now())], world.soon())
         assert callable(busy)
         busy()
 
@@ -185,7 +186,8 @@ def test_steps_after_the_point_of_no_return_count_those_before_it_as_done() -> N
     world.east.dead = True
     intent = world.plan(Mode.PLANNED).plan.intent
     facts = world.plan(Mode.PLANNED).facts
-    assert [step.id for step in remaining(intent, facts, "drain")] == ["hold"], "a plan of its own holds nothing"
+    assert [step.id for step in remaining(intent, facts, "drain")] == ["hold", "fence", "drain"], "it is another run's"
+    assert {each.name for each in limitations(intent, facts) if each.blocks} >= {"PRODUCER_FENCED"}
     assert list(world.run(plan, until="drain").left) == STEPS[4:]
 
 

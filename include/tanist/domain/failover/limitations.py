@@ -60,7 +60,7 @@ def _sum(offsets: Iterable[int | None]) -> int | None:
 
 def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """Reasons against, those that nobody can accept among them. After the point of no return there are none."""
-    if past_return(intent, facts):
+    if past_return(facts):
         return
     yield from _of_the_source(intent, facts)
     yield from _of_the_destination(intent, facts)
@@ -107,10 +107,12 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     expected = {each.topic: each.generation for each in intent.topics}
     if moved := [seen.topic for seen in facts.of(expected) if seen.generation != expected[seen.topic] or seen.removed]:
         yield Limitation("ALREADY_PROMOTED", f"{_named(moved)} left the mirror since it was planned", blocks=True)
+    ours = frozenset(intent.partitions)
+    if fenced := sorted(each.partition for each in facts.partitions if each.sealed is True and each.partition in ours):
+        yield Limitation("PRODUCER_FENCED", f"another failover has begun to promote {_named(fenced)}", blocks=True)
     if intent.without_drain:
         yield Limitation("WITHOUT_DRAIN", f"not being copied, taken over as they are: {_named(intent.without_drain)}")
     known = frozenset(intent.without_drain)
-    ours = frozenset(intent.partitions)
     broken = [at for at in not_copying(facts) if at in ours and at not in known]
     if broken:
         yield Limitation("PARTITION_STOPPED_COPYING", f"since it was planned: {_named(broken)}", blocks=True)

@@ -51,6 +51,7 @@ class Intent:
     source_cluster_id: str
     destination_cluster_id: str
     topics: tuple[TopicIntent, ...]
+    mirror_id: str = ""
     without_drain: tuple[TopicPartition, ...] = ()
     without_copy: tuple[TopicPartition, ...] = ()
     loss_tolerance: int = 0
@@ -179,6 +180,7 @@ def _ids(steps: Iterable[Step]) -> list[str]:
 def _plain(intent: Intent) -> dict[str, Any]:
     return {
         "mirror": intent.mirror,
+        "mirror_id": intent.mirror_id,
         "mode": intent.mode,
         "clusters": [intent.source_cluster_id, intent.destination_cluster_id],
         "topics": [[each.topic, each.partitions, each.generation] for each in intent.topics],
@@ -205,6 +207,7 @@ class Approved:
         source, destination = wish["clusters"]
         intent = Intent(
             mirror=MirrorName(wish["mirror"]),
+            mirror_id=wish.get("mirror_id", ""),  # an older plan has none
             mode=Mode(wish["mode"]),
             source_cluster_id=source,
             destination_cluster_id=destination,
@@ -222,12 +225,12 @@ def has_accepted(run: FailoverRun | None, limitation: str) -> bool:
     return run is not None and limitation in Approved.read(run.shown).limitations
 
 
-def past_return(intent: Intent, facts: Facts) -> bool:
-    """One sealed partition is enough, or a run that was about to seal it: from here on forward is the only safe way."""
-    ours = frozenset(intent.partitions)
-    if facts.run is not None and facts.run.no_return:
-        return True
-    return any(each.sealed is True and each.partition in ours for each in facts.partitions)
+def past_return(facts: Facts) -> bool:
+    """Whether this plan's own run was about to fence the first producer: from here on forward is the only safe way.
+
+    Never because a partition is fenced: that may be another run's work, and this one has fenced no source yet.
+    """
+    return facts.run is not None and facts.run.no_return
 
 
 def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[Step, ...]:
@@ -237,7 +240,7 @@ def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[S
         Misconfigured: the route has no such step.
     """
     steps, asked = ROUTES[intent.mode], asked_for(intent, until)
-    if past_return(intent, facts):
+    if past_return(facts):
         steps = (HOLD, *steps[steps.index(SEAL) :])
     return tuple(step for step in steps if step in asked and not step.holds(intent, facts))
 

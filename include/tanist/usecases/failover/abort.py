@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import Approved
 from tanist.domain.fences import TO_BE_LIFTED, FencedTopic
-from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus, fences_with
-from tanist.usecases import sides
+from tanist.domain.records import FailoverRun, RunStatus, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.undo import lifted, undo
 from tanist.usecases.failover.work import Work, book
+from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
@@ -50,18 +50,19 @@ class Aborted:
 def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> Aborted:
     """Undo an unfinished run, alive or dead. `reason`: why, for others to read.
 
-    Opening the mirror for changes shuts a live run out; what it had written until then is read afterwards. So a run
-    that is about to seal cannot get past us, and we cannot miss that it has.
+    The lock is taken from a live run; what it had written until then is read afterwards. So a run that is about to
+    fence the first producer cannot get past us, and we cannot miss that it has.
 
     Raises:
         NothingToAbort, PastReturn: nothing was changed.
     """
+    command = replace(command, holder=tools.runner, gone=tools.gone)
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        _to_abort(observer.view(), clusters)
-        store = clusters.destination.side.open_store(STATE_TOPIC, clusters.spec.mirror, command.by)
-        with closing(store):
-            record = _to_abort(store.catch_up(command.by), clusters)
-            fresh = sides.Run(clock=command.clock, by=command.clock.deadline(UNDO_SECONDS))
+        plan = _to_abort(observer.view(), clusters).plan
+        purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
+        with mirror_lock(clusters.destination.side, clusters.spec.mirror, purpose, command) as lock:
+            record = _to_abort(lock.view(), clusters)
+            fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
             observer.run = fresh
             work = Work(
                 clusters=clusters,
@@ -69,7 +70,7 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> A
                 run=fresh,
                 tools=tools,
                 observer=observer,
-                store=store,
+                lock=lock,
                 record=record,
                 facts=Facts(now=command.clock.now(), source=SourceState.SILENT),
                 evidence=book(tools, record, {}),
@@ -145,12 +146,13 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[Fenced
         _may_be_lifted(observer.view(), clusters, of_promoted=of_promoted)
         if command.dry_run:
             return tuple(each for each in observer.view().source_fences(mirror) if each.status in TO_BE_LIFTED)
-        with closing(clusters.destination.side.open_store(STATE_TOPIC, mirror, command.by)) as store:
-            view = store.catch_up(command.by)
+        with mirror_lock(clusters.destination.side, mirror, Purpose(operation="fence lift"), command) as lock:
+            view = lock.view()
             standing = _may_be_lifted(view, clusters, of_promoted=of_promoted)
+            lock.confirm()
             after = lifted(clusters, standing, command.clock.deadline(2 * SOURCE_SECONDS))
             if changed := fences_with(view.source_fences(mirror), after, clusters.spec, command.clock.now()):
-                store.append([changed], command.by)
+                lock.append([changed])
             return tuple(after)
 
 

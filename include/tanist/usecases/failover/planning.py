@@ -87,6 +87,7 @@ def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
         spec = clusters.spec
         bare = Intent(
             mirror=spec.mirror,
+            mirror_id=spec.id,
             mode=asked.mode,
             source_cluster_id=spec.source_cluster_id,
             destination_cluster_id=spec.destination_cluster_id,

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tanist.domain.errors import BrokerError, CouldNotTell, Interrupted, OperatorFenced, Refused, Stopped, TanistError
+from tanist.domain.errors import (
+    BrokerError,
+    CouldNotTell,
+    Interrupted,
+    MirrorLocked,
+    OperatorFenced,
+    RunUnderWay,
+    Stopped,
+    TanistError,
+)
 from tanist.domain.failover import plan as route
-from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, approved, choose, must_stand
+from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, approved, choose
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.limitations import objections
 from tanist.domain.failover.plan import Approved, past_return, remaining
-from tanist.domain.records import STATE_TOPIC, FailoverRun, RunStatus
-from tanist.usecases import sides
+from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import undo
 from tanist.usecases.failover.clusters import UNDO_SECONDS
 from tanist.usecases.failover.observe import Observer, attempt
@@ -29,7 +37,8 @@ from tanist.usecases.failover.steps import (
     opening,
     seal,
 )
-from tanist.usecases.failover.work import LIVE_SECONDS, Work, book, wanted_topics
+from tanist.usecases.failover.work import WAIT_SECONDS, Work, book, wanted_topics
+from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.failover.work import Done, Tools
+    from tanist.usecases.lock import LockedMirror
     from tanist.usecases.sides import Run
 
 DOING: Final[Mapping[str, Callable[[Work], Done]]] = {
@@ -56,11 +66,6 @@ DOING: Final[Mapping[str, Callable[[Work], Done]]] = {
     route.MOVERS.id: movers.do,
 }
 _UNDONE_BY_ITSELF: Final = (drain.DrainMissed, fence.FenceLeaks)
-
-
-class RunUnderWay(Refused):
-    name = "RUN_UNDER_WAY"
-    operator_action = "see `tanist failover status`; nothing was changed"
 
 
 class ApprovalVoid(NotPermitted):
@@ -82,15 +87,21 @@ class Outcome:
     waited: float
 
 
-def run(
-    plan: str, clusters: Clusters, tools: Tools, command: Run, *, until: str | None = None, request: str | None = None
+def run(  # what a run is told, named
+    plan: str,
+    clusters: Clusters,
+    tools: Tools,
+    command: Run,
+    *,
+    until: str | None = None,
+    request: str | None = None,
 ) -> Outcome:
     """Run an approved plan to its end, or go on with one that was cut short.
 
-    `request`: of the orchestrator's run that this call is of, which begins on an approval of that request alone.
     `until`: only as far as the postcondition of that step. The run stays RUNNING with nobody at work, and the next call
     takes it over at once; every call checks everything. Where that step is done already nothing is: but every call that
-    comes past the groups before the point of no return translates them again.
+    comes past the groups before the point of no return translates them again. `request`: what its approval must answer
+    (`choose`).
 
     Raises:
         Misconfigured: the route has no step `until`.
@@ -102,27 +113,22 @@ def run(
         view = observer.view()
         if until is not None and (over := _over(view, clusters, tools, plan)) is not None:
             return over
-        before, approval = _permission(plan, clusters, view, command, request)
-        wish = approved(approval)
-        _matches(clusters, wish)
-        facts = observer.look(wanted_topics(view, wish.intent), plan)
-        remaining(wish.intent, facts, until)  # raises where there is no such step, before anything is changed
-        _must_permit(approval, wish, facts, clusters, command)
-        _alone(clusters, plan, observer, tools)
-        mirror = clusters.spec.mirror
-        with closing(clusters.destination.side.open_store(STATE_TOPIC, mirror, command.by)) as store:
-            # Whoever ran before is fenced now; what he has written until then decides.
-            before = _record(store.catch_up(command.by), clusters, plan) or before
-            record = _taken_over(before, approval, tools, command)
-            if before is None or before.status is not RunStatus.RUNNING:  # it begins: a no that came meanwhile is heard
-                must_stand(clusters.destination.approvals.all(command.by), approval)
+        asked = _Asked(plan, until, request)
+        if (done := _done_already(asked, *_may_begin(asked, observer, view), tools)) is not None:
+            return done
+        command = replace(command, holder=tools.runner, gone=tools.gone)
+        purpose = Purpose(operation=f"failover {plan}", plan=plan, waits=True)
+        with mirror_lock(clusters.destination.side, clusters.spec.mirror, purpose, command) as lock:
+            # Everything is looked at again: others may have been at work until the lock was ours.
+            approval, wish, facts = _look_behind(lock, asked, observer)
+            record = _taken_over(facts.run, approval, clusters, tools, command)
             work = Work(
                 clusters=clusters,
                 intent=wish.intent,
                 run=command,
                 tools=tools,
                 observer=observer,
-                store=store,
+                lock=lock,
                 record=record,
                 facts=facts,
                 evidence=book(tools, record, _head(approval, wish, facts, clusters)),
@@ -139,32 +145,69 @@ def run(
 # ── may it run at all? ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _record(view: StateView, clusters: Clusters, plan: str) -> FailoverRun | None:
-    found = view.get(f"failover/{clusters.spec.mirror}/{plan}")
-    return found if isinstance(found, FailoverRun) else None
+class _Asked(NamedTuple):
+    plan: str
+    until: str | None
+    request: str | None
+
+
+def _may_begin(asked: _Asked, observer: Observer, view: StateView) -> tuple[Approval, Approved, Facts]:
+    """The approval that the run is on, what it permits, and what is seen now.
+
+    Raises:
+        NotApproved, ApprovalUsed, NotPermitted. Misconfigured: the route has no step `until`.
+    """
+    clusters, command = observer.clusters, observer.run
+    approval = _permission(asked, clusters, view, command)
+    wish = approved(approval)
+    _matches(clusters, wish)
+    route.asked_for(wish.intent, asked.until)
+    facts = observer.look(wanted_topics(view, wish.intent), asked.plan)
+    _must_permit(approval, wish, facts, clusters, command)
+    return approval, wish, facts
+
+
+def _look_behind(lock: LockedMirror, asked: _Asked, observer: Observer) -> tuple[Approval, Approved, Facts]:
+    """`_may_begin`, asked again while a cluster does not answer and there is time."""
+    clock = observer.run.clock
+    while True:
+        try:
+            return _may_begin(asked, observer, lock.view())
+        except (CouldNotTell, BrokerError) as why:
+            if not why.retriable or not observer.run.by.left(clock.monotonic()):
+                raise
+            clock.wait(WAIT_SECONDS)
+
+
+def _done_already(asked: _Asked, _approval: Approval, wish: Approved, facts: Facts, tools: Tools) -> Outcome | None:
+    """The outcome where nothing is left up to the step that was asked for: nothing is locked for that."""
+    if asked.until is None or facts.run is None or facts.run.runner or remaining(wish.intent, facts, asked.until):
+        return None  # a run that somebody was killed at is released by whoever comes next
+    if not past_return(facts) and route.GROUPS in route.asked_for(wish.intent, asked.until):
+        return None  # they are translated again
+    left = tuple(step.id for step in remaining(wish.intent, facts))
+    return Outcome(record=facts.run, evidence=book(tools, facts.run, {}), left=left, seconds=0.0, waited=0.0)
 
 
 def _over(view: StateView, clusters: Clusters, tools: Tools, plan: str) -> Outcome | None:
     """The outcome of a run that has reached its end, and so every step; None: it has not."""
-    found = _record(view, clusters, plan)
+    found = view.failover(clusters.spec.mirror, plan)
     if found is None or found.status is not RunStatus.DONE:
         return None
     return Outcome(record=found, evidence=book(tools, found, {}), seconds=0.0, waited=0.0)
 
 
-def _permission(
-    plan: str, clusters: Clusters, view: StateView, command: Run, request: str | None
-) -> tuple[FailoverRun | None, Approval]:
-    """The run that is to be continued, and its approval; or a fresh approval."""
-    mirror = clusters.spec.mirror
+def _permission(asked: _Asked, clusters: Clusters, view: StateView, command: Run) -> Approval:
+    """The approval of the run that is to be continued; or a fresh one."""
+    mirror, plan = clusters.spec.mirror, asked.plan
     entries = clusters.destination.approvals.all(command.by)
-    held = _record(view, clusters, plan)
+    held = view.failover(mirror, plan)
     if held is None or held.status is not RunStatus.RUNNING:
-        return None, choose(entries, view.failovers(mirror), mirror, plan, request)
+        return choose(entries, view.failovers(mirror), mirror, plan, asked.request)
     own = [each for each in approvals(entries) if each.id == held.approval and each.genuine]
     if not own:
         raise NotApproved(f"approval {held.approval}, which run {plan} is on, is not there any more")
-    return held, own[0]
+    return own[0]
 
 
 def _matches(clusters: Clusters, wish: Approved) -> None:
@@ -172,39 +215,23 @@ def _matches(clusters: Clusters, wish: Approved) -> None:
     pinned = (spec.mirror, spec.source_cluster_id, spec.destination_cluster_id)
     if (intent.mirror, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
         raise NotPermitted(f"the plan is of {intent.mirror!r} between other clusters than the mirror is now")
+    if intent.mirror_id != spec.id:
+        raise NotPermitted(f"the plan is of an earlier mirror {intent.mirror!r}, which was deleted since")
 
 
 def _must_permit(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters, command: Run) -> None:
-    if facts.run is not None and past_return(wish.intent, facts):
+    if past_return(facts):
         return
     told = clusters.destination.approvals.brokers_time(command.by)
     if reasons := objections(approval, wish, facts, command.clock.now(), told):
-        raise NotPermitted("; ".join(f"{reason.name}: {reason.detail}" for reason in reasons))
+        begun = facts.run is not None and facts.run.status is RunStatus.RUNNING
+        kind = ApprovalVoid if begun else NotPermitted
+        raise kind("; ".join(f"{reason.name}: {reason.detail}" for reason in reasons))
 
 
-def _alone(clusters: Clusters, plan: str, observer: Observer, tools: Tools) -> None:
-    """No other plan of this mirror is unfinished, and nobody alive is at work on this one.
-
-    A heartbeat that does not change for `LIVE_SECONDS` of our own time is a dead run's, whatever the clocks say.
-    """
-    unfinished = [r for r in observer.view().failovers(clusters.spec.mirror) if r.status is RunStatus.RUNNING]
-    if others := [r for r in unfinished if r.plan != plan]:
-        other = others[0]
-        raise RunUnderWay(f"plan {other.plan} of {other.runner or 'nobody'} is unfinished: {other.ways_on}")
-    if not unfinished or not unfinished[0].runner or tools.gone(unfinished[0].runner):
-        return
-    first, command = unfinished[0], observer.run
-    until = command.clock.deadline(LIVE_SECONDS)
-    while until.left(command.clock.monotonic()):
-        command.clock.wait(LIVE_SECONDS / 20)
-        now = _record(observer.view(), clusters, plan)
-        if now is None or now.status is not RunStatus.RUNNING or not now.runner:
-            return
-        if now.at != first.at:
-            raise RunUnderWay(f"{now.runner} is at work on plan {plan}")
-
-
-def _taken_over(before: FailoverRun | None, approval: Approval, tools: Tools, command: Run) -> FailoverRun:
+def _taken_over(
+    before: FailoverRun | None, approval: Approval, clusters: Clusters, tools: Tools, command: Run
+) -> FailoverRun:
     now = command.clock.now()
     if before is not None and before.status is RunStatus.RUNNING:
         return replace(before, runner=tools.runner, reason="", at=now)
@@ -212,6 +239,7 @@ def _taken_over(before: FailoverRun | None, approval: Approval, tools: Tools, co
         raise RunUnderWay(f"plan {before.plan} was {before.status} by {before.runner} a moment ago")
     return FailoverRun(
         mirror=approval.mirror,
+        mirror_id=clusters.spec.mirror_id,
         plan=approval.plan,
         shown=approval.shown,
         approval=approval.id,
@@ -276,7 +304,7 @@ def _translate_again(work: Work, until: str | None) -> None:
 
 
 def _gone_past(work: Work) -> bool:
-    return work.record.no_return or past_return(work.intent, work.facts)
+    return work.record.no_return
 
 
 def _look(work: Work, step: Step) -> None:
@@ -298,7 +326,7 @@ def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:
         _must_permit(approval, wish, work.facts, work.clusters, work.run)
     except NotPermitted as why:
         work.tell("approval", "stopped", {"reason": why.reason})
-        raise (why if work.facts.run is None else ApprovalVoid(why.reason)) from None
+        raise
     if not work.run.by.left(work.run.clock.monotonic()):
         raise Interrupted(f"run {work.record.plan} is not done in time; next: {_next(work)}")
 
@@ -324,7 +352,7 @@ def _one(work: Work, step: Step, approval: Approval, wish: Approved) -> float:
     except _UNDONE_BY_ITSELF as missed:
         _undo(work, missed)
         raise
-    except (OperatorFenced, Stopped) as lost:
+    except (MirrorLocked, OperatorFenced, Stopped) as lost:
         raise Interrupted(f"somebody else has taken this run over: {lost.reason}") from lost
     except (CouldNotTell, BrokerError) as why:
         _again(work, step, why)
@@ -345,6 +373,6 @@ def _again(work: Work, step: Step, why: TanistError) -> None:
 def _undo(work: Work, why: TanistError) -> None:
     """With a fresh deadline: undoing must not be cut short by what took too long."""
     by = work.run.clock.deadline(UNDO_SECONDS)
-    work.run = work.observer.run = sides.Run(clock=work.run.clock, by=by)
+    work.run = work.observer.run = replace(work.run, by=by)
     owed = undo.undo(work, why.name)
     work.tell("abort", "undone", {"reason": str(why), "owed": owed})

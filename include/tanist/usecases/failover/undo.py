@@ -24,6 +24,7 @@ def undo(work: Work, reason: str) -> list[str]:
     """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed."""
     names = frozenset(work.intent.names)
     ours = [each for each in work.observer.view().source_fences(work.intent.mirror) if each.topic in names]
+    work.confirm()
     after = lifted(work.clusters, ours, work.run.clock.deadline(2 * SOURCE_SECONDS))
     store(work, after)
     work.tools.checkpoint("abort:lifted")

@@ -5,17 +5,16 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.errors import RunUnderWay
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.run import RunUnderWay
-from tanist.usecases.failover.work import LIVE_SECONDS
 
 if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.sides import Run
 
-WATCH_SECONDS: Final = 2 * LIVE_SECONDS
+WATCH_SECONDS: Final = 10.0
 """A run that goes step by step, each in another process, is silent for some seconds between two of them."""
 _LOOK_SECONDS: Final = 0.5
 

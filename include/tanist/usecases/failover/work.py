@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.ports.state import StateStore
     from tanist.usecases.failover.clusters import Clusters, Patience
     from tanist.usecases.failover.observe import Observer
+    from tanist.usecases.lock import LockedMirror
     from tanist.usecases.sides import Run
 
 BEAT_SECONDS: Final = 1.0
-LIVE_SECONDS: Final = 5.0
-"""A run whose heartbeat does not change for so long is dead."""
 WAIT_SECONDS: Final = 0.2
 
 
@@ -87,7 +85,7 @@ class Work:
     run: Run
     tools: Tools
     observer: Observer
-    store: StateStore
+    lock: LockedMirror
     record: FailoverRun
     facts: Facts
     evidence: Evidence
@@ -102,8 +100,14 @@ class Work:
         return self.facts
 
     def write(self, records: Sequence[StateRecord]) -> StateView:
-        """As this mirror's operator: fails where another operator has taken over since."""
-        return self.store.append(records, self.run.by)
+        """Raises MirrorLocked where somebody else has taken the mirror's lock."""
+        self.lock.command = self.run
+        return self.lock.append(records)
+
+    def confirm(self) -> None:
+        """Directly before an action that Kafka does not fence by itself. Raises MirrorLocked."""
+        self.lock.command = self.run
+        self.lock.confirm()
 
     def save(self, **changes: Any) -> None:
         """Change the run's own record."""
@@ -127,7 +131,7 @@ class Work:
         """Say that this run lives, and find out whether it still holds the mirror.
 
         Raises:
-            OperatorFenced: somebody else has taken over.
+            MirrorLocked: somebody else has taken over.
         """
         if self.run.clock.monotonic() - self._beaten >= BEAT_SECONDS:
             self.save()
@@ -137,8 +141,8 @@ class Work:
 
         `reason`: why we stop before the end, for others to read.
         """
-        held = self.observer.view().get(self.record.key)
-        if not isinstance(held, FailoverRun) or held.status is not RunStatus.RUNNING:
+        held = self.observer.view().failover(self.record.mirror, self.record.plan)
+        if held is None or held.status is not RunStatus.RUNNING:
             return
         self.record = held
         if held.runner:

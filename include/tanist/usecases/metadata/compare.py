@@ -18,7 +18,7 @@ from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
-from tanist.usecases.holding import must_not_be_held
+from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.mirrors.generations import entering, told_by
@@ -69,7 +69,7 @@ def diff(request: Request, destination: Side, connect: Callable[[str], Side], ru
     """What `sync` would do. Changes nothing.
 
     Raises:
-        MirrorHeld: a failover is under way. AnotherCluster, UnknownMirror, TopicNotInMirror.
+        MirrorLocked: a failover is under way. AnotherCluster, UnknownMirror, TopicNotInMirror.
         What a cluster answers if it cannot be asked at all; a single topic's trouble is a row.
     """
     with comparing(request, destination, connect, run) as (compared, _):
@@ -98,7 +98,7 @@ def _checked(request: Request) -> MirrorName:
 
 def _compare(request: Request, both: _Pair, store: StateStore, run: Run) -> Compared:
     spec = both.spec
-    must_not_be_held(store.catch_up(run.by), spec.mirror)
+    ensure_unlocked(store.catch_up(run.by), spec.mirror)
     (source_id,) = sides.identify((both.source,), run)
     sides.same_as_pinned(spec, source_id, spec.destination_cluster_id)
     names = both.source.topics.names(run.by)
@@ -108,7 +108,7 @@ def _compare(request: Request, both: _Pair, store: StateStore, run: Run) -> Comp
     copies = _seen(both.destination, inside, run)
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
     view = store.catch_up(run.by)
-    must_not_be_held(view, spec.mirror)
+    ensure_unlocked(view, spec.mirror)
     situation = take.situation(both.destination, view, spec.replication_factor, run.by)
     rules = _rules(both, view, situation, lost=any(copies[name] is None for name in inside), run=run)
     decisions = [*_of_mirror((view, told), spec, source, copies, rules), *_outside(both, outside, view, situation, run)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
 from tanist.domain.metadata import Change, Outcome
-from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.ports.topics import NewTopic
 from tanist.usecases import rights
-from tanist.usecases.holding import must_not_be_held
+from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata.compare import comparing
 
 if TYPE_CHECKING:
@@ -19,10 +17,10 @@ if TYPE_CHECKING:
 
     from tanist.domain.metadata import Decision, MetadataRow
     from tanist.domain.names import EpochMs
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.state import StateStore
+    from tanist.usecases.lock import LockedMirror
     from tanist.usecases.metadata.compare import Request
     from tanist.usecases.sides import Run, Side
 
@@ -67,23 +65,25 @@ def sync(request: Request, destination: Side, connect: Callable[[str], Side], ru
 
     With `run.dry_run` nothing is changed, and rows that would be stay DIFFERS. Raises as `compare.diff`.
     """
-    with comparing(request, destination, connect, run) as (compared, store):
+    with comparing(request, destination, connect, run) as (compared, _):
         spec = compared.spec
         due = [decision for decision in compared.decisions if decision.due]
         run.announce([decision.topic for decision in due])
         if run.dry_run or not due:
             return Synced(spec=spec, rows=compared.rows)
-        done = {each.topic: _act(each, destination, spec, store, run.by) for each in due}
-        _record(list(done.values()), destination, spec, store, run)
+        purpose = Purpose(operation="metadata sync", preemptible=True)
+        with mirror_lock(destination, spec.mirror, purpose, run) as lock:
+            done = {each.topic: _act(each, destination, lock, run.by) for each in due}
+            _record(list(done.values()), lock)
     rows = [done[each.topic].rows() if each.topic in done else iter(each.rows) for each in compared.decisions]
     return Synced(spec=spec, rows=tuple(row for some in rows for row in some))
 
 
-def _act(decision: Decision, destination: Side, spec: MirrorSpec, store: StateStore, by: Deadline) -> _Done:
+def _act(decision: Decision, destination: Side, lock: LockedMirror, by: Deadline) -> _Done:
     """Change the destination. A failover that began, or a cluster that died meanwhile, is an error of this topic."""
     done = _Done(decision, {})
     try:
-        must_not_be_held(store.catch_up(by), spec.mirror)
+        lock.confirm()
         _change(done, destination, by)
     except TanistError as error:
         for row in decision.rows:
@@ -115,17 +115,13 @@ def _change(done: _Done, destination: Side, by: Deadline) -> None:
 # ── the record ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _record(done: Sequence[_Done], destination: Side, spec: MirrorSpec, reader: StateStore, run: Run) -> None:
+def _record(done: Sequence[_Done], lock: LockedMirror) -> None:
     """Workers copy what is on record: new partitions are there before they hear of them."""
     if not any(_news(each) for each in done):
         return
     try:
-        must_not_be_held(reader.catch_up(run.by), spec.mirror)  # to open it for changes would fence a failover
-        with closing(destination.open_store(STATE_TOPIC, spec.mirror, run.by)) as store:
-            view = store.catch_up(run.by)
-            must_not_be_held(view, spec.mirror)
-            now = run.clock.now()
-            store.append([record for each in done if (record := _recorded(each, view, now))], run.by)
+        view, now = lock.view(), lock.command.clock.now()
+        lock.append([record for each in done if (record := _recorded(each, view, now))])
     except TanistError as error:
         for each in done:
             for row in each.decision.rows:

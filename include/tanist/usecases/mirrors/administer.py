@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import MirrorNotEmpty, Misconfigured
+from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused
+from tanist.domain.fences import not_lifted
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Findings
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, MirrorSpec
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
-from tanist.domain.state_record import Tombstone
 from tanist.domain.states import Wish
 from tanist.usecases import sides
+from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget
 from tanist.usecases.mirrors.create import option_problems
-from tanist.usecases.mirrors.desire import changing
 
 if TYPE_CHECKING:
+    from tanist.domain.fences import FencedTopic
+    from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.usecases.sides import Run, Side
 
@@ -58,40 +60,59 @@ def alter(mirror: str, alteration: Alteration, destination: Side, run: Run) -> A
     found.settle()
     name = mirror_name(mirror)
     (cluster_id,) = sides.identify((destination,), run)
-    with changing(destination, name, run) as (store, view):
-        spec = sides.spec_of(view, name, destination.name)
+    with changing(destination, name, "mirrors alter", run) as mirror_now:
+        spec = mirror_now.spec
         sides.same_as_pinned(spec, None, cluster_id)
         altered = alteration.of(spec)
-        if altered != spec and not run.dry_run:
-            store.append([altered], run.by)
+        if altered != spec:
+            mirror_now.append([altered])
     return Altered(spec=altered, changed=altered != spec)
 
 
-def tombstones(view: StateView, spec: MirrorSpec) -> tuple[Tombstone, ...]:
-    """What takes every trace of a mirror out of the state topic.
+class FenceOrphaned(Refused):
+    name = "FENCE_STANDS"
+    operator_action = (
+        "`tanist fence lift NAME`, or `tanist mirrors delete NAME --abandon-fence --reason TEXT`; nothing was changed"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """What the mirror was; `abandoned`: its source fences, which nobody of us will lift any more."""
+
+    spec: MirrorSpec
+    abandoned: tuple[FencedTopic, ...] = ()
+
+
+def delete(mirror: str, destination: Side, run: Run, *, abandon: str = "") -> Deleted:
+    """Forget an empty mirror; its name can be used again.
+
+    `abandon`: the reason why source fences that stand, or are pending, may be forgotten too.
 
     Raises:
-        MirrorNotEmpty: naming the topics that are still in it.
+        MirrorNotEmpty. FenceOrphaned: a source fence stands or is pending. MirrorLocked: something is at work on it.
     """
-    if held := [topic.topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]:
-        raise MirrorNotEmpty(f"mirror {spec.mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")
-    kinds = ("topic", "partition", "ends", "generation")
-    ours = tuple(f"{kind}/{spec.mirror}/" for kind in kinds)
-    return tuple(Tombstone(key) for key in (spec.key, *sorted(key for key in view if key.startswith(ours))))
-
-
-def delete(mirror: str, destination: Side, run: Run) -> MirrorSpec:
-    """Forget an empty mirror; its name can be used again. Returns what it was."""
     name = mirror_name(mirror)
     sides.identify((destination,), run)
-    view = sides.read(destination, STATE_TOPIC, run.by)
-    spec = sides.spec_of(view, name, destination.name)
-    tombstones(view, spec)
-    if run.dry_run:
-        return spec
-    # Done first: an empty mirror needs neither a map nor positions, and a later one of this name must not inherit them.
-    for topic, kind in ((OFFSETS_TOPIC, "run"), (GROUPS_TOPIC, "group")):
-        forget.keys(destination, spec.mirror, topic, (f"{kind}/{spec.mirror}/",), run)
-    with changing(destination, name, run) as (store, now):
-        store.append(tombstones(now, sides.spec_of(now, name, destination.name)), run.by)
-    return spec
+
+    def left_behind(view: StateView) -> tuple[FencedTopic, ...]:
+        _ensure_empty(view, name)
+        fences = not_lifted(view.source_fences(name))
+        if fences and not abandon.strip():
+            topics = ", ".join(each.topic for each in fences[:5])
+            raise FenceOrphaned(f"the source fence of {topics} stands or is pending: nobody could lift it any more")
+        return fences
+
+    with changing(destination, name, "mirrors delete", run, left_behind) as mirror_now:
+        fences = left_behind(mirror_now.view())
+        if not run.dry_run:
+            for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
+                mirror_now.confirm()
+                forget.everything(destination, name, topic, run)
+        mirror_now.finish()
+    return Deleted(spec=mirror_now.spec, abandoned=fences)
+
+
+def _ensure_empty(view: StateView, mirror: MirrorName) -> None:
+    if held := [topic.topic for topic in view.topics(mirror) if topic.wish is not Wish.REMOVED]:
+        raise MirrorNotEmpty(f"mirror {mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")

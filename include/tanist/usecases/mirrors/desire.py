@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,18 +19,19 @@ from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import Wish
 from tanist.usecases import sides
+from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take
 from tanist.usecases.mirrors.generations import entering, raised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.state import StateStore
+    from tanist.usecases.lock import LockedMirror, Rehearsal
     from tanist.usecases.mirrors.decide import TopicPlan
     from tanist.usecases.sides import Run, Side
 
@@ -55,23 +55,6 @@ def checked(mirror: str, include: Sequence[str]) -> MirrorName:
         found.problems.append(Misconfigured("which topics? give --topic REGEX"))
     found.settle()
     return name or mirror_name(mirror)
-
-
-@contextmanager
-def changing(destination: Side, mirror: MirrorName, run: Run) -> Iterator[tuple[StateStore, StateView]]:
-    """The destination's state topic, opened for changes of `mirror` unless it is a dry run, and its view.
-
-    Opening it fences everybody who opened the same mirror before, so what is decided on the view is not overwritten.
-
-    Raises:
-        UnknownMirror: nothing was opened for changes.
-    """
-    sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), mirror, destination.name)
-    store = destination.open_store(STATE_TOPIC, None if run.dry_run else mirror, run.by)
-    try:
-        yield store, store.catch_up(run.by)
-    finally:
-        store.close()
 
 
 # ── pause and resume ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -132,14 +115,17 @@ def wish(
     """Pause or resume (`change`) topics of a mirror; changes nothing if any of them cannot."""
     name = checked(mirror, include)
     (cluster_id,) = sides.identify((destination,), run)
-    with changing(destination, name, run) as (store, view):
-        spec = sides.spec_of(view, name, destination.name)
-        sides.same_as_pinned(spec, None, cluster_id)
-        desired = decide(view, name, include, change, run.clock.now())
+    operation = "mirrors pause" if change is paused else "mirrors resume"
+
+    def decided(view: StateView) -> tuple[TopicDesired, ...]:
+        return decide(view, name, include, change, run.clock.now())
+
+    with changing(destination, name, operation, run, decided) as mirror_now:
+        sides.same_as_pinned(mirror_now.spec, None, cluster_id)
+        desired = decided(mirror_now.view())
         run.announce([topic.topic for topic in desired])
-        if not run.dry_run:
-            store.append(desired, run.by)
-    return Desired(spec=spec, topics=desired)
+        mirror_now.append(desired)
+    return Desired(spec=mirror_now.spec, topics=desired)
 
 
 # ── add ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -164,26 +150,32 @@ def add(
     source = connect(spec.source)
     (source_id,) = sides.identify((source,), run)
     sides.same_as_pinned(spec, source_id, destination_id)
-    if not run.dry_run:
-        _forget_earlier_maps(spec, tuple(include), (source, destination), run)
-    with changing(destination, name, run) as (store, view):
+
+    def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
         plans = _examine(spec, tuple(include), (source, destination), view, run.by)
-        entered = entering(source, view, name, [p.name for p in plans], run.by, acknowledged=promoted)
+        return plans, entering(source, view, name, [p.name for p in plans], run.by, acknowledged=promoted)
+
+    with changing(destination, name, "mirrors add", run, examined) as mirror_now:
+        view = mirror_now.view()
+        plans, entered = examined(view)
         desired = tuple(plan.desired(spec, entered[plan.name], run.clock.now()) for plan in plans)
         run.announce([topic.topic for topic in desired])
         if not run.dry_run:
-            _apply(plans, (*desired, *raised(view, spec, entered)), destination, store, run.by)
+            _forget_earlier_maps(view, plans, destination, mirror_now)
+            _apply(plans, (*desired, *raised(view, spec, entered)), destination, mirror_now)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     return Desired(spec=spec, topics=desired, warnings=tuple(dropped))
 
 
-def _forget_earlier_maps(spec: MirrorSpec, include: tuple[str, ...], pair: tuple[Side, Side], run: Run) -> None:
+def _forget_earlier_maps(
+    view: StateView, plans: Sequence[TopicPlan], destination: Side, mirror_now: LockedMirror | Rehearsal
+) -> None:
     """Of topics that were in the mirror before, once it is clear that they can be taken in again."""
-    view = sides.read(pair[1], STATE_TOPIC, run.by)
-    gone = [topic.topic for topic in view.topics(spec.mirror) if topic.wish is Wish.REMOVED]
-    if back := Selection(include, spec.exclude).of(gone):
-        _examine(spec, include, pair, view, run.by)
-        forget.runs(pair[1], spec.mirror, back, run)
+    spec = mirror_now.spec
+    gone = {topic.topic for topic in view.topics(spec.mirror) if topic.wish is Wish.REMOVED}
+    if back := [plan.name for plan in plans if plan.name in gone]:
+        mirror_now.confirm()
+        forget.runs(destination, spec, back, mirror_now.command)
 
 
 def _examine(
@@ -201,10 +193,14 @@ def _examine(
 
 
 def _apply(
-    plans: Sequence[TopicPlan], records: Sequence[StateRecord], destination: Side, store: StateStore, by: Deadline
+    plans: Sequence[TopicPlan],
+    records: Sequence[StateRecord],
+    destination: Side,
+    mirror_now: LockedMirror | Rehearsal,
 ) -> None:
     try:
-        take.make(destination, plans, by)
-        store.append(records, by)
+        mirror_now.confirm()
+        take.make(destination, plans, mirror_now.command.by)
+        mirror_now.append(records)
     except TanistError as error:
         raise take.partial(error) from error

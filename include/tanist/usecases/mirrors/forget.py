@@ -1,4 +1,4 @@
-"""What an earlier life has left in the offset map and among the positions, taken out before the next one begins."""
+"""What an earlier mirror has left in the offset map and among the positions, taken out before the next one begins."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from tanist.domain.state_record import Tombstone
 from tanist.usecases import sides
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
     from tanist.usecases.sides import Run, Side
 
 
-def runs(destination: Side, mirror: MirrorName, topics: Sequence[str], run: Run) -> None:
-    """Forget the offset map of `topics`: runs of an earlier copy would shift the positions of the next one."""
-    prefixes = tuple(f"run/{mirror}/{topic}/" for topic in topics)
-    keys(destination, mirror, OFFSETS_TOPIC, prefixes, run)
+def runs(destination: Side, spec: MirrorSpec, topics: Sequence[str], command: Run) -> None:
+    """Forget the offset map of `topics`: runs of an earlier mirror topic would shift the positions of the next one."""
+    prefixes = tuple(f"run/{spec.mirror}/{topic}/" for topic in topics)
+    _forget(destination, spec.mirror, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)), command)
 
 
-def keys(destination: Side, mirror: MirrorName, topic: str, prefixes: tuple[str, ...], run: Run) -> None:
-    """Forget everything in a state topic whose key begins with one of `prefixes`; repeating it is harmless.
+def everything(destination: Side, mirror: MirrorName, topic: str, command: Run) -> None:
+    """Forget every key of the mirrors that have ever had this name in a state topic; repeating it is harmless."""
+    _forget(destination, mirror, topic, lambda kept: kept.keys_of(mirror), command)
 
-    It needs the mirror's transactional id for itself: one operator writes to one topic at a time.
-    """
-    kept = sides.read(destination, topic, run.by)
-    if ours := [key for key in kept if key.startswith(prefixes)]:
-        with closing(destination.open_store(topic, mirror, run.by)) as store:
-            store.append([Tombstone(key) for key in ours], run.by)
+
+def _forget(
+    destination: Side, mirror: MirrorName, topic: str, which: Callable[[StateView], Iterable[str]], command: Run
+) -> None:
+    if keys := tuple(which(sides.read(destination, topic, command.by))):
+        with closing(destination.open_store(topic, mirror, command.by)) as store:
+            store.append([Tombstone(key) for key in keys], command.by)

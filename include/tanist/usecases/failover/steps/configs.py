@@ -25,6 +25,7 @@ def do(work: Work) -> Done:
             failed.append(f"{topic.topic}: {facts}")
             continue
         changes = missing(topic, facts.replication_factor, facts.configs)
+        work.confirm()
         error: TanistError | None = topics.alter_configs(topic.topic, changes, work.run.by)
         if error is not None:
             failed.append(f"{topic.topic}: {error}")

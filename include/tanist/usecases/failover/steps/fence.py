@@ -99,6 +99,7 @@ def _taken(work: Work, name: str, found: FenceBefore | TanistError) -> FencedTop
 
 def _apply(work: Work, source: Source, entries: Mapping[str, FencedTopic], by: Deadline) -> dict[str, FencedTopic]:
     before = [each.before for each in entries.values() if each.before and each.status is not FenceStatus.OWED]
+    work.confirm()
     answers = attempt(lambda: source.fencing.apply(before, by)) if before else {}
     after = dict(entries)
     for each in before:

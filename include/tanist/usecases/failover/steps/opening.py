@@ -31,6 +31,7 @@ class MirrorNotShutOut(CouldNotTell):
 def do(work: Work) -> Done:
     opening = work.clusters.destination.opening
     held = {topic.topic: topic.held_rules for topic in work.wanted()}
+    work.confirm()
     answers = opening.open(held, work.run.by, principals(work.facts.logins))
     if failed := [f"{topic}: {error}" for topic, error in answers.items() if error is not None]:
         raise NotYet(f"{len(failed)} topic(s) could not be opened: {'; '.join(failed[:3])}")

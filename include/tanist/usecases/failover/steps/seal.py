@@ -20,6 +20,7 @@ def do(work: Work) -> Done:
     spec = work.clusters.spec
     writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
     open_yet = [each.partition for each in work.facts.partitions if each.sealed is not True]
+    work.confirm()
     half = open_yet[: len(open_yet) // 2]
     ends = dict(work.clusters.destination.sealing.seal(dict.fromkeys(half, writers), work.run.by))
     work.tools.checkpoint("seal:half")
