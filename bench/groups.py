@@ -19,14 +19,14 @@ from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout
 from tanist.clusters.positions import KafkaPositions
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.fetcher.group_tail import GroupTail, TailTools
-from tanist.ports.positions import Committed
+from tanist.ports.positions import Change, Committed
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tanist.wire.clock import SystemClock
 from tests.fakes.cluster import worker_store
 from tests.fetcher.rig import soon, until
 from tests.groups.mirrors import Mirrored, run
-from tests.groups.readers import wanted
+from tests.groups.readers import committing, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,13 +100,13 @@ def _commits(
                 return
 
     threading.Thread(target=watch, daemon=True).start()
-    with closing(KafkaPositions(rig.source.cluster.endpoint())) as client:
-        client.commit({group: {at: Committed(0, "")}}, soon())
+    with committing(rig.source.servers, group, at) as commit:
+        commit(0)
         until(lambda: 0 in seen, 20)
         by = time.monotonic() + seconds
         for offset in range(1, 1_000_000):
             sent[offset] = time.monotonic()
-            client.commit({group: {at: Committed(offset, "")}}, soon())
+            commit(offset)
             threading.Event().wait(max(0.0, sent[offset] + 1 / rate - time.monotonic()))
             if time.monotonic() > by:
                 break
@@ -140,10 +140,10 @@ def _bulk(rig: Rig, at: Sequence[TopicPartition]) -> dict[str, float]:
     with rig.copier(at) as copier:
         rig.copied(copier, 60)
     groups = [f"bulk-{n}" for n in range(GROUPS)]
-    with closing(KafkaPositions(rig.source.cluster.endpoint())) as source:
+    with closing(KafkaPositions(rig.source.cluster.endpoint(), rig.spec.mirror)) as source:
         began = time.monotonic()
         positions = {
-            group: {each: Committed((n * 7 + each.partition) % RECORDS, "") for each in at}
+            group: {each: Change(None, Committed((n * 7 + each.partition) % RECORDS, "")) for each in at}
             for n, group in enumerate(groups)
         }
         source.commit(positions, soon(60))

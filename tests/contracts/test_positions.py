@@ -1,40 +1,52 @@
-"""What every Positions does. There is the real one only: no unit test needs a fake of it."""
+"""What every Positions does."""
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.clusters.positions import KafkaPositions
 from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, UnstableOffsetCommit
-from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.errors import CouldNotTell, GroupCommitFenced, OperatorFenced, PositionMoved, TanistError
 from tanist.domain.names import TopicPartition
-from tanist.ports.positions import Committed, GroupFacts
+from tanist.ports.positions import Change, Committed, GroupFacts
+from tests.contracts.groups import MINE, MIRROR, InMemory, OnKafka
 from tests.contracts.reached import SOON, nowhere
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.fetcher.rig import Side, until
-from tests.groups.readers import consumer, positions_in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.ports.positions import Positions
+    from tanist.ports.positions import Outcome, Positions
     from tanist.sandbox.cluster import Cluster
+    from tests.contracts.groups import Groups
 
 pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
 
-
-@pytest.fixture
-def west(clusters: Mapping[str, Cluster]) -> Iterator[Side]:
-    with closing(Side(clusters["west"])) as side:
-        yield side
+FIRST, SECOND = Committed(1, "tanist m1 east@1"), Committed(2, "ü")
 
 
-@pytest.fixture
-def positions(west: Side) -> Iterator[Positions]:
-    with closing(KafkaPositions(west.cluster.endpoint())) as real:
-        yield real
+@pytest.fixture(params=["memory", "kafka"])
+def groups(request: pytest.FixtureRequest) -> Iterator[Groups]:
+    if request.param == "memory":
+        yield InMemory()
+        return
+    clusters: Mapping[str, Cluster] = request.getfixturevalue("clusters")
+    with ExitStack() as stack, closing(Side(clusters["west"])) as west:
+        yield OnKafka(west, stack)
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def dead(request: pytest.FixtureRequest) -> Iterator[Positions]:
+    if request.param == "memory":
+        yield MemoryPositions(MemoryGroups(MemoryCluster(dead=True)), MIRROR)
+        return
+    with closing(KafkaPositions(nowhere(), MIRROR)) as dead:
+        yield dead
 
 
 @pytest.fixture
@@ -43,66 +55,166 @@ def group(topic_name: str) -> str:
     return f"group-of-{topic_name}"
 
 
-def test_what_was_committed_is_told_as_it_was(positions: Positions, west: Side, topic_name: str, group: str) -> None:
+def commit(
+    positions: Positions, group: str, at: TopicPartition, expected: Committed | None, new: Committed
+) -> Outcome | TanistError:
+    return positions.commit({group: {at: Change(expected, new)}}, SOON(20))[group]
+
+
+def stands(groups: Groups, group: str) -> dict[TopicPartition, Committed | TanistError]:
+    """Once nothing is pending any more: markers are written a moment after a transaction was decided."""
+    found: dict[TopicPartition, Committed | TanistError] = {}
+
+    def settled() -> bool:
+        told = groups.positions.committed([group], SOON(10))[group]
+        assert not isinstance(told, TanistError)
+        found.clear()
+        found.update({at: _plain(each) for at, each in told.items()})
+        return not any(isinstance(each, UnstableOffsetCommit) for each in told.values())
+
+    until(settled, 30, lambda: found)
+    return found
+
+
+def as_told(groups: Groups, group: str, at: TopicPartition) -> Committed:
+    told = groups.positions.committed([group], SOON(10))[group]
+    assert not isinstance(told, TanistError)
+    now = told[at]
+    assert isinstance(now, Committed)
+    return now
+
+
+def _plain(each: Committed | TanistError) -> Committed | TanistError:
+    """Librdkafka ends texts with a NUL."""
+    return each if isinstance(each, TanistError) else each._replace(metadata=each.metadata.rstrip("\0"))
+
+
+def test_what_was_committed_is_told_as_it_was(groups: Groups, topic_name: str, group: str) -> None:
     """With what its committer wrote beside it; of other partitions and of unknown groups there is nothing to tell."""
-    first, _ = west.create(topic_name, 2)
-    kept = {first: Committed(3, "ü")}
-    assert positions.commit({group: kept}, SOON(20)) == {group: {first: None}}
-    assert positions.committed([group, f"{group}-b"], SOON(10)) == {group: kept, f"{group}-b": {}}
-    assert positions.groups(SOON(10))[group] == GroupFacts(group=group, kind="classic", state="Empty", members=0)
+    first, _ = groups.topic(topic_name, 2)
+    assert commit(groups.positions, group, first, None, SECOND) == {first: None}
+    assert groups.positions.committed([group, f"{group}-b"], SOON(10)) == {group: {first: SECOND}, f"{group}-b": {}}
+    facts = GroupFacts(group=group, kind="classic", state="Empty", members=0)
+    assert groups.positions.groups(SOON(10))[group] == facts
 
 
-def test_a_partition_that_is_not_there_does_not_hide_the_others(
-    positions: Positions, west: Side, topic_name: str, group: str
-) -> None:
-    (at,) = west.create(topic_name)
+def test_a_partition_that_is_not_there_does_not_hide_the_others(groups: Groups, topic_name: str, group: str) -> None:
+    (at,) = groups.topic(topic_name)
     missing = TopicPartition(f"{topic_name}-missing", 0)
-    told = positions.commit({group: dict.fromkeys((missing, at), Committed(1, ""))}, SOON(20))[group]
+    changes = dict.fromkeys((missing, at), Change(None, FIRST))
+    told = groups.positions.commit({group: changes}, SOON(20))[group]
     assert not isinstance(told, TanistError)
     assert told[at] is None
     assert isinstance(told[missing], UnknownTopicOrPartition)
+    assert stands(groups, group) == {at: FIRST}
 
 
 def test_a_position_that_a_transaction_is_about_to_change_is_not_told(
-    positions: Positions, west: Side, topic_name: str, group: str
+    groups: Groups, topic_name: str, group: str
 ) -> None:
-    at, other = west.create(topic_name, 2)
-    positions.commit({group: dict.fromkeys((at, other), Committed(1, ""))}, SOON(20))
-    with positions_in_transaction(west, group, at, 2) as producer:
-        held = positions.committed([group], SOON(10))[group]
+    at, other = groups.topic(topic_name, 2)
+    groups.positions.commit({group: dict.fromkeys((at, other), Change(None, FIRST))}, SOON(20))
+    with groups.pending(group, at, 2) as decide, groups.pending(f"{group}-new", at, 2):
+        assert groups.positions.committed([f"{group}-new"], SOON(10)) == {f"{group}-new": {}}
+        held = groups.positions.committed([group], SOON(10))[group]
         assert not isinstance(held, TanistError)
         assert isinstance(held[at], UnstableOffsetCommit)
-        assert held[other] == Committed(1, "")
-        producer.commit_transaction(10)
-    until(lambda: positions.committed([group], SOON(10)) == {group: {at: Committed(2, ""), other: Committed(1, "")}}, 5)
+        assert held[other] == FIRST
+        decide()
+    assert stands(groups, group) == {at: Committed(2, ""), other: FIRST}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_with_members_is_counted_and_keeps_its_positions_to_itself(
-    positions: Positions, west: Side, topic_name: str, group: str, protocol: str
+    groups: Groups, topic_name: str, group: str, protocol: str
 ) -> None:
-    (at,) = west.create(topic_name)
-    west.produce(at, [b"x"])
-    member = consumer(west.servers, group, protocol)
-    with closing(member):
-        member.subscribe([topic_name])
-        until(lambda: member.poll(0.1) is not None, 20)
-        facts = positions.groups(SOON(10))[group]
-        assert (facts.kind, facts.state, facts.members) == (protocol, "Stable", 1)
-        told = positions.commit({group: {at: Committed(1, "")}}, SOON(10))[group]
+    """Whoever joins between the decision and the commit is not moved."""
+    (at,) = groups.topic(topic_name)
+    groups.commit(group, at, 100)
+    now = as_told(groups, group, at)
+    with groups.member(group, topic_name, protocol):
+        facts = groups.positions.groups(SOON(10))[group]
+        assert (facts.state, facts.members) == ("Stable", 1)
+        told = groups.positions.commit({group: {at: Change(now, FIRST)}}, SOON(20))[group]
         assert not isinstance(told, TanistError)
         assert isinstance(told[at], UnknownMember)
+        assert stands(groups, group) == {at: Committed(100, MINE)}
 
 
-def test_nothing_asked_is_nothing_answered(positions: Positions) -> None:
-    assert positions.committed([], SOON(1)) == {}
-    assert positions.commit({}, SOON(1)) == {}
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_its_members_have_left_goes_where_it_is_told(
+    groups: Groups, topic_name: str, group: str, protocol: str
+) -> None:
+    (at,) = groups.topic(topic_name)
+    with groups.member(group, topic_name, protocol):
+        assert groups.positions.groups(SOON(10))[group].kind == protocol
+    until(lambda: groups.positions.groups(SOON(10))[group].state == "Empty", 20)
+    assert commit(groups.positions, group, at, None, FIRST) == {at: None}
+    assert commit(groups.positions, group, at, FIRST, SECOND) == {at: None}
+    assert stands(groups, group) == {at: SECOND}
 
 
-def test_of_a_dead_cluster_nothing_is_told() -> None:
-    with closing(KafkaPositions(nowhere())) as dead:
-        for ask in (dead.groups, lambda by: dead.committed(["g"], by)):
-            with pytest.raises(CouldNotTell):
-                ask(SOON(0.5))
-        told = dead.commit({"g": {TopicPartition("t", 0): Committed(1, "")}}, SOON(0.5))
-        assert isinstance(told["g"], CouldNotTell)
+@pytest.mark.parametrize("expected", [None, Committed(50, MINE), Committed(100, "another text")])
+def test_a_position_that_has_moved_since_stays(
+    groups: Groups, topic_name: str, group: str, expected: Committed | None
+) -> None:
+    """The whole group does, and nobody else."""
+    at, other = groups.topic(topic_name, 2)
+    groups.commit(group, at, 100)
+    changes = {at: Change(expected, FIRST), other: Change(None, FIRST)}
+    others = {f"{group}-{n}": {at: Change(None, SECOND)} for n in range(3)}
+    told = groups.positions.commit({group: changes, **others}, SOON(20))
+    assert isinstance(told[group], PositionMoved)
+    assert [told[each] for each in others] == [{at: None}] * 3
+    assert stands(groups, group) == {at: Committed(100, MINE)}
+    assert [stands(groups, each) for each in others] == [{at: SECOND}] * 3
+
+
+def test_a_position_that_was_there_and_is_gone_has_moved(groups: Groups, topic_name: str, group: str) -> None:
+    (at,) = groups.topic(topic_name)
+    assert isinstance(commit(groups.positions, group, at, FIRST, SECOND), PositionMoved)
+    assert stands(groups, group) == {}
+
+
+def test_a_command_that_another_one_has_followed_commits_nothing(groups: Groups, topic_name: str, group: str) -> None:
+    """Neither before the other one commits nor after it, and it fences nobody in its turn."""
+    (at,) = groups.topic(topic_name)
+    late, other = groups.positions, groups.another()
+    late.take_over([group], SOON(20))
+    other.take_over([group], SOON(20))
+    assert isinstance(commit(late, group, at, None, FIRST), GroupCommitFenced)
+    assert isinstance(commit(late, group, at, None, FIRST), GroupCommitFenced)
+    assert commit(other, group, at, None, SECOND) == {at: None}
+    assert isinstance(commit(late, group, at, SECOND, FIRST), GroupCommitFenced)
+    assert stands(groups, group) == {at: SECOND}
+
+
+def test_what_is_not_confirmed_never_becomes_visible(groups: Groups, topic_name: str, group: str) -> None:
+    """And is not left pending."""
+    (at,) = groups.topic(topic_name)
+    asked: list[str] = []
+
+    def confirm() -> None:
+        asked.append(group)
+        raise OperatorFenced("the lock is another's")
+
+    with pytest.raises(OperatorFenced):
+        groups.positions.commit({group: {at: Change(None, FIRST)}}, SOON(20), confirm)
+    assert asked == [group]
+    assert stands(groups, group) == {}
+    assert commit(groups.positions, group, at, None, SECOND) == {at: None}
+
+
+def test_nothing_asked_is_nothing_answered(groups: Groups) -> None:
+    groups.positions.take_over([], SOON(1))
+    assert groups.positions.committed([], SOON(1)) == {}
+    assert groups.positions.commit({}, SOON(1)) == {}
+
+
+def test_of_a_dead_cluster_nothing_is_told(dead: Positions) -> None:
+    for ask in (dead.groups, lambda by: dead.committed(["g"], by)):
+        with pytest.raises(CouldNotTell):
+            ask(SOON(0.5))
+    dead.take_over(["g"], SOON(0.5))
+    told = dead.commit({"g": {TopicPartition("t", 0): Change(None, FIRST)}}, SOON(0.5))
+    assert isinstance(told["g"], CouldNotTell)

@@ -67,10 +67,10 @@ class Mirrored:
         ids = self.rig.source.cluster.cluster_id, self.rig.destination.cluster.cluster_id
         self.spec = replace(self.rig.spec, source_cluster_id=ids[0], destination_cluster_id=ids[1])
         source, destination = self.rig.source.cluster.endpoint(), self.rig.destination.cluster.endpoint()
-        there = KafkaPositions(destination)
+        there = KafkaPositions(destination, self.spec.mirror)
         here = SourceContacts(
             side=side(source, self.stack),
-            positions=KafkaPositions(source),
+            positions=KafkaPositions(source, self.spec.mirror),
             proofs=KafkaProofs(source, destination),
         )
         self.contacts = GroupContacts(destination=side(destination, self.stack), positions=there, source=here)

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any, Self
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 
+from tanist.domain.errors import TanistError
 from tanist.domain.names import EpochMs
 from tanist.domain.records import GroupPosition, GroupsFollowed, TopicDesired
 from tanist.domain.states import Wish
 from tanist.fetcher.group_tail import GroupTail, TailTools
+from tanist.ports.positions import Change, Committed
 from tanist.wire.clock import SystemClock
 from tests.fakes.cluster import worker_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import Outcome, Positions
     from tanist.ports.state import StateStore
     from tests.fetcher.rig import Side
 
@@ -78,6 +82,32 @@ def commit(servers: str, group: str, offsets: dict[TopicPartition, int], metadat
                 return
     finally:
         client.close()
+
+
+@contextmanager
+def committing(servers: str, group: str, at: TopicPartition) -> Iterator[Callable[[int], None]]:
+    """Commits one offset after another, over one connection, without being a member."""
+    client = consumer(servers, group)
+
+    def commit(offset: int) -> None:
+        client.commit(offsets=[At(at.topic, at.partition, offset)], asynchronous=False)
+
+    try:
+        yield commit
+    finally:
+        client.close()
+
+
+def moved(
+    positions: Positions, groups: Sequence[str], at: TopicPartition, offset: int, by: Deadline
+) -> Mapping[str, Outcome | TanistError]:
+    """Commit `offset` for each of `groups`, from wherever it stands."""
+    found = positions.committed(groups, by)
+    changes: dict[str, dict[TopicPartition, Change]] = {}
+    for group, stands in found.items():
+        now = None if isinstance(stands, TanistError) else stands.get(at)
+        changes[group] = {at: Change(None if isinstance(now, TanistError) else now, Committed(offset, ""))}
+    return positions.commit(changes, by)
 
 
 def committed(servers: str, group: str, at: TopicPartition) -> int:

@@ -10,12 +10,11 @@ import pytest
 from tanist.clusters.positions import KafkaPositions
 from tanist.domain.records import Following, OffsetRunWritten
 from tanist.domain.translation import Precision, Proof
-from tanist.ports.positions import Committed
 from tanist.wire import requests
 from tanist.wire.requests import Markers
 from tests.fetcher.rig import Rig, Side, soon, until, value
 from tests.groups.mirrors import Mirrored
-from tests.groups.readers import Followed, commit, read_some
+from tests.groups.readers import Followed, commit, moved, read_some
 
 if TYPE_CHECKING:
     from tests.conftest import ClusterFactory
@@ -86,19 +85,18 @@ def test_a_coordinator_of_three_is_killed(cluster_factory: ClusterFactory, topic
     groups = [f"{topic_name}-{n}" for n in range(6)]
     with (
         Followed(spec, cluster.endpoint(), [topic_name]) as followed,
-        closing(KafkaPositions(cluster.endpoint())) as client,
+        closing(KafkaPositions(cluster.endpoint(), spec.mirror)) as client,
     ):
 
-        def moved(offset: int) -> None:
-            wanted = {group: {at: Committed(offset, "")} for group in groups}
-            until(lambda: all(a == {at: None} for a in client.commit(wanted, soon()).values()), 60)
+        def all_moved(offset: int) -> None:
+            until(lambda: all(a == {at: None} for a in moved(client, groups, at, offset, soon()).values()), 60)
 
         def arrived(offset: int) -> bool:
             return all(followed.position(group, at) == offset for group in groups)
 
-        moved(1)
+        all_moved(1)
         until(lambda: arrived(1), 20, followed.note)
         cluster.kill(source.leader(at))
-        moved(2)
+        all_moved(2)
         until(lambda: arrived(2), 30, followed.note)
     source.close()

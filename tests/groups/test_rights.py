@@ -15,14 +15,14 @@ from tanist.domain.broker_errors import GroupAuthorizationFailed
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import Following, MirrorSpec
 from tanist.fetcher import group_tail
-from tanist.ports.positions import Committed
+from tanist.ports.positions import Change, Committed
 from tanist.ports.topics import NewTopic
 from tanist.sandbox.cluster import Cluster
 from tanist.sandbox.spec import ClusterSpec
 from tanist.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls
 from tanist.wire.router import Router
 from tests.fetcher.rig import soon, until
-from tests.groups.readers import Followed
+from tests.groups.readers import Followed, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(180)
 
-TOPIC, GROUP = 2, 3
+TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 READ, DESCRIBE = 3, 8
-LITERAL, DENY, ALLOW = 3, 2, 3
+WRITE = 4
+LITERAL, PREFIXED, DENY, ALLOW = 3, 4, 2, 3
 USER = "mirror"
 ORDERS = TopicPartition("orders", 0)
 SPEC = MirrorSpec(
@@ -56,7 +57,7 @@ class Guarded:
         self.cluster = cluster
         self.endpoint = cluster.endpoint_for(USER)
         self._router = Router(cluster.endpoint(), "test")
-        self._positions = KafkaPositions(cluster.endpoint())
+        self._positions = KafkaPositions(cluster.endpoint(), SPEC.mirror)
         with closing(KafkaTopics(cluster.endpoint())) as topics:
             topics.create([NewTopic(name="orders", partitions=1, replication_factor=1)], soon())
 
@@ -64,8 +65,8 @@ class Guarded:
         self._router.close()
         self._positions.close()
 
-    def rule(self, kind: int, name: str, operation: int, permission: int = ALLOW) -> None:
-        rules = [AccessRule(kind, name, LITERAL, f"User:{USER}", "*", operation, permission)]
+    def rule(self, kind: int, name: str, operation: int, permission: int = ALLOW, *, pattern: int = LITERAL) -> None:
+        rules = [AccessRule(kind, name, pattern, f"User:{USER}", "*", operation, permission)]
         assert not any(create_acls(self._router, rules, soon()))
 
     def take_back(self, kind: int, name: str, operation: int) -> None:
@@ -77,7 +78,7 @@ class Guarded:
     def commit(self, group: str, offset: int) -> None:
         by = soon()
         while True:
-            answer = self._positions.commit({group: {ORDERS: Committed(offset, "")}}, by)[group]
+            answer = moved(self._positions, [group], ORDERS, offset, by)[group]
             if answer == {ORDERS: None}:
                 return
             assert by.left(time.monotonic()), answer
@@ -165,14 +166,16 @@ def test_one_forbidden_group_delays_nobody(guarded: Guarded) -> None:
     groups = [f"many-{n}" for n in range(30)]
     for kind in (TOPIC, GROUP):
         guarded.rule(kind, "*", READ)
+    guarded.rule(TRANSACTIONAL_ID, "tanist-", WRITE, pattern=PREFIXED)
     for group in groups:
         guarded.commit(group, 1)
     for operation in (READ, DESCRIBE):
         guarded.rule(GROUP, groups[7], operation, DENY)
-    with closing(KafkaPositions(guarded.endpoint)) as positions:
+    with closing(KafkaPositions(guarded.endpoint, SPEC.mirror)) as positions:
         began = time.monotonic()
         found = positions.committed(groups, soon())
-        done = positions.commit({group: {ORDERS: Committed(2, "tanist")} for group in groups}, soon())
+        changes = {group: {ORDERS: Change(Committed(1, ""), Committed(2, "tanist"))} for group in groups}
+        done = positions.commit(changes, soon())
         assert time.monotonic() - began < 5
     assert isinstance(found[groups[7]], GroupAuthorizationFailed)
     others = [group for group in groups if group != groups[7]]

@@ -6,37 +6,49 @@ seconds and minutes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
+from zlib import crc32
 
 from tanist.domain.errors import TanistError
-from tanist.ports.positions import Committed, GroupFacts
-from tanist.wire.groups import StoredPosition, commit_positions, fetch_positions, list_groups, member_counts
+from tanist.ports.positions import GroupFacts, unasked
+from tanist.wire.group_commits import GroupCommits
+from tanist.wire.groups import fetch_positions, list_groups, member_counts
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import MirrorName, TopicPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.positions import CommittedOf, Outcome
+    from tanist.ports.positions import Change, CommittedOf, Outcome
     from tanist.wire.groups import ListedGroup
 
 _A = TypeVar("_A")
 
 COMMITTERS: Final = 12
-"""Connections that commit side by side. A broker takes one request of a connection after the other, and since 4.0 a
-coordinator answers a commit after `group.coordinator.append.linger.ms` (5 ms): one connection makes 200 groups/s."""
+"""Transactional ids, and connections, that commit side by side. A broker takes one request of a connection after the
+other, and since 4.0 a coordinator answers a commit after `group.coordinator.append.linger.ms` (5 ms).
+
+A group always has the same one: that is how two commands, also of different releases, fence each other."""
 _EMPTY: Final = {"Empty", "Dead"}
 
 
-class KafkaPositions:
-    """Owned by one thread; commits go out over connections of their own, side by side."""
+def commits_of(mirror: MirrorName, number: int) -> str:
+    """A transactional id. No mirror's own is like it: '/' is in no name of a mirror."""
+    return f"tanist-{mirror}/groups/{number}"
 
-    def __init__(self, endpoint: Endpoint) -> None:
+
+class KafkaPositions:
+    """Owned by one thread; commits go out over connections of their own, side by side, on behalf of one mirror."""
+
+    def __init__(self, endpoint: Endpoint, mirror: MirrorName) -> None:
         self._router = Router(endpoint, "tanist-groups")
-        self._committers: list[Router] = []
+        self._mirror = mirror
+        self._committers: dict[int, tuple[Router, GroupCommits]] = {}
 
     def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
         listed = list_groups(self._router, by).groups
@@ -45,35 +57,78 @@ class KafkaPositions:
         return {group: _facts(each, counts.get(group)) for group, each in listed.items()}
 
     def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
-        found = fetch_positions(self._router, groups, by) if groups else {}
-        return {
-            group: stored if isinstance(stored, TanistError) else {at: _committed(each) for at, each in stored.items()}
-            for group, stored in found.items()
-        }
+        return fetch_positions(self._router, groups, by) if groups else {}
+
+    def take_over(self, groups: Sequence[str], by: Deadline) -> None:
+        def work(commits: GroupCommits, _: Sequence[str]) -> dict[str, TanistError]:
+            commits.take_over(by)
+            return {}
+
+        self._side_by_side(groups, work)
 
     def commit(
-        self, positions: Mapping[str, Mapping[TopicPartition, Committed]], by: Deadline
+        self,
+        changes: Mapping[str, Mapping[TopicPartition, Change]],
+        by: Deadline,
+        confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:
-        """Groups are dealt out to the connections by turns, so that each coordinator is kept busy by all of them."""
-        groups = sorted(positions)
-        hands = [groups[first::COMMITTERS] for first in range(min(COMMITTERS, len(groups)))]
-        while len(self._committers) < len(hands):
-            self._committers.append(Router(self._router.endpoint, "tanist-groups"))
+        asked = _Confirmed(confirm)
 
-        def work(router: Router, hand: Sequence[str]) -> Mapping[str, Outcome | TanistError]:
-            mine = {group: {at: StoredPosition(*each) for at, each in positions[group].items()} for group in hand}
-            return _each(hand, lambda: commit_positions(router, mine, by))
+        def work(commits: GroupCommits, hand: Sequence[str]) -> dict[str, Outcome | TanistError]:
+            return commits.commit({group: changes[group] for group in hand}, by, asked)
 
+        done = self._side_by_side(list(changes), work)
+        if asked.refused is not None:
+            raise asked.refused
+        return done
+
+    def _side_by_side(
+        self, groups: Sequence[str], work: Callable[[GroupCommits, Sequence[str]], dict[str, _A | TanistError]]
+    ) -> dict[str, _A | TanistError]:
+        hands: defaultdict[int, list[str]] = defaultdict(list)
+        for group in groups:
+            hands[crc32(group.encode()) % COMMITTERS].append(group)
+
+        def one(number: int) -> dict[str, _A | TanistError]:
+            return _each(hands[number], lambda: work(self._committer(number), hands[number]))
+
+        for number in hands:
+            self._committer(number)
         with ThreadPoolExecutor(max(1, len(hands))) as pool:
-            done = pool.map(work, self._committers, hands)
-        return {group: outcome for part in done for group, outcome in part.items()}
+            return {group: each for part in pool.map(one, hands) for group, each in part.items()}
+
+    def _committer(self, number: int) -> GroupCommits:
+        if number not in self._committers:
+            router = Router(self._router.endpoint, "tanist-groups")
+            self._committers[number] = (router, GroupCommits(router, commits_of(self._mirror, number)))
+        return self._committers[number][1]
 
     def close(self) -> None:
-        for router in (self._router, *self._committers):
+        self._router.close()
+        for router, _ in self._committers.values():
             router.close()
 
 
-def _each(groups: Sequence[str], ask: Callable[[], Mapping[str, _A | TanistError]]) -> Mapping[str, _A | TanistError]:
+class _Confirmed:
+    """Asks one thread at a time; who was refused once is not asked again."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
+        self._lock = Lock()
+        self.refused: TanistError | None = None
+
+    def __call__(self) -> None:
+        with self._lock:
+            if self.refused is not None:
+                raise self.refused
+            try:
+                self._ask()
+            except TanistError as error:
+                self.refused = error
+                raise
+
+
+def _each(groups: Sequence[str], ask: Callable[[], dict[str, _A | TanistError]]) -> dict[str, _A | TanistError]:
     """The answers, or for every group the error that hit them all."""
     try:
         return ask()
@@ -84,7 +139,3 @@ def _each(groups: Sequence[str], ask: Callable[[], Mapping[str, _A | TanistError
 def _facts(each: ListedGroup, count: int | TanistError | None) -> GroupFacts:
     members = 0 if each.state in _EMPTY else None if isinstance(count, TanistError) else count
     return GroupFacts(group=each.group, kind=each.kind, state=each.state, members=members)
-
-
-def _committed(stored: StoredPosition | TanistError) -> Committed | TanistError:
-    return stored if isinstance(stored, TanistError) else Committed(stored.offset, stored.metadata)

@@ -88,11 +88,13 @@ class World:
         try:
             here = self.cluster(spec.source).endpoint
             source: SourceContacts | TanistError = SourceContacts(
-                side=self.connect(spec.source), positions=KafkaPositions(here), proofs=KafkaProofs(here, there)
+                side=self.connect(spec.source),
+                positions=KafkaPositions(here, spec.mirror),
+                proofs=KafkaProofs(here, there),
             )
         except TanistError as unknown:
             source = unknown
-        contacts = GroupContacts(destination=destination, positions=KafkaPositions(there), source=source)
+        contacts = GroupContacts(destination=destination, positions=KafkaPositions(there, spec.mirror), source=source)
         self._group_contacts += contacts.ports()
         return contacts
 

@@ -191,6 +191,16 @@ class InvalidTxnState(BrokerError):
     operator_action = "look at the transaction: `tanist mirrors describe` names it"
 
 
+class InvalidProducerIdMapping(BrokerError):
+    name, code, retriable = "INVALID_PRODUCER_ID_MAPPING", 49, False
+    operator_action = "none: the transactional id has another producer id by now; this producer stops"
+
+
+class InvalidTransactionTimeout(BrokerError):
+    name, code, retriable = "INVALID_TRANSACTION_TIMEOUT", 50, False
+    operator_action = "raise transaction.max.timeout.ms of the brokers: see the reason"
+
+
 class ConcurrentTransactions(BrokerError):
     name, code, retriable = "CONCURRENT_TRANSACTIONS", 51, True
     operator_action = "none: the last transaction is still ending"

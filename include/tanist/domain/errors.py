@@ -157,6 +157,22 @@ class OperatorFenced(Refused):
     operator_action = "somebody else changed the same mirror a moment ago: look at it, then decide again"
 
 
+class PositionMoved(Refused):
+    """Compare and set of a committed offset: it is not what the decision was made on."""
+
+    name = "COMMITTED_OFFSET_MOVED"
+    operator_action = "somebody else commits for this group; its position was left alone: run the same command again"
+
+
+class GroupCommitFenced(Refused):
+    """Another command has initialised our transactional id, or the transaction timed out: nothing was committed."""
+
+    name = "GROUP_COMMIT_FENCED"
+    operator_action = (
+        "another command commits positions of the same mirror: let it end, then run the same command again"
+    )
+
+
 class UnsupportedVersion(Refused):
     name = "UNSUPPORTED_VERSION"
     operator_action = "the broker is older than what this needs"

@@ -104,7 +104,10 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupThere:
-    """A group as the destination knows it. `synced`: some of its positions are ours."""
+    """A group as the destination knows it. `synced`: some of its positions are ours, or it has none.
+
+    A commit of ours that was aborted leaves an empty group behind.
+    """
 
     kind: str
     state: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
@@ -31,6 +31,17 @@ class Committed(NamedTuple):
     metadata: str
 
 
+class Change(NamedTuple):
+    """What is to be committed, and what must be committed until then; None: nothing."""
+
+    expected: Committed | None
+    new: Committed
+
+
+def unasked() -> None:
+    """Confirms everything: for callers that nobody can preempt."""
+
+
 CommittedOf: TypeAlias = "Mapping[TopicPartition, Committed | TanistError]"
 Outcome: TypeAlias = "Mapping[TopicPartition, TanistError | None]"
 
@@ -49,16 +60,36 @@ class Positions(Protocol):
     def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
         """Offsets as committed, only of partitions that have one, of topics that we may DESCRIBE.
 
-        A position that an open transaction is about to change is an UnstableOffsetCommit.
+        A position that an open transaction is about to change is an UnstableOffsetCommit; one that it is about to make
+        is missing.
+        """
+        ...
+
+    def take_over(self, groups: Sequence[str], by: Deadline) -> None:
+        """Fence earlier commands of the mirror that may still commit for `groups`, and undo what they left open.
+
+        Before the positions are read that are going to be expected. Raises nothing but Stopped: what a coordinator
+        says against it is the answer of the next `commit`.
         """
         ...
 
     def commit(
-        self, positions: Mapping[str, Mapping[TopicPartition, Committed]], by: Deadline
+        self,
+        changes: Mapping[str, Mapping[TopicPartition, Change]],
+        by: Deadline,
+        confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:
-        """Commit for groups without members, leader epoch -1: a foreign epoch stops Java consumers for good.
+        """Commit for groups without members, where every position of the group still is what was expected.
 
-        A group that has members by now refuses by itself (UnknownMember). Coordinators work side by side.
+        A group that has members by now refuses by itself (UnknownMember). PositionMoved: one of its positions is not
+        what was expected, and none was changed. GroupCommitFenced: another command of this mirror has taken over, or
+        the transaction timed out. Nothing that happens later can complete a commit that was not answered as done.
+        The leader epoch is -1: a foreign epoch stops Java consumers for good.
+
+        `confirm` is called directly before anything becomes visible, by one thread at a time.
+
+        Raises:
+            what `confirm` raises: what was not yet visible never will be.
         """
         ...
 

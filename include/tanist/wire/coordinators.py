@@ -66,7 +66,7 @@ def ask_coordinators(router: Router, groups: Sequence[str], by: Deadline, ask: A
     answers: ByGroup[_A] = {}
     left = list(dict.fromkeys(groups))
     while left:
-        answers |= _ask_once(router, left, by, ask)
+        answers |= ask_once(router, left, by, ask)
         left = [group for group in left if passing(answers[group])]
         if not left or patience.left(time.monotonic()) <= _PAUSE_SECONDS:
             break
@@ -74,7 +74,8 @@ def ask_coordinators(router: Router, groups: Sequence[str], by: Deadline, ask: A
     return answers
 
 
-def _ask_once(router: Router, groups: Sequence[str], by: Deadline, ask: AskCoordinator[_A]) -> ByGroup[_A]:
+def ask_once(router: Router, groups: Sequence[str], by: Deadline, ask: AskCoordinator[_A]) -> ByGroup[_A]:
+    """As `ask_coordinators`, without a second try."""
     answers: ByGroup[_A] = {}
     at: defaultdict[BrokerId, list[str]] = defaultdict(list)
     for group, found in coordinators(router, groups, by).items():

@@ -1,4 +1,4 @@
-"""What we ask of consumer groups: which there are, who is in them, where they stand; and positions that we commit."""
+"""What we ask of consumer groups: which there are, who is in them, where they stand."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tanist.domain.broker_errors import CoordinatorLoading
-from tanist.domain.errors import CouldNotTell, Stopped, TanistError, Unreachable
-from tanist.domain.names import TopicPartition
+from tanist.domain.errors import Stopped, TanistError, Unreachable
 from tanist.ports.clock import Deadline
+from tanist.ports.positions import Committed
 from tanist.protocol.codes import NONE, error_for
-from tanist.wire.coordinators import PATIENCE_SECONDS, ByGroup, ask_coordinators, passing
+from tanist.wire.coordinators import PATIENCE_SECONDS, ByGroup, ask_coordinators
 from tanist.wire.leaders import by_topic, each_partition
 from tanist.wire.messages import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
-    OffsetCommitRequest,
     OffsetFetchRequest,
 )
 from tanist.wire.router import share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from tanist.domain.names import BrokerId
+    from tanist.domain.names import BrokerId, TopicPartition
     from tanist.wire.connection import Connection
     from tanist.wire.router import Router
 
 CONSUMER: Final = "consumer"
 """The type of a KIP-848 group; all others are described as classic ones."""
 _CLASSIC: Final = "classic"
-_NO_MEMBER: Final = ""
-_NO_GENERATION: Final = -1
-_NO_EPOCH: Final = -1
 _FIRST_WITH_GROUP_LIST: Final = 8  # OffsetFetch, KIP-709
 _FIRST_STABLE: Final = 7
 _MOST_GROUPS: Final = 500
@@ -48,11 +44,6 @@ class ListedGroup(NamedTuple):
     state: str
 
 
-class StoredPosition(NamedTuple):
-    offset: int
-    metadata: str
-
-
 class Listing(NamedTuple):
     """`silent`: why the groups of some brokers are missing."""
 
@@ -60,8 +51,7 @@ class Listing(NamedTuple):
     silent: tuple[TanistError, ...]
 
 
-Stored: TypeAlias = "dict[TopicPartition, StoredPosition | TanistError]"
-Outcome: TypeAlias = "dict[TopicPartition, TanistError | None]"
+Stored: TypeAlias = "dict[TopicPartition, Committed | TanistError]"
 
 
 # ── which groups there are ────────────────────────────────────────────────────────────────────────────────────────
@@ -177,6 +167,33 @@ def _fetch_one(connection: Connection, group: str, version: int, by: Deadline) -
     )
 
 
+def fetch_committed(
+    connection: Connection, partitions: Mapping[str, Sequence[TopicPartition]], by: Deadline
+) -> ByGroup[Stored]:
+    """What is committed now in each of `partitions`, whatever a transaction is about to change (requireStable off)."""
+    version = connection.version(OffsetFetchRequest, 6, 9)
+    if version < _FIRST_WITH_GROUP_LIST:
+        return {group: _fetch_some(connection, group, some, version, by) for group, some in partitions.items()}
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    asked = [
+        kind(group_id=group, topics=_topics(kind.OffsetFetchRequestTopics, some), version=version)
+        for group, some in partitions.items()
+    ]
+    answer = connection.call(OffsetFetchRequest(groups=asked, require_stable=False, version=version), by)
+    return {each.group_id: _stored(each.group_id, each) for each in answer.groups}
+
+
+def _fetch_some(
+    connection: Connection, group: str, partitions: Sequence[TopicPartition], version: int, by: Deadline
+) -> Stored | TanistError:
+    topics = _topics(OffsetFetchRequest.OffsetFetchRequestTopic, partitions)
+    return _stored(group, connection.call(OffsetFetchRequest(group_id=group, topics=topics, version=version), by))
+
+
+def _topics(kind: Any, partitions: Sequence[TopicPartition]) -> list[Any]:
+    return [kind(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions)]
+
+
 def _stored(group: str, answer: Any) -> Stored | TanistError:
     if answer.error_code != NONE:
         return error_for(answer.error_code, f"positions of group {group!r}")
@@ -188,78 +205,10 @@ def _told(each: Any) -> bool:
     return bool(each.error_code != NONE or each.committed_offset >= 0)
 
 
-def _position(group: str, at: TopicPartition, each: Any) -> StoredPosition | TanistError:
+def _position(group: str, at: TopicPartition, each: Any) -> Committed | TanistError:
     if each.error_code != NONE:
         return error_for(each.error_code, f"position of group {group!r} in {at}")
-    return StoredPosition(each.committed_offset, each.metadata or "")
-
-
-# ── positions that we commit ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def commit_positions(
-    router: Router, positions: Mapping[str, Mapping[TopicPartition, StoredPosition]], by: Deadline
-) -> ByGroup[Outcome]:
-    """Commit for groups without members: member "", generation -1, leader epoch -1. One request for each group.
-
-    A group with members refuses with UnknownMember. After a lost connection a commit may have been done; it is sent
-    again: the same position twice is the same position.
-    """
-
-    def ask(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[Outcome]:
-        done: ByGroup[Outcome] = {}
-        for index, group in enumerate(groups):
-            done[group] = _commit(connection, group, positions[group], by)
-            if connection.closed:
-                return done | dict.fromkeys(groups[index + 1 :], done[group])
-        return done
-
-    return ask_coordinators(router, list(positions), by, ask)
-
-
-def _commit(
-    connection: Connection, group: str, wanted: Mapping[TopicPartition, StoredPosition], by: Deadline
-) -> Outcome | TanistError:
-    kind = OffsetCommitRequest.OffsetCommitRequestTopic
-    topics = [
-        kind(name=topic, partitions=list(_committable(topic, numbers, wanted))) for topic, numbers in by_topic(wanted)
-    ]
-    request = OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=_NO_GENERATION,
-        member_id=_NO_MEMBER,
-        group_instance_id=None,
-        topics=topics,
-        version=connection.version(OffsetCommitRequest, 7, 9),
-    )
-    try:
-        answer = connection.call(request, by)
-    except Stopped:
-        raise
-    except CouldNotTell as lost:
-        return lost
-    outcome: Outcome = {
-        at: None if each.error_code == NONE else error_for(each.error_code, f"commit of group {group!r} in {at}")
-        for at, each in each_partition(answer.topics)
-    }
-    return _of_the_group(outcome) or outcome
-
-
-def _committable(topic: str, numbers: Iterable[int], wanted: Mapping[TopicPartition, StoredPosition]) -> Iterator[Any]:
-    kind = OffsetCommitRequest.OffsetCommitRequestTopic.OffsetCommitRequestPartition
-    for number in numbers:
-        offset, metadata = wanted[TopicPartition(topic, number)]
-        yield kind(
-            partition_index=number,
-            committed_offset=offset,
-            committed_leader_epoch=_NO_EPOCH,
-            committed_metadata=metadata,
-        )
-
-
-def _of_the_group(outcome: Outcome) -> TanistError | None:
-    """What is wrong with the coordinator rather than with a partition: then the whole group is asked again."""
-    return next((error for error in outcome.values() if error is not None and passing(error)), None)
+    return Committed(each.committed_offset, each.metadata or "")
 
 
 def _chunks(groups: Sequence[str]) -> Iterator[list[str]]:

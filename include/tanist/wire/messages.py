@@ -28,15 +28,16 @@ with warnings.catch_warnings():
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer import (
         ListOffsetsRequest,
-        OffsetCommitRequest,
         OffsetFetchRequest,
         OffsetForLeaderEpochRequest,
     )
     from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
     from kafka.protocol.producer import (
+        AddOffsetsToTxnRequest,
         AddPartitionsToTxnRequest,
         EndTxnRequest,
         InitProducerIdRequest,
+        TxnOffsetCommitRequest,
         WriteTxnMarkersRequest,
     )
     from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -49,6 +50,7 @@ with warnings.catch_warnings():
 
 
 __all__ = [
+    "AddOffsetsToTxnRequest",
     "AddPartitionsToTxnRequest",
     "ApiMessage",
     "ApiVersionsRequest",
@@ -72,11 +74,11 @@ __all__ = [
     "ListOffsetsRequest",
     "ListTransactionsRequest",
     "MetadataRequest",
-    "OffsetCommitRequest",
     "OffsetFetchRequest",
     "OffsetForLeaderEpochRequest",
     "SaslAuthenticateRequest",
     "SaslHandshakeRequest",
+    "TxnOffsetCommitRequest",
     "WriteTxnMarkersRequest",
     "get_sasl_mechanism",
 ]

@@ -26,7 +26,7 @@ from tanist.domain.translation import (
     objection,
     translate,
 )
-from tanist.ports.positions import Committed, Compared, Pair
+from tanist.ports.positions import Change, Committed, Compared, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -145,7 +145,7 @@ class There:
         if facts is None:
             return None
         marks = [each.metadata for each in answer.values() if isinstance(each, Committed)]
-        synced = any(mark.startswith(OUR_MARK) for mark in marks)
+        synced = not answer or any(mark.startswith(OUR_MARK) for mark in marks)
         there = GroupThere(kind=facts.kind, state=facts.state, members=facts.members, synced=synced)
         return objection(there, rules)
 
@@ -184,11 +184,12 @@ def proved(rows: Iterable[PositionRow], found: Mapping[Pair, Compared], otherwis
     return tuple(replace(row, compared=found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
 
 
-def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, Committed]]:
+def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, Change]]:
     """By group; `mark` is the beginning of the metadata, the source offset follows: `tanist m1 east@1234`."""
-    wanted: dict[str, dict[TopicPartition, Committed]] = {}
+    wanted: dict[str, dict[TopicPartition, Change]] = {}
     for row in rows:
         if isinstance(row.decision, Commit):
-            metadata = f"{OUR_MARK}{mark}@{row.position.offset}"
-            wanted.setdefault(row.group, {})[row.partition] = Committed(row.decision.offset, metadata)
+            new = Committed(row.decision.offset, f"{OUR_MARK}{mark}@{row.position.offset}")
+            expected = Committed(row.present.offset, row.present.metadata) if row.present else None
+            wanted.setdefault(row.group, {})[row.partition] = Change(expected, new)
     return wanted

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import GroupCommitFenced, TanistError
 from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
+from tanist.ports.positions import unasked
 from tanist.usecases.groups.gather import Chosen, gather
 from tanist.usecases.groups.rows import There, decided, proved, to_commit, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
@@ -23,15 +24,22 @@ if TYPE_CHECKING:
     from tanist.usecases.sides import Run
 
 PROVE_SECONDS: Final = 10.0
+_MOST_AGAIN: Final = 2
+"""So often who was fenced goes on; then the other command is let to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """`prove_seconds`: how long records may be compared; what was not compared by then has no proof, and goes on."""
+    """`prove_seconds`: how long records may be compared; what was not compared by then has no proof, and goes on.
+
+    `confirm`: raises where the mirror's lock is not ours any more; asked before other commands are fenced, and directly
+    before positions become visible.
+    """
 
     chosen: Chosen = field(default_factory=Chosen)
     rules: Rules = field(default_factory=Rules)
     prove_seconds: float = PROVE_SECONDS
+    confirm: Callable[[], None] = unasked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +85,7 @@ def translate_groups(
     Raises:
         what the destination answers if it cannot be read. A silent source, a broken group: rows with their reasons.
     """
-    seen = gather(spec, contacts, request.chosen, run, views)
-    rows = _prove(translated(seen), seen, contacts, request, run)
-    there = _there(contacts, seen, run)
-    return Synced(rows=decided(rows, there, request.rules), seen=seen, there=there)
+    return _planned(_look(spec, contacts, request, run, views), contacts, request, run)
 
 
 def sync_groups(
@@ -88,15 +93,50 @@ def sync_groups(
 ) -> Synced:
     """Translate, prove, and commit what may be committed (`run.dry_run`: only say so). Idempotent, per position.
 
-    Only groups without members, never backwards, never a mismatch; the destination itself refuses a group that has
-    got members meanwhile. Raises as `translate_groups`; nothing was committed then.
+    Only groups without members, never backwards, never a mismatch, and only where the group still stands where it stood
+    when that was decided. What an earlier command has left pending is undone first. Raises as `translate_groups`
+    (nothing was committed then), and what `request.confirm` raises.
     """
-    planned = translate_groups(spec, contacts, request, run, views)
+    look = _look(spec, contacts, request, run, views)
+    if run.dry_run:
+        return _planned(look, contacts, request, run)
+    synced = _commit(spec, look, contacts, request, run)
+    for _ in range(_MOST_AGAIN):
+        if not any(isinstance(row.error, GroupCommitFenced) for row in synced.failed):
+            break
+        synced = _commit(spec, look, contacts, request, run)
+    return synced
+
+
+def _commit(spec: MirrorSpec, look: _Look, contacts: GroupContacts, request: SyncRequest, run: Run) -> Synced:
+    """Who is fenced although the lock is ours (a sleeper has woken for a moment) decides anew, and goes on."""
+    if look.seen.names:
+        request.confirm()
+        contacts.positions.take_over(look.seen.names, run.by)
+    planned = _planned(look, contacts, request, run)
     wanted = to_commit(planned.rows, f"{spec.mirror} {spec.source}")
-    if run.dry_run or not wanted:
+    if not wanted:
         return planned
-    outcome = contacts.positions.commit(wanted, run.by)
+    outcome = contacts.positions.commit(wanted, run.by, request.confirm)
     return replace(planned, rows=tuple(_done(row, outcome) for row in planned.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Both ends, and what was translated and proved of it."""
+
+    seen: Gathered
+    rows: tuple[PositionRow, ...]
+
+
+def _look(spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None) -> _Look:
+    seen = gather(spec, contacts, request.chosen, run, views)
+    return _Look(seen, _prove(translated(seen), seen, contacts, request, run))
+
+
+def _planned(look: _Look, contacts: GroupContacts, request: SyncRequest, run: Run) -> Synced:
+    there = _there(contacts, look.seen, run)
+    return Synced(rows=decided(look.rows, there, request.rules), seen=look.seen, there=there)
 
 
 def _there(contacts: GroupContacts, seen: Gathered, run: Run) -> There:
