@@ -230,6 +230,9 @@ def connection(endpoint: Endpoint) -> dict[str, Any]:
         keys["sasl.password"] = endpoint.sasl.password.reveal()
     if endpoint.tls and endpoint.tls.ca_location:
         keys["ssl.ca.location"] = endpoint.tls.ca_location
+    if endpoint.tls and endpoint.tls.certificate_location:
+        keys["ssl.certificate.location"] = endpoint.tls.certificate_location
+        keys["ssl.key.location"] = str(endpoint.tls.key_location)
     return keys
 
 

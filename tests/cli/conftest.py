@@ -69,7 +69,15 @@ def section(
         f'bootstrap_servers = "{through or cluster.bootstrap_servers}"',
         "allow_small_state = true",
     ]
-    if user:
+    tls = cluster.endpoint_for(user).tls if user and cluster.spec.client_certificates else None
+    if tls:
+        lines += [
+            'security_protocol = "SSL"',
+            f'ssl_ca_location = "{tls.ca_location}"',
+            f'ssl_certificate_location = "{tls.certificate_location}"',
+            f'ssl_key_location = "{tls.key_location}"',
+        ]
+    elif user:
         secret = password or cluster.password_file(user).read_text()
         lines += [
             'security_protocol = "SASL_PLAINTEXT"',

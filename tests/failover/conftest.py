@@ -47,7 +47,7 @@ ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}
 
 
 def rules(user: str, *wanted: tuple[int, int]) -> list[AccessRule]:
-    return [AccessRule(kind, ANY[kind], LITERAL, f"User:{user}", "*", operation, ALLOW) for kind, operation in wanted]
+    return [AccessRule(kind, ANY[kind], LITERAL, user, "*", operation, ALLOW) for kind, operation in wanted]
 
 
 def give(cluster: Cluster, *wanted: AccessRule) -> None:
@@ -66,12 +66,18 @@ def take(cluster: Cluster, *unwanted: AccessRule) -> None:
 
 def grant(cluster: Cluster) -> None:
     """`mirror` copies and runs failovers, `approver` reads and approves, `app` reads and writes business topics."""
+    mirror, approver, app = (cluster.spec.principal(user) for user in ("mirror", "approver", "app"))
     wanted = [
-        *rules("mirror", *((kind, ALL) for kind in ANY)),
-        *rules("approver", (TOPIC, READ), (TOPIC, DESCRIBE_CONFIGS), (CLUSTER, DESCRIBE), (GROUP, DESCRIBE)),
-        *rules("app", (TOPIC, READ), (TOPIC, WRITE), (GROUP, READ), (TRANSACTION, ALL)),
-        AccessRule(TOPIC, "__mirror_approvals", LITERAL, "User:mirror", "*", WRITE, DENY),
-        AccessRule(TOPIC, "__mirror_approvals", LITERAL, "User:approver", "*", WRITE, ALLOW),
+        *rules(mirror, *((kind, ALL) for kind in ANY)),
+        *rules(
+            approver,
+            (TOPIC, READ),
+            (TOPIC, DESCRIBE_CONFIGS),
+            *((kind, DESCRIBE) for kind in (CLUSTER, GROUP, TRANSACTION)),
+        ),
+        *rules(app, (TOPIC, READ), (TOPIC, WRITE), (GROUP, READ), (TRANSACTION, ALL)),
+        AccessRule(TOPIC, "__mirror_approvals", LITERAL, mirror, "*", WRITE, DENY),
+        AccessRule(TOPIC, "__mirror_approvals", LITERAL, approver, "*", WRITE, ALLOW),
     ]
     give(cluster, *wanted)
 
@@ -180,6 +186,8 @@ class Pair:
     home: Path
     guardian: Guardian
     workers: dict[str, Process] = field(default_factory=dict)
+    mirror_user: str = "mirror"
+    """As whom the mirror logs in."""
     clock: SystemClock = field(default_factory=SystemClock)
 
     def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
@@ -191,8 +199,8 @@ class Pair:
 
     def environment(self, user: str = "mirror") -> dict[str, str]:
         file = self.home / f"{user}.toml"
-        both = (self.east.cluster, self.west.cluster)
-        file.write_text("".join(section(each, user if each.spec.authorizer else None) for each in both))
+        both, login = (self.east.cluster, self.west.cluster), self.mirror_user if user == "mirror" else user
+        file.write_text("".join(section(each, login if each.spec.authorizer else None) for each in both))
         return {**os.environ, "TANIST_CONFIG": str(file)}
 
     @contextmanager
@@ -266,7 +274,15 @@ def running(
 ) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left."""
     with ExitStack() as stack:
-        specs = (source, ClusterSpec(name="west", authorizer=True, heap_mb=384, brokers=brokers))
+        west_spec = ClusterSpec(
+            name="west",
+            authorizer=True,
+            tls=source.tls,
+            client_certificates=source.client_certificates,
+            heap_mb=384,
+            brokers=brokers,
+        )
+        specs = (source, west_spec)
         both = [Cluster.new(spec, guardian=guardian) for spec in specs]
         for cluster in both:
             stack.callback(cluster.close)

@@ -43,6 +43,9 @@ def up(
         bool, typer.Option("--authorizer", help="SASL logins, and ACLs that deny by default.")
     ] = False,
     tls: Annotated[bool, typer.Option("--tls", help="Encrypt, with a certificate of a throw-away authority.")] = False,
+    client_certificates: Annotated[
+        bool, typer.Option("--client-certificates", help="TLS and ACLs; users log in with certificates.")
+    ] = False,
     directory: DirOption = HERE,
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
@@ -54,7 +57,13 @@ def up(
     as_json = json or output is Format.JSON
     with guard(as_json):
         specs = [
-            ClusterSpec(name=each, brokers=brokers, authorizer=authorizer, tls=tls)
+            ClusterSpec(
+                name=each,
+                brokers=brokers,
+                authorizer=authorizer or client_certificates,
+                tls=tls or client_certificates,
+                client_certificates=client_certificates,
+            )
             for each in dict.fromkeys(name or ("east", "west"))
         ]
         fleet = Fleet(directory)

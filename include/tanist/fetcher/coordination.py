@@ -12,7 +12,7 @@ from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.records import SourceEnds, WorkerAlive
 from tanist.fetcher.assignment import Copied
 from tanist.fetcher.claims import held_epoch
-from tanist.fetcher.identity import NOBODY
+from tanist.fetcher.own_login import NOBODY
 from tanist.fetcher.planning import (
     NO_NEWS,
     Moment,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
     from tanist.fetcher.debts import Debts
-    from tanist.fetcher.identity import Identity
     from tanist.fetcher.lanes import Lanes
+    from tanist.fetcher.own_login import OwnLogin
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
     from tanist.ports.state import StateStore
@@ -77,7 +77,7 @@ class Coordination(threading.Thread):
         slices: int,
         clock: Clock,
         debts: Debts | None = None,
-        identity: Identity | None = None,
+        own_login: OwnLogin | None = None,
     ) -> None:
         super().__init__(name="coordination", daemon=True)
         self._worker = worker
@@ -89,7 +89,7 @@ class Coordination(threading.Thread):
         self._slices = slices
         self._clock = clock
         self._debts = debts
-        self._identity = identity
+        self._own_login = own_login
         self._stopping = threading.Event()
         self.died: BaseException | None = None
         self.reports: dict[Copied, Report] = {}
@@ -128,8 +128,8 @@ class Coordination(threading.Thread):
             leaders.close()
         if self._debts:
             self._debts.close()
-        if self._identity:
-            self._identity.close()
+        if self._own_login:
+            self._own_login.close()
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,7 +187,7 @@ class Coordination(threading.Thread):
             self._state.append(records, self._clock.deadline(WRITE_SECONDS))
 
     def _alive(self, view: StateView, now: EpochMs) -> WorkerAlive:
-        who, login = self._worker, self._identity.seen(view) if self._identity else NOBODY
+        who, login = self._worker, self._own_login.seen(view) if self._own_login else NOBODY
         return WorkerAlive(
             worker=who.id,
             version=who.version,

@@ -13,9 +13,9 @@ from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
 from tanist.fetcher.debts import Debts, Guards
 from tanist.fetcher.group_tails import GroupTails, TailsTools
-from tanist.fetcher.identity import Identity
 from tanist.fetcher.lane import Lane
 from tanist.fetcher.lanes import Lanes
+from tanist.fetcher.own_login import OwnLogin
 from tanist.fetcher.tools import LaneTools
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Service:
             slices=parts.slices,
             clock=parts.clock,
             debts=Debts(parts.guards, parts.state, parts.slices, parts.clock) if parts.guards else None,
-            identity=Identity(parts.access, parts.clock) if parts.access else None,
+            own_login=OwnLogin(parts.access, parts.clock) if parts.access else None,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
 

@@ -22,7 +22,7 @@ from tanist.domain.errors import Misconfigured, PortTaken, TimedOut
 from tanist.ports.clock import Deadline
 from tanist.sandbox import node_log
 from tanist.sandbox.class_archive import kafka_java
-from tanist.sandbox.credentials import password_file, read_passwords
+from tanist.sandbox.credentials import certificate_file, password_file, read_passwords
 from tanist.sandbox.node_command import node_command
 from tanist.sandbox.ports import HOST, check_free
 from tanist.sandbox.processes import Guardian, Process
@@ -134,6 +134,8 @@ class Cluster:
         """How `user`, one of `tanist.sandbox.spec.USERS`, connects. For a cluster with an authorizer, once started."""
         if not self.spec.authorizer or user not in USERS:
             raise Misconfigured(f"{self.name} has no user {user!r}")
+        if self.spec.client_certificates:
+            return self._endpoint(None, certificate_file(self._state.layout.secrets, user))
         password = read_passwords(self._state.layout.secrets)[user]
         return self._endpoint(Sasl(mechanism=mechanism, username=user, password=password))
 
@@ -144,10 +146,17 @@ class Cluster:
         """What `node` has logged since its last start."""
         return self._state.layout.node(node) / "node.log"
 
-    def _endpoint(self, sasl: Sasl | None) -> Endpoint:
+    def _endpoint(self, sasl: Sasl | None, certificate: Path | None = None) -> Endpoint:
         bootstrap = tuple(Address(HOST, port) for port in self._state.layout.ports.values())
-        tls = Tls(ca_location=str(self._state.layout.ca)) if self.spec.tls else None
+        tls = self._tls(certificate) if self.spec.tls else None
         return Endpoint(name=self.name, bootstrap=bootstrap, tls=tls, sasl=sasl)
+
+    def _tls(self, certificate: Path | None) -> Tls:
+        authority = str(self._state.layout.ca)
+        if certificate is None:
+            return Tls(ca_location=authority)
+        key = str(certificate.with_suffix(".key"))
+        return Tls(ca_location=authority, certificate_location=str(certificate), key_location=key)
 
     # ── what it does ──────────────────────────────────────────────────────────────────────────────────────────────
 

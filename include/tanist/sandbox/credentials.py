@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.endpoint import Secret
 from tanist.domain.errors import MissingDependency
-from tanist.sandbox.spec import USERS
+from tanist.sandbox.spec import BROKER, UNIT, USERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from cryptography import x509
@@ -59,28 +59,42 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def make_certificates(directory: Path) -> None:
-    """`ca.pem`, and `server.pem` (key and chain in one, as brokers read it) for 127.0.0.1 and localhost."""
+def certificate_file(directory: Path, user: str) -> Path:
+    """The certificate of a user; its key is beside it."""
+    return directory / f"{user}.pem"
+
+
+def make_certificates(directory: Path, users: Iterable[str] = ()) -> None:
+    """`ca.pem`, and `server.pem` (key and chain in one, as brokers read it) for 127.0.0.1 and localhost.
+
+    And for each of `users` a certificate, and its key in a file of the same name (`.key`).
+    """
     try:
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- of the extra `sandbox`
     except ImportError as problem:
         raise MissingDependency("the package cryptography is not installed: pip install 'tanist[sandbox]'") from problem
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority = _certificate("Tanist sandbox CA", authority_key, authority_key, None)
-    server = _certificate("Tanist sandbox broker", server_key, authority_key, authority)
+    authority = _certificate(["Tanist sandbox CA"], authority_key, authority_key, None)
+    server = _certificate([BROKER], server_key, authority_key, authority)
     (directory / "ca.pem").write_text(_pem(authority), encoding="ascii")
     write_private(directory / "server.pem", _private_pem(server_key) + _pem(server) + _pem(authority))
+    for user in users:
+        key, file = ec.generate_private_key(ec.SECP256R1()), certificate_file(directory, user)
+        file.write_text(_pem(_certificate([UNIT, user], key, authority_key, authority)), encoding="ascii")
+        write_private(file.with_suffix(".key"), _private_pem(key))
 
 
 def _certificate(
-    name: str, key: EllipticCurvePrivateKey, signer: EllipticCurvePrivateKey, issuer: x509.Certificate | None
+    names: Sequence[str], key: EllipticCurvePrivateKey, signer: EllipticCurvePrivateKey, issuer: x509.Certificate | None
 ) -> x509.Certificate:
+    """The last of `names` is the common name, those before it are units."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
 
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    units = [x509.NameAttribute(x509.NameOID.ORGANIZATIONAL_UNIT_NAME, unit) for unit in names[:-1]]
+    subject = x509.Name([*units, x509.NameAttribute(x509.NameOID.COMMON_NAME, names[-1])])
+    hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     now = datetime.now(UTC)
     builder = (
         x509.CertificateBuilder()
@@ -97,7 +111,7 @@ def _certificate(
     if issuer is None:
         builder = builder.add_extension(_signs_certificates(), critical=True)
     else:
-        builder = builder.add_extension(names, critical=False)
+        builder = builder.add_extension(hosts, critical=False)
     return builder.sign(signer, hashes.SHA256())
 
 

@@ -133,7 +133,8 @@ def _toml(clusters: Sequence[Cluster]) -> Iterator[str]:
         yield from (f"{key} = {json.dumps(value)}\n" for key, value in _connection(cluster).items())
         if cluster.spec.authorizer:
             others = ", ".join(user for user in USERS if user != ADMIN)
-            yield f"# other users: {others}; their passwords are beside that of {ADMIN}\n"
+            what = "certificates" if cluster.spec.client_certificates else "passwords"
+            yield f"# other users: {others}; their {what} are beside that of {ADMIN}\n"
 
 
 def _connection(cluster: Cluster) -> dict[str, str | bool]:
@@ -148,6 +149,9 @@ def _connection(cluster: Cluster) -> dict[str, str | bool]:
         keys["sasl_password_file"] = str(cluster.password_file(endpoint.sasl.username))
     if endpoint.tls:
         keys["ssl_ca_location"] = str(endpoint.tls.ca_location)
+    if endpoint.tls and endpoint.tls.certificate_location:
+        keys["ssl_certificate_location"] = endpoint.tls.certificate_location
+        keys["ssl_key_location"] = str(endpoint.tls.key_location)
     if cluster.spec.brokers < _SAFE_STATE:
         keys["allow_small_state"] = True
     return keys

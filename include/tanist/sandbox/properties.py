@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.sandbox.ports import HOST
-from tanist.sandbox.spec import ADMIN
+from tanist.sandbox.spec import ADMIN, BROKER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,9 +45,11 @@ def server_properties(spec: ClusterSpec, layout: Layout, node: int, passwords: M
     """`server.properties` of `node`. Holds passwords where the cluster has an authorizer: keep the file private."""
     lines: dict[str, object] = {**_identity(spec, layout, node), **_listeners(spec, layout, node), **_size(spec)}
     if spec.tls:
-        lines |= _tls(layout)
+        lines |= _tls(spec, layout)
     if spec.authorizer:
-        lines |= _authorizer() | _logins(spec, passwords)
+        lines |= _authorizer(spec) | _to_the_controller(passwords)
+    if spec.authorizer and not spec.client_certificates:
+        lines |= _logins(spec, passwords)
     return "".join(f"{key}={value}\n" for key, value in (lines | dict(spec.properties)).items())
 
 
@@ -102,36 +104,51 @@ def _size(spec: ClusterSpec) -> dict[str, object]:
     }
 
 
-def _tls(layout: Layout) -> dict[str, object]:
+def _tls(spec: ClusterSpec, layout: Layout) -> dict[str, object]:
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": layout.secrets / "server.pem",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": layout.ca,
-        "ssl.client.auth": "none",
+        "ssl.client.auth": "required" if spec.client_certificates else "none",
     }
 
 
-def _authorizer() -> dict[str, object]:
+def _authorizer(spec: ClusterSpec) -> dict[str, object]:
+    """Brokers are super users, too: they know one another by their certificates where clients have some."""
+    brokers = [f"User:CN={BROKER}"] if spec.client_certificates else []
+    supers = dict.fromkeys([f"User:{ADMIN}", spec.principal(ADMIN), *brokers])
     return {
         "authorizer.class.name": _AUTHORIZER,
-        "super.users": f"User:{ADMIN}",
+        "super.users": ";".join(supers),
         "allow.everyone.if.no.acl.found": "false",
     }
 
 
+def _to_the_controller(passwords: Mapping[str, Secret]) -> dict[str, object]:
+    """PLAIN: it knows no SCRAM at first."""
+    return {
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": f"{_PLAIN} required {_own(passwords)} {_known(passwords)};",
+    }
+
+
 def _logins(spec: ClusterSpec, passwords: Mapping[str, Secret]) -> dict[str, object]:
-    """SCRAM and PLAIN for clients, SCRAM between brokers, PLAIN to the controller, which knows no SCRAM at first."""
-    own = f'username="{ADMIN}" password="{passwords[ADMIN].reveal()}"'
-    known = " ".join(f'user_{user}="{password.reveal()}"' for user, password in passwords.items())
-    client = f"listener.name.{spec.protocol.lower()}"
+    """SCRAM and PLAIN for clients, SCRAM between brokers."""
+    client, own = f"listener.name.{spec.protocol.lower()}", _own(passwords)
     return {
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-        "sasl.mechanism.controller.protocol": "PLAIN",
         f"{client}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        f"{client}.plain.sasl.jaas.config": f"{_PLAIN} required {own} {known};",
+        f"{client}.plain.sasl.jaas.config": f"{_PLAIN} required {own} {_known(passwords)};",
         f"{client}.scram-sha-256.sasl.jaas.config": f"{_SCRAM} required {own};",
         f"{client}.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required {own};",
-        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.controller.plain.sasl.jaas.config": f"{_PLAIN} required {own} {known};",
     }
+
+
+def _own(passwords: Mapping[str, Secret]) -> str:
+    return f'username="{ADMIN}" password="{passwords[ADMIN].reveal()}"'
+
+
+def _known(passwords: Mapping[str, Secret]) -> str:
+    return " ".join(f'user_{user}="{password.reveal()}"' for user, password in passwords.items())

@@ -15,6 +15,10 @@ ADMIN: Final = "admin"
 USERS: Final = (ADMIN, "mirror", "operator", "approver", "app")
 """The users of a cluster with an authorizer. `admin` is a super user, the others start with no permission at all."""
 
+BROKER: Final = "Tanist sandbox broker"
+UNIT: Final = "Tanist sandbox"
+"""What all certificates of users have in common."""
+
 CONTROLLER_ID: Final = 100
 """Node id of the separate controller of a cluster of several brokers, which are 1, 2, 3, ..."""
 
@@ -26,6 +30,8 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
 class ClusterSpec:
     """One cluster. One broker is its own controller; several have a separate one, so that any of them may be killed.
 
+    `client_certificates`: users log in with one of these, not with a password; needs `authorizer` and `tls`.
+
     `heap_mb`: of each broker. `ports`: one per broker, empty: free ones are chosen. `full_speed`: let the compiler go
     all the way (for benchmarks); otherwise brokers start faster and peak lower.
     """
@@ -34,6 +40,7 @@ class ClusterSpec:
     brokers: int = 1
     authorizer: bool = False
     tls: bool = False
+    client_certificates: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     heap_mb: int = 0
     ports: tuple[int, ...] = ()
@@ -44,6 +51,8 @@ class ClusterSpec:
             raise Misconfigured(f"cluster name {self.name[:80]!r} is not lower-case letters, digits and '-'")
         if not 1 <= self.brokers <= MOST_BROKERS:
             raise Misconfigured(f"{self.name}: {self.brokers} brokers, 1 to {MOST_BROKERS} are possible")
+        if self.client_certificates and not (self.authorizer and self.tls):
+            raise Misconfigured(f"{self.name}: client certificates need an authorizer and TLS")
         if self.ports and len(self.ports) != self.brokers:
             raise Misconfigured(f"{self.name}: {len(self.ports)} ports for {self.brokers} brokers")
 
@@ -66,7 +75,12 @@ class ClusterSpec:
     @property
     def protocol(self) -> str:
         """The security protocol of the one listener that clients and brokers use."""
-        return ("SASL_" if self.authorizer else "") + ("SSL" if self.tls else "PLAINTEXT")
+        passwords = self.authorizer and not self.client_certificates
+        return ("SASL_" if passwords else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+    def principal(self, user: str) -> str:
+        """Who one of `USERS` is to the authorizer."""
+        return f"User:CN={user},OU={UNIT}" if self.client_certificates else f"User:{user}"
 
     def heap_of(self, node: int) -> int:
         """Megabytes."""

@@ -20,6 +20,7 @@ from tanist.sandbox.credentials import (
 from tanist.sandbox.node_command import SHORT_RUN
 from tanist.sandbox.node_log import LOG4J2
 from tanist.sandbox.properties import server_properties
+from tanist.sandbox.spec import USERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +54,7 @@ def format_cluster(spec: ClusterSpec, layout: Layout, command: Sequence[str]) ->
     if spec.authorizer:
         make_passwords(layout.secrets)
     if spec.tls:
-        make_certificates(layout.secrets)
+        make_certificates(layout.secrets, USERS if spec.client_certificates else ())
     passwords = read_passwords(layout.secrets) if spec.authorizer else {}
     for node in spec.node_ids:
         _write_node(spec, layout, node, passwords)

@@ -25,19 +25,20 @@ MOST_TOPICS: Final = 50
 NOBODY: Final = MirrorLogin(None)
 
 
-class Identity:
+class OwnLogin:
     """Owned by the coordination thread. What could not be told stays as it was told before."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access, self._clock = access, clock
         self._seen, self._at = NOBODY, float("-inf")
+        self._asked_of: list[str] = []
 
     def seen(self, view: StateView) -> MirrorLogin:
         """Our login, and whether rules by its name bind it, asked of topics that we copy or that have taken over."""
-        now = self._clock.monotonic()
-        if now - self._at >= EVERY_SECONDS:
-            self._at = now
-            self._look(sorted({topic.topic for topic in view.topics()})[:MOST_TOPICS])
+        now, topics = self._clock.monotonic(), sorted({topic.topic for topic in view.topics()})[:MOST_TOPICS]
+        if now - self._at >= EVERY_SECONDS or topics != self._asked_of:
+            self._at, self._asked_of = now, topics
+            self._look(topics)
         return self._seen
 
     def _look(self, topics: Sequence[str]) -> None:
