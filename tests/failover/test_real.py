@@ -211,6 +211,9 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     assert not pair.east.writes("fire", range(1))
     assert len(pair.west.read("fire")) == 20
     until(lambda: state(pair.east).promotions(MirrorName("fire"), "fire") == 1, 40)
+    checks = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
+    told = [(check["verdict"], check["observed"]) for check in checks if check["check"].endswith(" of east")]
+    assert told == [("PASS", "a source: 1 topic(s) promoted elsewhere")]
     _from_an_old_state(pair)
 
 

@@ -14,6 +14,7 @@ from tanist.domain.problems import Problems
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
+    SLICES,
     STATE_TOPIC,
     Following,
     Generation,
@@ -390,6 +391,18 @@ def test_doctor_knows_which_rights_of_groups_are_needed(
     found = _doctor(pair)
     assert {"groups of dr on east", "groups of dr on west", "log of groups of dr on east"} <= found.keys()
     assert {name for name, verdict in found.items() if verdict is not Verdict.PASS} == failing
+
+
+def test_a_source_that_was_told_of_a_promotion_is_no_destination_that_fails(pair: Pair) -> None:
+    """Its state topic says which of its topics were promoted elsewhere: it needs no worker and no offset map."""
+    _alive(pair)
+    pair.east.with_topic(STATE_TOPIC, SLICES)
+    pair.east.write(STATE_TOPIC, Generation(mirror=DR, topic="orders", count=1))
+    both = {"east": pair.east, "west": pair.west}
+    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
+    of_east = [check for check in checks if check.name.endswith(" of east")]
+    assert [(check.name, check.verdict) for check in of_east] == [("state topic of east", Verdict.PASS)]
+    assert of_east[0].reason == "not a destination; promoted elsewhere: orders of mirror dr"
 
 
 def test_doctor_sees_two_names_of_one_cluster(pair: Pair) -> None:

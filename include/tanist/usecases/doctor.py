@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.readiness import workers_check
-from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, Generation, GroupPosition
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
@@ -65,9 +65,13 @@ def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator
     try:
         if not sides.exists(side, STATE_TOPIC, run.by):
             return  # no destination of ours
+        view = sides.read(side, STATE_TOPIC, run.by)
+        if promotions := _only_promotions(view):
+            yield _replaced_source(name, promotions)
+            return
         yield _state_topic(side, run)
         yield _expiration(side, run)
-        view, groups = sides.read(side, STATE_TOPIC, run.by), sides.read(side, GROUPS_TOPIC, run.by)
+        groups = sides.read(side, GROUPS_TOPIC, run.by)
     except TanistError as error:
         yield unknown(f"state topic of {name}", error)
         return
@@ -79,6 +83,23 @@ def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator
         yield from _access(spec, view, open_sides, run)
         names = sorted({each.group for each in kept if each.mirror == spec.mirror})
         yield from _groups(spec, names, open_sides, run)
+
+
+def _only_promotions(view: StateView) -> tuple[Generation, ...]:
+    """What a failover or a worker wrote down at a source: which of its topics were promoted elsewhere."""
+    found = tuple(each for each in view.values() if isinstance(each, Generation))
+    return tuple(sorted(found, key=lambda each: each.key)) if len(found) == len(view) else ()
+
+
+def _replaced_source(name: str, promotions: Sequence[Generation]) -> Check:
+    """It has a state topic and is no destination: it needs neither workers nor the other state topics."""
+    known = [f"{each.topic} of mirror {each.mirror}" for each in promotions]
+    return Check(
+        name=f"state topic of {name}",
+        verdict=Verdict.PASS,
+        observed=f"a source: {len(known)} topic(s) promoted elsewhere",
+        reason=f"not a destination; promoted elsewhere: {_some(known, 10)}",
+    )
 
 
 def _state_topic(side: Side, run: Run) -> Check:
