@@ -95,7 +95,7 @@ def test_witnesses_are_put_together() -> None:
 
 
 def test_a_record_that_was_acknowledged_without_an_offset_is_looked_for_by_what_it_carries() -> None:
-    """A broker that was restarted knows that it has a retried batch, and not where: there is no offset for it then."""
+    """Where an answer was lost, a client may learn that a batch was written, and not where."""
     acknowledged = merged([{HERE: trace([(4, 44)])}, {HERE: Trace()}])[HERE]
     for digest_ in (55, 66):
         acknowledged.add(None, digest_)

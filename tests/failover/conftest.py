@@ -6,9 +6,10 @@ import json
 import os
 import signal
 import sys
+import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -146,6 +147,13 @@ class Side:
         return sorted(found)
 
 
+class Doors(NamedTuple):
+    """What a command takes for the clusters."""
+
+    east: Door
+    west: Door
+
+
 @dataclass
 class Slowed:
     """One command of which a request may be kept back at either door."""
@@ -157,12 +165,7 @@ class Slowed:
     command: forked.Command | None = None
 
     def start(self) -> None:
-        file = self.pair.home / f"slowed-{self.west.bootstrap_servers.rpartition(':')[2]}.toml"
-        doors = ((self.pair.east, self.east), (self.pair.west, self.west))
-        file.write_text(
-            "".join(section(side.cluster, "mirror", through=door.bootstrap_servers) for side, door in doors)
-        )
-        environment = {**os.environ, "TANIST_CONFIG": str(file)}
+        environment = self.pair.environment(doors=Doors(self.east, self.west))
         asked = (*self.arguments, "--destination", "west")
         self.command = forked.Command(forked.COMMANDS, asked, environment, self.pair.home)
 
@@ -197,17 +200,30 @@ class Pair:
         assert expected is None or done.code == expected, done.out + done.err
         return Answer(done.code, done.out, done.err)
 
-    def environment(self, user: str = "mirror") -> dict[str, str]:
-        file = self.home / f"{user}.toml"
-        both, login = (self.east.cluster, self.west.cluster), self.mirror_user if user == "mirror" else user
-        file.write_text("".join(section(each, login if each.spec.authorizer else None) for each in both))
+    def environment(self, user: str = "mirror", doors: Doors | None = None) -> dict[str, str]:
+        """What a command logs in with, and the ways that it takes to both clusters."""
+        sides = (self.east, self.west)
+        ways = [door.bootstrap_servers for door in doors] if doors else [None, None]
+        file = self.home / f"{user}{'-'.join(way.rpartition(':')[2] for way in ways if way)}.toml"
+        login = self.mirror_user if user == "mirror" else user
+        text = "".join(
+            section(side.cluster, login if side.cluster.spec.authorizer else None, through=way)
+            for side, way in zip(sides, ways, strict=True)
+        )
+        new = file.with_suffix(f".{threading.get_ident()}")
+        new.write_text(text)
+        new.replace(file)  # another command may be reading it
         return {**os.environ, "TANIST_CONFIG": str(file)}
+
+    def doors(self, proxy: Proxy) -> Doors:
+        """New ones, to both clusters, for one command."""
+        return Doors(proxy.door(self.east.cluster), proxy.door(self.west.cluster))
 
     @contextmanager
     def slowed(self, *arguments: str) -> Iterator[Slowed]:
         """A command that has not begun, with doors of its own to both clusters; it does not outlive the block."""
         with Proxy() as proxy:
-            slowed = Slowed(self, arguments, proxy.door(self.east.cluster), proxy.door(self.west.cluster))
+            slowed = Slowed(self, arguments, *self.doors(proxy))
             try:
                 yield slowed
             finally:
@@ -270,13 +286,22 @@ class Pair:
 
 @contextmanager
 def running(
-    guardian: Guardian, config: ClientConfig, home: Path, *, brokers: int = 1, source: ClusterSpec = EAST
+    guardian: Guardian,
+    config: ClientConfig,
+    home: Path,
+    *,
+    brokers: int = 1,
+    source: ClusterSpec = EAST,
+    authorizer: bool = True,
 ) -> Iterator[Pair]:
-    """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left."""
+    """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
+
+    `authorizer`: of the destination.
+    """
     with ExitStack() as stack:
         west_spec = ClusterSpec(
             name="west",
-            authorizer=True,
+            authorizer=authorizer,
             tls=source.tls,
             client_certificates=source.client_certificates,
             heap_mb=384,

@@ -14,13 +14,17 @@ from rich.console import Console
 
 from tanist.demo.screen import Screen
 from tanist.wire.clock import SystemClock
-from tests.storm.storm import run
+from tests.storm import runbook
+from tests.storm.storm import Outcome, run
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.storm", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0, help="of faults; some 60 more for start and comparison")
     parser.add_argument("--seed", type=int, default=None, help="of schedule and load (default: a new one)")
+    parser.add_argument(
+        "--runbook", action="store_true", help="operators at the runbook instead of faults under a copy"
+    )
     parser.add_argument("--keep", action="store_true", help="keep data and logs of a good run, too")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
@@ -28,18 +32,23 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix=f"tanist-storm-{seed}-"))
     screen = Screen(Console(soft_wrap=True), SystemClock())
     screen.note(f"seed {seed}, {asked.seconds:.0f} s; data and logs: {directory}")
-    outcome = None
+    outcome: runbook.Outcome | Outcome | None = None
     try:
-        outcome = run(screen, SystemClock(), seconds=asked.seconds, seed=seed, directory=directory)
-        for line in outcome.lines():
-            screen.note(line)
+        if asked.runbook:
+            outcome = runbook.run(screen, seconds=asked.seconds, seed=seed, directory=directory)
+            outcome.show(Console(soft_wrap=True))
+        else:
+            outcome = run(screen, SystemClock(), seconds=asked.seconds, seed=seed, directory=directory)
+            for line in outcome.lines():
+                screen.note(line)
     finally:
         well = outcome is not None and outcome.ok
+        again = " ARGS=--runbook" if asked.runbook else ""
         if well and not asked.keep:
             shutil.rmtree(directory, ignore_errors=True)
         else:
             screen.note(f"data and logs are kept in {directory}")
-        screen.note(f"{'well' if well else 'FAILED'}; again: make storm FOR={asked.seconds:.0f} SEED={seed}")
+        screen.note(f"{'well' if well else 'FAILED'}; again: make storm FOR={asked.seconds:.0f} SEED={seed}{again}")
     return 0 if well else 1
 
 

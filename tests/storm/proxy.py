@@ -129,7 +129,7 @@ class Door:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             there, to_there = await asyncio.open_connection(HOST, port)
             asked: dict[int, int] = {}
             answers = asyncio.create_task(self._answers(there, writer, asked))

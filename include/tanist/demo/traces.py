@@ -39,8 +39,8 @@ def _numbers() -> array[int]:
 class Trace:
     """Records in the order seen. `start`, `end`: where the log began and ended, -1 where nobody asked.
 
-    `unplaced`: digests of acknowledged records whose offset is unknown. A broker that was restarted remembers only the
-    last batch of a producer: a retry of an earlier one is answered DUPLICATE_SEQUENCE_NUMBER, without an offset.
+    `unplaced`: digests of acknowledged records whose offset is unknown. Where the answer to a batch was lost,
+    librdkafka may learn from what follows that it was written, and then has no offset for its records.
     """
 
     offsets: array[int] = field(default_factory=_numbers)

@@ -1,0 +1,226 @@
+"""What must hold when nobody moves, looked at from outside: ordinary clients, ACLs, the log's own refusals."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka.admin import AdminClient
+
+from tanist.domain.broker_errors import InvalidProducerEpoch
+from tanist.domain.names import TopicPartition
+from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
+from tanist.wire import requests
+from tanist.wire.admin import AccessFilter, ConfigKind, ConfigResource, describe_acls, describe_configs
+from tanist.wire.clock import SystemClock
+from tanist.wire.requests import Markers
+from tanist.wire.router import Router
+from tests.failover.conftest import TOPIC
+from tests.storm.operators import items
+from tests.storm.traffic import probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tests.failover.conftest import Side
+    from tests.storm.operators import Operator, Plan, Scene
+    from tests.storm.traffic import Acknowledged, Pen, Reader, Watch
+
+RECONCILED_SECONDS: Final = 45.0
+"""A worker that was killed, or frozen, is back by then, and has looked at every fence."""
+SAME_SECONDS: Final = 45.0
+FENCE_TAKES_SECONDS: Final = 1.0
+"""An authorizer learns of a rule within that."""
+_MIRROR_EPOCHS: Final = frozenset({1, 32_767})
+SOON: Final = SystemClock().deadline
+
+
+class Judge:
+    """Of one episode. Each `_...` yields what it has found wrong."""
+
+    def __init__(self, scene: Scene, asking: Operator, before: Mapping[str, object]) -> None:
+        """`before`: of each topic what kept producers off it at the source when the episode began."""
+        self.probes: list[Acknowledged] = []
+        """What was acknowledged to us, at the source."""
+        self.status_looks = 0
+        self._scene, self._ask, self._before = scene, asking, before
+        self.done: dict[str, Plan] = {}
+
+    def judge(self) -> None:
+        """Everything; what is wrong goes to the scene."""
+        for wrong in self._everything():
+            self._scene.violated(wrong)
+
+    @property
+    def promoted(self) -> frozenset[str]:
+        return frozenset(topic for plan in self.done.values() for topic in plan.topics)
+
+    def _everything(self) -> Iterator[str]:
+        yield from self._runs()
+        for topic in (*self._scene.topics, self._scene.extra):
+            yield from self._taken_over(topic) if topic in self.promoted else self._at_home(topic)
+
+    # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _runs(self) -> Iterator[str]:
+        told = items(self._ask.command("failover", "status", self._scene.mirror, "--json"))
+        status = {run["plan_hash"]: run["status"] for run in told}
+        for plan in {*self.done, *self._scene.done}:
+            if status.get(plan) != "DONE":
+                yield f"DONE undone: plan {plan} was DONE and is {status.get(plan, 'not on record any more')}"
+        strangers = {plan for plan, found in status.items() if found == "DONE"} - self._scene.plans.keys()
+        if strangers:
+            yield f"plans {strangers} are DONE, and nobody knows that they were approved"
+        self.done |= {
+            plan: self._scene.plans[plan] for plan in status.keys() & self._scene.plans.keys() if status[plan] == "DONE"
+        }
+
+    # ── topics that took over ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _taken_over(self, topic: str) -> Iterator[str]:
+        pair = self._scene.pair
+        if taken := probe(pair.east, topic, "judge"):
+            self.probes += taken
+            yield f"two writable sides: {topic} took over, and the source takes records"
+        if not probe(pair.west, topic, "west-judge"):
+            yield f"DONE undone: {topic} took over, and takes no records"
+        if pair.west.cluster.spec.authorizer and pair.west.writes(topic, range(1), user="mirror", partitions=1):
+            yield f"DONE undone: {topic} took over, and the mirror's login can write to it"
+        states = {str(row["state"]) for row in self._rows() if row["topic"] == topic}
+        if states - {"STOPPED"}:
+            yield f"DONE undone: {topic} took over, and its partitions are {sorted(states)}"
+        yield from self._unsealed(topic)
+
+    def _rows(self) -> list[dict[str, object]]:
+        return items(self._ask.command("mirrors", "describe", self._scene.mirror, "--json"))
+
+    def _unsealed(self, topic: str) -> Iterator[str]:
+        """Each producer of the mirror's is refused by the leader itself, one epoch below the one that was barred."""
+        with Router(self._scene.pair.west.cluster.endpoint(), "tanist-storm") as router:
+            places = [TopicPartition(topic, n) for n in range(partitions(self._scene.pair.west, topic))]
+            for at, producers in requests.describe_producers(router, places, SOON(10)).items():
+                if isinstance(producers, Exception):
+                    yield f"{at}: nobody tells its producers: {producers}"
+                    continue
+                barred = [each for each in producers if each.producer_epoch in _MIRROR_EPOCHS]
+                if not barred:
+                    yield f"DONE undone: {at} took over, and no producer is barred"
+                for each in barred:
+                    wanted = {at: Markers(each.producer_id, each.producer_epoch - 1, (0,))}
+                    answer = requests.write_markers(router, wanted, SOON(10))[at]
+                    if not isinstance(answer, InvalidProducerEpoch):
+                        yield f"DONE undone: {at} takes a marker of producer {each.producer_id}: {answer}"
+
+    # ── topics that did not ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _at_home(self, topic: str) -> Iterator[str]:
+        """The source takes records, at the latest once a worker has looked; status says so until then."""
+        pair = self._scene.pair
+        by = time.monotonic() + RECONCILED_SECONDS
+        while not (taken := probe(pair.east, topic, "judge")) and time.monotonic() < by:
+            if self._go() and not (taken := probe(pair.east, topic, "judge")):
+                yield f"GO with a fence: {topic} is fenced, no failover of it is on record, and status says GO"
+                break
+        self.probes += taken
+        if not taken:
+            yield from self._liftable(topic)
+        if pair.west.cluster.spec.authorizer and probe(pair.west, topic, "west-judge"):
+            yield f"two writable sides: {topic} did not take over, and takes records"
+        if (now := kept_off(pair.east, topic)) != self._before[topic]:
+            yield f"{topic} is not as it was: {self._before[topic]} before, {now} now"
+
+    def _go(self) -> bool:
+        self.status_looks += 1
+        found = items(self._ask.command("status", self._scene.mirror, "--json"))
+        return any("GO" in {each["planned"], each["unplanned"]} for each in found)
+
+    def _liftable(self, topic: str) -> Iterator[str]:
+        shown = items(self._ask.command("fence", "show", self._scene.mirror, "--json"))
+        if not any(row["topic"] == topic and row["stands"] for row in shown):
+            yield f"a fence that nobody has on record: {topic}, {shown}"
+        self._ask.command("fence", "lift", self._scene.mirror)
+        if not (taken := probe(self._scene.pair.east, topic, "judge")):
+            yield f"a fence that nobody can lift: {topic}"
+        self.probes += taken
+
+    # ── records and positions ─────────────────────────────────────────────────────────────────────────────────────
+
+    def compare(self, pens: tuple[Pen, Pen], reader: Reader, watch: Watch) -> int:
+        """Every record, once nobody writes any more; how many were acknowledged. What is wrong goes to the scene."""
+        source, west = [*pens[0].taken, *self.probes], pens[1].taken
+        mirrored = {str(row["topic"]) for row in self._rows()} & {*self._scene.topics, self._scene.extra}
+        for topic in sorted(mirrored):
+            ours = [each for each in source if each.topic == topic]
+            if topic in self.promoted:
+                wrong = self._of_promoted(topic, ours, [each for each in west if each.topic == topic])
+            else:
+                wrong = self._of_mirrored(topic, ours)
+            for each in wrong:
+                self._scene.violated(each)
+        for each in (*watch.backwards, *_ahead(reader, watch)):
+            self._scene.violated(f"group moved: {each}")
+        return len(source)
+
+    def _of_promoted(self, topic: str, source: Sequence[Acknowledged], west: Sequence[Acknowledged]) -> Iterator[str]:
+        log = values(self._scene.pair.west, topic)
+        accepted = max(plan.tolerance for plan in self.done.values() if topic in plan.topics)
+        lost = [each for each in source if log.get((each.partition, each.offset)) != each.value]
+        self._scene.tally.add("figures", "records lost within what was accepted", len(lost) if accepted else 0)
+        if len(lost) > accepted:
+            yield f"{topic}: {len(lost)} of {len(source)} acknowledged records lost, {accepted} accepted; {lost[0]}"
+        gone = [each for each in west if log.get((each.partition, each.offset)) != each.value]
+        if gone:
+            yield f"{topic}: {len(gone)} records that the destination acknowledged are gone: {gone[0]}"
+        yield from _twice(topic, log)
+        if west:
+            opened = min(each.since for each in west)
+            after = [each for each in source if each.since > opened + FENCE_TAKES_SECONDS]
+            if after:
+                yield f"two writable sides: {topic}: {len(after)} records of the source are later than west's first"
+
+    def _of_mirrored(self, topic: str, source: Sequence[Acknowledged]) -> Iterator[str]:
+        """Equal to the source, at every offset; paused ones go on first."""
+        self._ask.command("mirrors", "resume", self._scene.mirror, "--topic", topic)
+        by = time.monotonic() + SAME_SECONDS
+        here = values(self._scene.pair.east, topic)
+        while (there := values(self._scene.pair.west, topic)) != here and time.monotonic() < by:
+            time.sleep(0.5)  # noqa: TID251
+        if there != here:
+            yield f"{topic}: {len(here.items() ^ there.items())} records differ, {len(here)} at the source"
+        if lost := [each for each in source if here.get((each.partition, each.offset)) != each.value]:
+            yield f"{topic}: the source itself has lost {len(lost)} records: {lost[0]}"
+
+
+def _twice(topic: str, log: Mapping[tuple[int, int], bytes]) -> Iterator[str]:
+    seen: dict[bytes, tuple[int, int]] = {}
+    for place, value in log.items():
+        if value in seen:
+            yield f"{topic}: the record of {seen[value]} is there again at {place}"
+            return
+        seen[value] = place
+
+
+def _ahead(reader: Reader, watch: Watch) -> Iterator[str]:
+    """What a failover commits first is no further than the group had come at the source."""
+    for place, offset in watch.first.items():
+        if offset > (had := reader.furthest.get(place, 0)):
+            yield f"{place} begins at {offset} at the destination, and the group had {had} at the source"
+
+
+def values(side: Side, topic: str) -> dict[tuple[int, int], bytes]:
+    """Everything that any reader sees, by partition and offset."""
+    return {(at, offset): value or b"" for at, offset, value in side.read(topic, partitions(side, topic))}
+
+
+def partitions(side: Side, topic: str) -> int:
+    return len(AdminClient(side.client("admin")).list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+def kept_off(side: Side, topic: str) -> object:
+    """What a fence changes: the rules of a topic, or its own limit of a message's size."""
+    if side.cluster.spec.authorizer:
+        with Router(side.cluster.endpoint(), "tanist-storm") as router:
+            return frozenset(map(str, describe_acls(router, AccessFilter(TOPIC, topic), SOON(10))))
+    with Router(side.cluster.endpoint(), "tanist-storm") as router:
+        found = describe_configs(router, ConfigResource(ConfigKind.TOPIC, topic), [MAX_MESSAGE_BYTES], SOON(10))
+        return found[MAX_MESSAGE_BYTES]

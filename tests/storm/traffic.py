@@ -1,0 +1,176 @@
+"""The clients of one episode: who writes to the source, who tries the destination, and a group that reads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as At
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from confluent_kafka import KafkaError, Message
+
+    from tests.failover.conftest import Side
+
+USER = "operator"
+"""May write to the topics of the source, and to those of the destination once they have taken over."""
+SIZE = 200
+"""Bytes of a value: more than the fence of a cluster without an authorizer lets through."""
+COMMIT_EVERY = 15
+_SECONDS = 6.0
+
+
+class Acknowledged(NamedTuple):
+    """`since`: when it was handed to the producer, by the monotonic clock."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes
+    since: float
+
+
+class Pen(threading.Thread):
+    """Writes to each of `topics` in turn, every `pause` seconds, until it is stopped; refusals do not stop it."""
+
+    def __init__(self, side: Side, topics: Callable[[], Sequence[str]], mark: str, pause: float) -> None:
+        super().__init__(name=f"pen-{mark}", daemon=True)
+        self.taken: list[Acknowledged] = []
+        self.refused = 0
+        self.died: BaseException | None = None
+        self._side, self._topics, self._mark, self._pause = side, topics, mark, pause
+        self._stopping = threading.Event()
+        self._number = 0
+
+    def run(self) -> None:
+        try:
+            producer = Producer(self._side.client(USER, acks="all", message_timeout_ms="4000", linger_ms="2"))
+            while not self._stopping.wait(self._pause):
+                for topic in self._topics():
+                    self._write(producer, topic)
+                producer.poll(0)
+            producer.flush(_SECONDS)
+        except BaseException as bug:  # noqa: BLE001 -- reported by whoever looks at `died`
+            self.died = bug
+
+    def _write(self, producer: Producer, topic: str) -> None:
+        self._number += 1
+        value = f"{self._mark}/{topic}/{self._number}".encode().ljust(SIZE, b".")
+        noting = partial(self._note, topic, value, time.monotonic())
+        try:
+            producer.produce(topic, value, key=b"%d" % self._number, on_delivery=noting)
+        except KafkaException:  # known by now to be refused
+            self.refused += 1
+
+    def _note(self, topic: str, value: bytes, since: float, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refused += 1
+            return
+        self.taken.append(Acknowledged(topic, message.partition() or 0, message.offset() or 0, value, since))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(2 * _SECONDS)
+
+
+def probe(side: Side, topic: str, mark: str) -> list[Acknowledged]:
+    """One record by USER, as a list: empty where it is refused."""
+    pen = Pen(side, lambda: [topic], mark, 0.0)
+    producer = Producer(side.client(USER, acks="all", message_timeout_ms="4000"))
+    pen._write(producer, topic)
+    producer.flush(_SECONDS)
+    return pen.taken
+
+
+class Reader(threading.Thread):
+    """A group with one member, which commits what it has read; at the source, and after `move` at the destination."""
+
+    def __init__(self, sides: tuple[Side, Side], topics: Sequence[str], group: str) -> None:
+        super().__init__(name=f"reader-{group}", daemon=True)
+        self.read = 0
+        self.furthest: dict[tuple[str, int], int] = {}
+        """At the source: behind the last record read there, by topic and partition."""
+        self.moved = threading.Event()
+        self._here, self._there = sides
+        self._wanted, self._group = list(topics), group
+        self._stopping = threading.Event()
+        self.died: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._read(self._here, self.moved)
+            if not self._stopping.is_set():
+                self._read(self._there, self._stopping)
+        except BaseException as bug:  # noqa: BLE001 -- reported by whoever looks at `died`
+            self.died = bug
+
+    def move(self) -> None:
+        self.moved.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.moved.set()
+        self.join(2 * _SECONDS)
+
+    def _read(self, side: Side, until: threading.Event) -> None:
+        options = {"group_id": self._group, "auto_offset_reset": "earliest", "enable_auto_commit": "false"}
+        consumer = Consumer(side.client(USER, session_timeout_ms="6000", **options))
+        try:
+            consumer.subscribe(self._wanted)
+            read = 0
+            while not until.is_set():
+                message = consumer.poll(0.2)
+                if message is None or message.error():
+                    continue
+                read, self.read = read + 1, self.read + 1
+                if side is self._here:
+                    self.furthest[str(message.topic()), message.partition() or 0] = (message.offset() or 0) + 1
+                if read % COMMIT_EVERY == 0:
+                    with suppress(KafkaException):  # a rebalance, or a position that a failover is about to commit
+                        consumer.commit(asynchronous=False)
+        finally:
+            consumer.close()
+
+
+class Watch(threading.Thread):
+    """Looks at the group's positions at the destination all the time: each one that became smaller is a violation."""
+
+    def __init__(self, side: Side, places: Sequence[tuple[str, int]], group: str) -> None:
+        super().__init__(name=f"watch-{group}", daemon=True)
+        self.backwards: list[str] = []
+        self.looks = 0
+        self.first: dict[tuple[str, int], int] = {}
+        self.last: dict[tuple[str, int], int] = {}
+        self._side, self._places, self._group = side, list(places), group
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        consumer = Consumer(self._side.client("admin", group_id=self._group, enable_auto_commit="false"))
+        while not self._stopping.wait(0.25):
+            try:
+                self._look(consumer.committed([At(*place) for place in self._places], timeout=2))
+            except KafkaException:
+                continue  # a transaction is open on one of them, or there is no coordinator yet
+        consumer.close()
+
+    def _look(self, found: Sequence[At]) -> None:
+        self.looks += 1
+        for at in found:
+            if at.error is not None or at.offset < 0:
+                continue
+            place = (str(at.topic), at.partition)
+            before = self.last.get(place, -1)
+            if at.offset < before:
+                self.backwards.append(f"group {self._group} on {place[0]}-{place[1]}: {before} to {at.offset}")
+            self.first.setdefault(place, at.offset)
+            self.last[place] = at.offset
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(2 * _SECONDS)
