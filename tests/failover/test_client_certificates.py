@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,12 @@ def limitations(pair: Pair, mirror: str) -> set[str]:
     return {each["name"] for each in planned["limitations"]}
 
 
+def principal(pair: Pair) -> dict[str, str]:
+    """What the doctor says of who we are at the destination."""
+    found = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
+    return next(dict(row) for row in found if row["check"] == "principal on west")
+
+
 def opened(pair: Pair, plan: str) -> dict[str, Any]:
     """What the evidence says of who may write."""
     text = (pair.home / "evidence" / plan / "evidence.json").read_text()
@@ -58,6 +65,9 @@ def test_the_mirrors_certificate_is_shut_out_and_an_approval_names_the_approvers
     assert told["mirror"] == ["User:CN=mirror,OU=Tanist sandbox"]
     assert (told["shut_out"], told["not_shut_out"]) == (["paid"], [])
     assert told["proof"] == "authorized operations of this login"
+    who = principal(certified)
+    assert who["verdict"] == "PASS"
+    assert who["observed"] == "User:CN=mirror,OU=Tanist sandbox, from the client certificate"
 
 
 def test_a_super_users_certificate_is_never_called_shut_out(certified: Pair) -> None:
@@ -67,6 +77,9 @@ def test_a_super_users_certificate_is_never_called_shut_out(certified: Pair) -> 
     supers.home.mkdir()
     supers.worker("supers")
     supers.mirror("above", "owed")
+    who = principal(supers)
+    assert who["verdict"] == "FAIL"
+    assert "no rule lets User:CN=admin,OU=Tanist sandbox write to" in who["reason"]
     until(lambda: UNBOUND in limitations(supers, "above"), 30)
     plan = supers.approved("above")
     done = supers.tanist("failover", "run", "above", "--plan", plan, *QUICK).item

@@ -35,7 +35,8 @@ class MemoryAccess:
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
         self._cluster.answer()
         may = {topic: self._cluster.may("WRITE", topic) for topic in topics}
-        rules = {topic: (WriteRule(self._cluster.principal, "*", allowed=True),) for topic in topics}
+        ours = (WriteRule(self._cluster.principal, "*", allowed=True),)
+        rules = {topic: self._cluster.rules.get(topic, ours) for topic in topics}
         login = Login(self._cluster.principal, Origin.SASL)
         return LoginSeen(login=login, authorizer=True, unbound=unbound(self._cluster.principal, may, rules))
 

@@ -30,6 +30,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_view import StateView
 from tanist.domain.states import MirrorState, Wish
+from tanist.domain.write_rules import WriteRule
 from tanist.usecases import doctor, status
 from tanist.usecases.metadata.compare import Request as MetadataRequest
 from tanist.usecases.metadata.sync import sync
@@ -403,6 +404,14 @@ def test_a_source_that_was_told_of_a_promotion_is_no_destination_that_fails(pair
     of_east = [check for check in checks if check.name.endswith(" of east")]
     assert [(check.name, check.verdict) for check in of_east] == [("state topic of east", Verdict.PASS)]
     assert of_east[0].reason == "not a destination; promoted elsewhere: orders of mirror dr"
+
+
+def test_doctor_says_who_we_are_and_that_rules_do_not_bind_a_super_user(pair: Pair) -> None:
+    """At a destination of ours; what may be written elsewhere is no business of a failover."""
+    pair.west.rules = pair.east.rules = {"orders": (WriteRule("User:app", "*", allowed=True),)}
+    found = _doctor(pair)
+    assert found["principal on west"] is Verdict.FAIL
+    assert found["principal on east"] is Verdict.PASS
 
 
 def test_doctor_sees_two_names_of_one_cluster(pair: Pair) -> None:

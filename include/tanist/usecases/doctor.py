@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.readiness import workers_check
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, Generation, GroupPosition
 from tanist.domain.states import Wish
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tanist.usecases.sides import Run, Side
 
 
+_MOST_TOPICS: Final = 50
 _MOST_GROUPS: Final = 200
 """Of more groups the first are looked at: rights are mostly given by prefix."""
 
@@ -64,9 +66,11 @@ def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator
     side = open_sides[name]
     try:
         if not sides.exists(side, STATE_TOPIC, run.by):
+            yield _principal(side, (), run)
             return  # no destination of ours
         view = sides.read(side, STATE_TOPIC, run.by)
         if promotions := _only_promotions(view):
+            yield _principal(side, (), run)
             yield _replaced_source(name, promotions)
             return
         yield _state_topic(side, run)
@@ -75,6 +79,7 @@ def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator
     except TanistError as error:
         yield unknown(f"state topic of {name}", error)
         return
+    yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], run)
     alive = workers_check(workers(view), run.clock.now())
     if any(topic.wish is not Wish.REMOVED for topic in view.topics()):
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
@@ -100,6 +105,24 @@ def _replaced_source(name: str, promotions: Sequence[Generation]) -> Check:
         observed=f"a source: {len(known)} topic(s) promoted elsewhere",
         reason=f"not a destination; promoted elsewhere: {_some(known, 10)}",
     )
+
+
+def _principal(side: Side, topics: Sequence[str], run: Run) -> Check:
+    """Who we are there, and where that is known from; of a destination, whether rules by that name bind us."""
+    name = f"principal on {side.name}"
+    try:
+        seen = side.access.login(topics, sides.first_contact(run))
+    except PrincipalUnknown as nameless:
+        return Check(name=name, verdict=Verdict.UNKNOWN, observed=nameless.name, reason=nameless.reason)
+    except TanistError as error:
+        return unknown(name, error)
+    if not seen.authorizer:
+        return Check(name=name, verdict=Verdict.PASS, observed="no authorizer: everybody may do everything")
+    told = f"{seen.login.principal}, from {seen.login.origin}"
+    if seen.unbound:
+        why = f"{seen.unbound}; nothing would shut this login out of what takes over"
+        return Check(name=name, verdict=Verdict.FAIL, observed=told, reason=why)
+    return Check(name=name, verdict=Verdict.PASS, observed=told)
 
 
 def _state_topic(side: Side, run: Run) -> Check:
