@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import Sealed, SourceReplaced
-from tanist.domain.fences import FenceStatus
+from tanist.domain.failover.checks import fences_check
+from tanist.domain.fences import STRAY, FenceStatus
 from tanist.domain.generations import barred
 from tanist.domain.names import EpochMs
 from tanist.domain.records import (
@@ -23,6 +24,8 @@ from tanist.fetcher.assignment import Report
 from tanist.fetcher.debts import EVERY_SECONDS, SEAL_AGAIN_SECONDS, Debts, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.usecases.failover import abort
+from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.sides import Run
 from tests.fakes.failover import MemoryFencing, MemorySealing
 from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Killed, World
@@ -32,8 +35,6 @@ if TYPE_CHECKING:
 
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-
-EVERYTHING = frozenset(range(50))
 
 
 class Sources:
@@ -55,16 +56,24 @@ class Sources:
         pass
 
 
-def debts(world: World) -> Debts:
+def debts(world: World, sources: Sources | None = None, *, owns: bool = True) -> Debts:
     guards = Guards(
-        fencing=lambda _name: MemoryFencing(world.east), sealing=MemorySealing(world.west), sources=Sources(world)
+        fencing=lambda _name: MemoryFencing(world.east),
+        sealing=MemorySealing(world.west),
+        sources=sources or Sources(world),
+        lock=lambda mirror, operation, by: mirror_lock(
+            world.west.side(),
+            mirror,
+            Purpose(operation=operation, preemptible=True),
+            Run(clock=world.clock, by=by, holder="worker w"),
+        ),
     )
-    return Debts(guards, world.worker, 50, world.clock)
+    return Debts(guards, world.worker, 50, world.clock, lambda _slice: owns)
 
 
-def settled(world: World, of: Debts, owned: frozenset[int] = EVERYTHING) -> set[str]:
+def settled(world: World, of: Debts) -> set[str]:
     world.clock.jump(EVERY_SECONDS)
-    of.settle(view(world), owned)
+    of.settle(view(world))
     return {each.status for each in view(world).source_fences(DR)}
 
 
@@ -97,7 +106,7 @@ def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(aut
 def test_a_worker_that_does_not_own_the_mirror_leaves_its_debts_alone() -> None:
     world = burnt()
     world.east.dead = False
-    assert settled(world, debts(world), frozenset()) == {FenceStatus.OWED}
+    assert settled(world, debts(world, owns=False)) == {FenceStatus.OWED}
 
 
 def test_a_fence_that_could_not_be_lifted_is_lifted_later() -> None:
@@ -139,8 +148,7 @@ def told(world: World) -> set[int]:
 def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -> None:
     world = burnt()
     sources = Sources(world)
-    guards = Guards(fencing=lambda _: MemoryFencing(world.east), sealing=MemorySealing(world.west), sources=sources)
-    worker = Debts(guards, world.worker, 50, world.clock)
+    worker = debts(world, sources)
     settled(world, worker)
     assert told(world) == {0}
     world.east.dead = False
@@ -212,3 +220,67 @@ def test_what_a_worker_writes_late_does_not_undo_a_promotion() -> None:
         assert after is not None
         assert after.state is MirrorState.STOPPED
     assert not world.west.append(PARTITIONS[0], DATA, 0)
+
+
+# ── what stands at the source, and what is on record ──────────────────────────────────────────────────────────────
+
+
+def aborted() -> World:
+    """A run was killed behind its fence, and aborted."""
+    world = World()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("fence:applied")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    return world
+
+
+def late_fence(world: World) -> None:
+    """What the request of a run that was frozen does, once it arrives after the abort."""
+    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).apply(before, world.soon())
+
+
+def test_a_fence_that_lands_after_the_abort_is_reported_and_can_be_lifted() -> None:
+    """The record said lifted, status said GO, `fence lift` refused, and no worker acted."""
+    world, worker = aborted(), None
+    late_fence(world)
+    assert not world.source_is_as_it_was()
+    worker = debts(world)
+    assert settled(world, worker) == {FenceStatus.LIFTED}, "it may be somebody's own: nobody takes it away"
+    assert {each.reason for each in view(world).source_fences(DR)} == {STRAY}
+    check = fences_check(view(world).source_fences(DR))
+    assert (check.verdict, "tanist fence lift" in check.reason) == (Verdict.FAIL, True)
+    abort.lift(world.clusters(), world.command(), of_promoted=False)
+    assert world.source_is_as_it_was()
+    settled(world, worker)
+    assert fences_check(view(world).source_fences(DR)).verdict is Verdict.PASS
+
+
+def test_a_fence_of_a_topic_that_took_over_is_put_up_again_where_somebody_lifted_it() -> None:
+    """With a console at the source: without its fence both sides can be written to."""
+    world = World()
+    world.run(world.approve().plan)
+    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).lift(before, world.soon())
+    assert all(world.east.may_write(topic, "app") for topic in TOPICS)
+    assert settled(world, debts(world)) == {FenceStatus.STANDING}
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
+
+
+def test_a_fence_that_was_lifted_by_the_command_stays_lifted() -> None:
+    world = World()
+    world.run(world.approve().plan)
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    assert settled(world, debts(world)) == {FenceStatus.LIFTED}
+    assert world.source_is_as_it_was()
+
+
+def test_a_source_fence_is_changed_under_the_lock_of_its_mirror_only() -> None:
+    """While a command is at work on the mirror the worker stands back, and comes again."""
+    world = burnt()
+    world.east.dead = False
+    command = Run(clock=world.clock, by=world.soon())
+    with mirror_lock(world.west.side(), DR, Purpose(operation="mirrors alter"), command):
+        assert settled(world, debts(world)) == {FenceStatus.OWED}
+    assert settled(world, debts(world)) == {FenceStatus.STANDING}

@@ -12,7 +12,9 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC
 from tanist.domain.state_view import NOTHING_YET
+from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.mirrors.create import EXPIRATION
+from tanist.usecases.sides import Run
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -80,6 +82,12 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
             fencing=lambda name: KafkaFencing(world.cluster(name).endpoint),
             sealing=KafkaSealing(cluster.endpoint),
             sources=_SourceStates(world.cluster),
+            lock=lambda mirror, operation, by: mirror_lock(
+                world.connect(destination),
+                mirror,
+                Purpose(operation=operation, preemptible=True),
+                Run(clock=clock, by=by, holder=f"worker {worker}"),
+            ),
         ),
         access=KafkaAccess(cluster.endpoint),
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),

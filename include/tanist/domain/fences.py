@@ -55,6 +55,8 @@ class FencedTopic:
     reason: str = ""
 
 
+STRAY: Final = "stands at the source though it was lifted: `tanist fence lift` takes it away"
+"""The reason of a lifted fence that a late command, or somebody else, has put up again."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
 TO_BE_LIFTED = HOLDS_PRODUCERS_OFF | {FenceStatus.SNAPSHOT, FenceStatus.LIFT_OWED}
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
-    from tanist.fetcher.debts import Debts
     from tanist.fetcher.lanes import Lanes
     from tanist.fetcher.own_login import OwnLogin
     from tanist.ports.clock import Clock
@@ -76,7 +75,6 @@ class Coordination(threading.Thread):
         resolve: Callable[[str], Endpoint],
         slices: int,
         clock: Clock,
-        debts: Debts | None = None,
         own_login: OwnLogin | None = None,
     ) -> None:
         super().__init__(name="coordination", daemon=True)
@@ -88,7 +86,6 @@ class Coordination(threading.Thread):
         self._resolve = resolve
         self._slices = slices
         self._clock = clock
-        self._debts = debts
         self._own_login = own_login
         self._stopping = threading.Event()
         self.died: BaseException | None = None
@@ -126,8 +123,6 @@ class Coordination(threading.Thread):
         self._membership.leave()
         for leaders in self._leaders.values():
             leaders.close()
-        if self._debts:
-            self._debts.close()
         if self._own_login:
             self._own_login.close()
 
@@ -144,8 +139,6 @@ class Coordination(threading.Thread):
             self._write_down(view)
             self._assign(self._state.view())
             self._write_ends()
-            if self._debts:
-                self._debts.settle(view, ownership.slices)
         except Stopped:
             raise
         except TanistError as why:

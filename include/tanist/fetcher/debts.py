@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.fences import FencedTopic, FenceStatus
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus
 from tanist.domain.generations import counted, untold
 from tanist.domain.names import TopicPartition
-from tanist.domain.records import RunStatus, fences_with
+from tanist.domain.records import fences_with
 from tanist.domain.slices import slice_of
 from tanist.domain.states import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tanist.domain.names import MirrorName
     from tanist.domain.records import Generation, MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.fencing import Fencing
+    from tanist.ports.lock import Locked
     from tanist.ports.sealing import Sealing
     from tanist.ports.state import StateStore
 
@@ -31,8 +34,8 @@ log = logging.getLogger(__name__)
 EVERY_SECONDS: Final = 5.0
 SEAL_AGAIN_SECONDS: Final = 900.0
 """Far below a quarter of the shortest time for which brokers usually remember a producer id (a day)."""
-ANSWER_SECONDS: Final = 1.5
-"""The coordination thread waits so long at most; it has heartbeats to send."""
+ANSWER_SECONDS: Final = 8.0
+"""How long one mirror's clusters have to answer."""
 
 
 class SourceStates(Protocol):
@@ -51,40 +54,64 @@ class SourceStates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """`fencing` opens what fences the topics of a source, by its name; `sealing` is the destination's."""
+    """`fencing` opens what fences the topics of a source, by its name; `sealing` is the destination's.
+
+    `lock` takes the lock of a mirror for an operation. Source fences are changed under it only.
+    """
 
     fencing: Callable[[str], Fencing]
     sealing: Sealing
     sources: SourceStates
+    lock: Callable[[MirrorName, str, Deadline], AbstractContextManager[Locked]]
 
 
-class Debts:
-    """Owned by the coordination thread. One worker settles the debts of a mirror: who owns the slice of its name."""
+class Debts(threading.Thread):
+    """One worker settles the debts of a mirror: who owns the slice of its name. `stop`, then join."""
 
-    def __init__(self, guards: Guards, state: StateStore, slices: int, clock: Clock) -> None:
+    def __init__(
+        self, guards: Guards, state: StateStore, slices: int, clock: Clock, holds: Callable[[int], bool]
+    ) -> None:
+        super().__init__(name="debts", daemon=True)
         self._guards = guards
         self._state = state
         self._slices = slices
         self._clock = clock
+        self._holds = holds
+        self._stopping = threading.Event()
         self._fencing: dict[MirrorName, Fencing] = {}
         self._told: frozenset[Generation] = frozenset()
         """Promotions that their source knows of, as far as we have looked."""
-        self._looked_at = self._sealed_at = float("-inf")
+        self._sealed_at = float("-inf")
 
-    def settle(self, view: StateView, owned: frozenset[int]) -> None:
-        """Try again what is owed, every few seconds. A source that does not answer is no trouble of ours."""
-        now = self._clock.monotonic()
-        if now - self._looked_at < EVERY_SECONDS:
-            return
-        self._looked_at = now
+    def run(self) -> None:
+        try:
+            while not self._stopping.wait(EVERY_SECONDS):
+                self._round()
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """From any thread; then join."""
+        self._stopping.set()
+
+    def _round(self) -> None:
+        try:
+            self.settle(self._state.view())
+        except Stopped:
+            self._stopping.set()
+        except Exception:
+            log.exception("what failovers have left to do was not done, trying again")
+
+    def settle(self, view: StateView) -> None:
+        """Try again what is owed. A source that does not answer is no trouble of ours."""
         for spec in view.mirrors():
-            if slice_of(spec.mirror, TopicPartition("", 0), self._slices) not in owned:
+            if not self._holds(slice_of(spec.mirror, TopicPartition("", 0), self._slices)):
                 continue
-            if _owed(view, spec):
-                self._try(spec)
-            elif not _under_way(view, spec):
-                self._tell(spec, counted(view, spec.mirror) - self._told)
-        self._seal_again(view, owned)
+            if view.unfinished(spec.mirror) is not None:
+                continue  # the run fences, lifts and reports by itself, until its end
+            self._reconcile(spec, view)
+            self._tell(spec, counted(view, spec.mirror) - self._told)
+        self._seal_again(view)
 
     def close(self) -> None:
         self._guards.sealing.close()
@@ -92,7 +119,7 @@ class Debts:
         for fencing in self._fencing.values():
             fencing.close()
 
-    def _seal_again(self, view: StateView, owned: frozenset[int]) -> None:
+    def _seal_again(self, view: StateView) -> None:
         """A barrier lasts as long as brokers remember our ids; what stands already gets nothing more."""
         now = self._clock.monotonic()
         if now - self._sealed_at < SEAL_AGAIN_SECONDS:
@@ -105,7 +132,7 @@ class Debts:
                 for topic in view.topics(spec.mirror)
                 if topic.wish is Wish.REMOVED
                 for at in topic.all_partitions()
-                if slice_of(spec.mirror, at, self._slices) in owned
+                if self._holds(slice_of(spec.mirror, at, self._slices))
             }
             if taken:
                 self._seal(spec, taken)
@@ -138,60 +165,96 @@ class Debts:
         else:
             self._told |= promotions
 
-    def _try(self, spec: MirrorSpec) -> None:
+    # ── source fences ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reconcile(self, spec: MirrorSpec, view: StateView) -> None:
+        """What is on record of the source's fences, and what stands there, are made to agree, or differ by name."""
+        held = view.source_fences(spec.mirror)
+        if not held:
+            return
         try:
             by = self._clock.deadline(ANSWER_SECONDS)
-            view = self._state.catch_up(by)
-            for owed in _owed(view, spec):
-                self._settle(spec, owed, by)
+            fencing = self._fencing_of(spec)
+            if not any(_due(entry, view, spec) for entry in self._seen(fencing, held, by)):
+                return
+            with self._guards.lock(spec.mirror, "source fences", by) as lock:
+                view = lock.view()
+                for entry in self._seen(fencing, view.source_fences(spec.mirror), by):
+                    if due := _due(entry, view, spec):
+                        self._mend(spec, due, fencing, lock, by)
         except Stopped:
             raise
         except TanistError as why:
-            log.info("still owing a fence", extra={"mirror": spec.mirror, "reason": why.reason})
+            log.info("source fences are still to be reconciled", extra={"mirror": spec.mirror, "reason": why.reason})
 
-    def _settle(self, spec: MirrorSpec, owed: FencedTopic, by: Deadline) -> None:
+    def _fencing_of(self, spec: MirrorSpec) -> Fencing:
         if spec.mirror not in self._fencing:
             self._fencing[spec.mirror] = self._guards.fencing(spec.source)
-        fencing = self._fencing[spec.mirror]
-        done = self._lift(fencing, owed, by) if owed.status is FenceStatus.LIFT_OWED else self._apply(spec, owed, by)
-        log.warning("settled a fence", extra={"mirror": spec.mirror, "topic": done.topic, "status": done.status})
-        self._store(spec, done, by)
+        return self._fencing[spec.mirror]
 
-    def _lift(self, fencing: Fencing, owed: FencedTopic, by: Deadline) -> FencedTopic:
-        if owed.before is not None:
-            _raise(fencing.lift([owed.before], by)[owed.topic])
-        return replace(owed, status=FenceStatus.LIFTED, reason="")
+    def _seen(self, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_Seen]:
+        """Each entry, and whether its fence stands now."""
+        known = [each.before for each in held if each.before and each.status is not FenceStatus.LIFT_OWED]
+        stands = fencing.standing(known, by) if known else {}
+        return [_Seen(each, stands.get(each.topic) if each.before in known else None) for each in held]
 
-    def _apply(self, spec: MirrorSpec, owed: FencedTopic, by: Deadline) -> FencedTopic:
+    def _mend(self, spec: MirrorSpec, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
+        match due.status:
+            case FenceStatus.LIFT_OWED:
+                lock.confirm()
+                if due.before is not None:
+                    _raise(fencing.lift([due.before], by)[due.topic])
+                done = replace(due, status=FenceStatus.LIFTED, reason="")
+            case FenceStatus.OWED:
+                done = self._apply(spec, due, fencing, lock, by)
+            case _:
+                done = due
+        log.warning("reconciled a source fence", extra={"mirror": spec.mirror, "topic": done.topic} | _told(done))
+        self._store(spec, done, lock)
+
+    def _apply(self, spec: MirrorSpec, owed: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> FencedTopic:
         """What was there before is stored before anything is changed."""
-        fencing = self._fencing[spec.mirror]
         if owed.before is None:
             found = fencing.snapshot([owed.topic], by)[owed.topic]
             if isinstance(found, TanistError):
                 raise found
             owed = replace(owed, before=found)
-            self._store(spec, owed, by)
+            self._store(spec, owed, lock)
+        lock.confirm()
         if owed.before is not None:
             _raise(fencing.apply([owed.before], by)[owed.topic])
         return replace(owed, status=FenceStatus.STANDING, reason="")
 
-    def _store(self, spec: MirrorSpec, entry: FencedTopic, by: Deadline) -> None:
-        if changed := fences_with(
-            self._state.catch_up(by).source_fences(spec.mirror), [entry], spec, self._clock.now()
-        ):
-            self._state.append([changed], by)
+    def _store(self, spec: MirrorSpec, entry: FencedTopic, lock: Locked) -> None:
+        held = lock.view().source_fences(spec.mirror)
+        if changed := fences_with(held, [entry], spec, self._clock.now()):
+            lock.append([changed])
 
 
-def _owed(view: StateView, spec: MirrorSpec) -> tuple[FencedTopic, ...]:
-    """Nothing while a run is under way: it fences and lifts by itself, until its end."""
-    if _under_way(view, spec):
-        return ()
-    owing = {FenceStatus.OWED, FenceStatus.LIFT_OWED}
-    return tuple(each for each in view.source_fences(spec.mirror) if each.status in owing)
+class _Seen(NamedTuple):
+    fence: FencedTopic
+    stands: bool | TanistError | None
 
 
-def _under_way(view: StateView, spec: MirrorSpec) -> bool:
-    return any(run.status is RunStatus.RUNNING for run in view.failovers(spec.mirror))
+def _due(seen: _Seen, view: StateView, spec: MirrorSpec) -> FencedTopic | None:
+    """The entry as it is to be from now on; None: record and source agree, or nobody can tell.
+
+    A fence of a topic that took over is put up again where somebody else has lifted it: both sides could be written to.
+    One that stands though it was lifted may be a late command's, or somebody's own: it is reported, never taken away.
+    """
+    fence, stands = seen
+    if fence.status in {FenceStatus.OWED, FenceStatus.LIFT_OWED}:
+        return fence
+    if fence.status is FenceStatus.LIFTED and isinstance(stands, bool) and fence.before and not fence.before.had_deny:
+        reason = STRAY if stands else ""
+        return replace(fence, reason=reason) if fence.reason != reason else None
+    if fence.status in HOLDS_PRODUCERS_OFF and stands is False and view.promoted(spec.mirror, fence.topic):
+        return replace(fence, status=FenceStatus.OWED, reason="somebody has lifted it at the source")
+    return None
+
+
+def _told(fence: FencedTopic) -> dict[str, str]:
+    return {"status": fence.status} | ({"reason": fence.reason} if fence.reason else {})
 
 
 def _raise(error: TanistError | None) -> None:

@@ -77,10 +77,13 @@ class Service:
             resolve=parts.resolve,
             slices=parts.slices,
             clock=parts.clock,
-            debts=Debts(parts.guards, parts.state, parts.slices, parts.clock) if parts.guards else None,
             own_login=OwnLogin(parts.access, parts.clock) if parts.access else None,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
+        self._debts = self._settling(parts.guards) if parts.guards else None
+
+    def _settling(self, guards: Guards) -> Debts:
+        return Debts(guards, self._parts.state, self._parts.slices, self._parts.clock, self._claims.holds)
 
     def _group_tails(self, groups: StateStore) -> GroupTails:
         parts = self._parts
@@ -121,6 +124,10 @@ class Service:
         return (parts.state, parts.maps, *((parts.groups,) if parts.groups else ()))
 
     @property
+    def _beside(self) -> tuple[GroupTails | Debts, ...]:
+        return tuple(thread for thread in (self._tails, self._debts) if thread is not None)
+
+    @property
     def failed(self) -> BaseException | None:
         """A worker whose state topic was lost is deaf: it holds its slices and would never hear of a mirror again."""
         return self._coordination.died or next((why for store in self._stores if (why := store.ended())), None)
@@ -138,17 +145,17 @@ class Service:
 
     def start(self) -> None:
         self._coordination.start()
-        if self._tails:
-            self._tails.start()
+        for thread in self._beside:
+            thread.start()
 
     def stop(self) -> None:
         """Batches in flight land, slices are given back, then the stores are closed."""
-        if self._tails:
-            self._tails.stop()
+        for thread in self._beside:
+            thread.stop()
         self._coordination.stop()
         self._coordination.join(END_SECONDS)
-        if self._tails:
-            self._tails.join(END_SECONDS)
+        for thread in self._beside:
+            thread.join(END_SECONDS)
         for store in self._stores:
             store.close()
 

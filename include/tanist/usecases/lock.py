@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import FailoverRun, MirrorSpec
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.state import StateStore
@@ -53,6 +53,9 @@ class Purpose:
     waits: bool = False
 
 
+_LOOKING: Final = Purpose(operation="to look")
+
+
 class _Seen(NamedTuple):
     """A lock as it was read: unchanged for long enough, its holder is dead."""
 
@@ -60,14 +63,18 @@ class _Seen(NamedTuple):
     at: EpochMs
 
 
-def ensure_unlocked(view: StateView, mirror: MirrorName) -> None:
-    """For those that only look, and would look at what a failover is about to change.
+def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOOKING) -> None:
+    """For those that look before they take the lock, or look only, at what a failover is about to change.
 
     Raises:
-        MirrorLocked: a failover of `mirror` is unfinished.
+        MirrorLocked, RunUnderWay: a failover of `mirror` is unfinished, and `purpose` neither runs nor aborts it.
     """
-    if (run := view.unfinished(mirror)) is not None:
-        raise MirrorLocked(f"failover {run.plan} of mirror {mirror!r} is under way")
+    run = view.unfinished(mirror)
+    if run is None or purpose.aborts or purpose.plan == run.plan:
+        return
+    if purpose.plan:
+        raise RunUnderWay(f"plan {run.plan} of {run.runner or 'nobody'} is unfinished: {run.ways_on}")
+    raise MirrorLocked(f"failover {run.plan} of mirror {mirror!r} is under way: {run.ways_on}")
 
 
 @contextmanager
@@ -295,21 +302,13 @@ def _holder(view: StateView, mirror: MirrorName, purpose: Purpose, command: Run)
     Raises:
         MirrorLocked, RunUnderWay: a failover is unfinished, and `purpose` neither runs nor aborts it.
     """
-    run = view.unfinished(mirror)
-    if run is not None and not purpose.aborts and purpose.plan != run.plan:
-        raise _unfinished(run, mirror, purpose)
+    ensure_unlocked(view, mirror, purpose)
     held = view.lock(mirror)
     if held is None or not held.holder or command.gone(held.holder):
         return None
     if purpose.aborts:
         return held if held.operation == purpose.operation else None
     return None if purpose.plan and held.preemptible else held
-
-
-def _unfinished(run: FailoverRun, mirror: MirrorName, purpose: Purpose) -> MirrorLocked:
-    if purpose.plan:
-        return RunUnderWay(f"plan {run.plan} of {run.runner or 'nobody'} is unfinished: {run.ways_on}")
-    return MirrorLocked(f"failover {run.plan} of mirror {mirror!r} is under way: {run.ways_on}")
 
 
 def _refusal(held: MirrorLock, purpose: Purpose) -> MirrorLocked:

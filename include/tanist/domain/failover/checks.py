@@ -55,15 +55,16 @@ def barrier_check(sealed: Mapping[TopicPartition, bool | TanistError]) -> Check:
 
 
 def fences_check(fences: Iterable[FencedTopic]) -> Check:
-    """Fences that could not be put up, or not be lifted, yet."""
+    """Source fences that could not be put up, or not be lifted, yet; or that stand though they were lifted."""
     held = list(fences)
-    owed = [each for each in held if each.status in {FenceStatus.OWED, FenceStatus.LIFT_OWED}]
+    pending = {FenceStatus.OWED, FenceStatus.LIFT_OWED}
+    owed = [each for each in held if each.status in pending or (each.status is FenceStatus.LIFTED and each.reason)]
     return Check(
         name="fences",
         verdict=Verdict.FAIL if owed else Verdict.PASS,
         observed=f"{len(owed)} owed of {len(held)}",
         limit="none owed",
-        reason=_named([f"{each.topic}: {each.status}" for each in owed]),
+        reason=_named([f"{each.topic}: {each.status}{f', {each.reason}' if each.reason else ''}" for each in owed]),
         counts_for=NEITHER,
     )
 

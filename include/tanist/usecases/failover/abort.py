@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import Approved
-from tanist.domain.fences import TO_BE_LIFTED, FencedTopic
+from tanist.domain.fences import TO_BE_LIFTED, FencedTopic, FenceStatus
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
@@ -18,6 +18,8 @@ from tanist.usecases.failover.work import Work, book
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.failover.work import Tools
@@ -121,6 +123,10 @@ def fences(clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
     """Every fence on record, and whether it stands."""
     with closing(Observer(clusters=clusters, run=command)) as observer:
         held = observer.view().source_fences(clusters.spec.mirror)
+    return _rows(held, clusters, command)
+
+
+def _rows(held: Sequence[FencedTopic], clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
     before = [each.before for each in held if each.before]
     source, by = clusters.source, command.clock.deadline(SOURCE_SECONDS)
     answers = attempt(lambda: source.fencing.standing(before, by)) if isinstance(source, Source) else source
@@ -135,7 +141,7 @@ def _row(fence: FencedTopic, answers: object) -> FenceRow:
 
 
 def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[FencedTopic, ...]:
-    """Lift what stands, exactly.
+    """Lift what stands, exactly; also what was lifted before and stands again, by a late command for instance.
 
     Raises:
         StillNeeded: a run is under way, or topics took over and `of_promoted` does not say that both sides may be
@@ -143,12 +149,12 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[Fenced
     """
     mirror = clusters.spec.mirror
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        _may_be_lifted(observer.view(), clusters, of_promoted=of_promoted)
+        standing = _may_be_lifted(observer.view(), clusters, command, of_promoted=of_promoted)
         if command.dry_run:
-            return tuple(each for each in observer.view().source_fences(mirror) if each.status in TO_BE_LIFTED)
+            return tuple(standing)
         with mirror_lock(clusters.destination.side, mirror, Purpose(operation="fence lift"), command) as lock:
             view = lock.view()
-            standing = _may_be_lifted(view, clusters, of_promoted=of_promoted)
+            standing = _may_be_lifted(view, clusters, command, of_promoted=of_promoted)
             lock.confirm()
             after = lifted(clusters, standing, command.clock.deadline(2 * SOURCE_SECONDS))
             if changed := fences_with(view.source_fences(mirror), after, clusters.spec, command.clock.now()):
@@ -156,14 +162,24 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[Fenced
             return tuple(after)
 
 
-def _may_be_lifted(view: StateView, clusters: Clusters, *, of_promoted: bool) -> list[FencedTopic]:
+def _may_be_lifted(view: StateView, clusters: Clusters, command: Run, *, of_promoted: bool) -> list[FencedTopic]:
     mirror = clusters.spec.mirror
     if running := [run.plan for run in view.failovers(mirror) if run.status is RunStatus.RUNNING]:
         raise StillNeeded(f"plan {running[0]} is unfinished: `tanist failover abort` lifts its fence")
-    standing = [each for each in view.source_fences(mirror) if each.status in TO_BE_LIFTED]
+    rows = _rows(view.source_fences(mirror), clusters, command)
+    standing = [pending for row in rows if (pending := _to_be_lifted(row)) is not None]
     if not standing:
         raise TopicNotInMirror(f"mirror {mirror!r} has no fence that stands")
     if (taken := [each.topic for each in standing if view.promoted(mirror, each.topic)]) and not of_promoted:
         names = ", ".join(taken[:5])
         raise StillNeeded(f"{names} took over: without the fence producers can write to both sides (--promoted)")
     return standing
+
+
+def _to_be_lifted(row: FenceRow) -> FencedTopic | None:
+    fence = row.fence
+    if fence.status in TO_BE_LIFTED:
+        return fence
+    ours = fence.before is not None and not fence.before.had_deny
+    stray = fence.status is FenceStatus.LIFTED and ours and row.stands is True
+    return replace(fence, status=FenceStatus.LIFT_OWED) if stray else None

@@ -38,7 +38,7 @@ from tanist.usecases.failover.steps import (
     seal,
 )
 from tanist.usecases.failover.work import WAIT_SECONDS, Work, book, wanted_topics
-from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,10 +114,11 @@ def run(  # what a run is told, named
         if until is not None and (over := _over(view, clusters, tools, plan)) is not None:
             return over
         asked = _Asked(plan, until, request)
+        purpose = Purpose(operation=f"failover {plan}", plan=plan, waits=True)
+        ensure_unlocked(view, clusters.spec.mirror, purpose)
         if (done := _done_already(asked, *_may_begin(asked, observer, view), tools)) is not None:
             return done
         command = replace(command, holder=tools.runner, gone=tools.gone)
-        purpose = Purpose(operation=f"failover {plan}", plan=plan, waits=True)
         with mirror_lock(clusters.destination.side, clusters.spec.mirror, purpose, command) as lock:
             # Everything is looked at again: others may have been at work until the lock was ours.
             approval, wish, facts = _look_behind(lock, asked, observer)
