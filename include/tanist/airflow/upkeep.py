@@ -22,9 +22,7 @@ from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import sides
 from tanist.usecases.groups import items as group_items
-from tanist.usecases.groups.gather import views
-from tanist.usecases.groups.sync import SyncRequest, sync_groups
-from tanist.usecases.lock import ensure_unlocked
+from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
 from tanist.usecases.metadata.compare import Request
 from tanist.usecases.metadata.sync import sync
@@ -141,11 +139,9 @@ def _metadata(task: Task, destination: str, mirror: str) -> _Upkept:
 def _positions(task: Task, destination: str, mirror: str) -> _Upkept:
     name, side = mirror_name(mirror), task.world.connect(destination)
     (cluster_id,) = sides.identify((side,), task.run)
-    seen = views(side, task.run)
-    ensure_unlocked(seen.state, name)
-    spec = sides.spec_of(seen.state, name, destination)
+    spec = sides.spec_of(sides.read(side, STATE_TOPIC, task.run.by), name, destination)
     sides.same_as_pinned(spec, None, cluster_id)
-    synced = sync_groups(spec, task.world.group_contacts(spec, side), SyncRequest(), task.run, seen)
+    synced = sync_locked(spec, task.world.group_contacts(spec, side), SyncRequest(), task.run)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return _Upkept(
         summary=group_items.summary(synced),

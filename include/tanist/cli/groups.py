@@ -21,7 +21,7 @@ from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
-from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, translate_groups
+from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, sync_locked, translate_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,7 +98,8 @@ def sync(
 ) -> None:
     """Commit the translated positions at the destination, for groups without members there.
 
-    What is not committed is listed with the reason. Ends with 1 if a proof fails, 4 if a commit failed: run it again.
+    What is not committed is listed with the reason. Ends with 1 if a proof fails, 4 if a commit failed: run it again. A
+    failover of the mirror ends it with MIRROR_LOCKED.
 
     Example: tanist groups sync dr --destination west --group 'billing.*' --dry-run
     """
@@ -107,7 +108,7 @@ def sync(
     spec, contacts = _mirror_of(now, destination, name)
     request = SyncRequest(chosen=_chosen(group), rules=Rules(existing=existing, backwards=backwards))
     _confirm(now, spec, contacts, request)
-    synced = sync_groups(spec, contacts, request, now.run)
+    synced = sync_locked(spec, contacts, request, now.run)
     _show(now, synced, (*COLUMNS, "committed", "reason"))
     _summary(synced, dry_run=now.run.dry_run)
     if synced.mismatches:

@@ -137,13 +137,21 @@ class _Groups:
     spec: MirrorSpec
     run: Run
 
-    def __call__(self, topics: Sequence[str], groups: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
+    def __call__(
+        self,
+        topics: Sequence[str],
+        groups: Sequence[str],
+        by: Deadline,
+        confirm: Callable[[], None],
+        *,
+        ask_source: bool,
+    ) -> GroupsMoved:
         """Groups with members here, and whatever else must not be committed, are told, not moved."""
         contacts = self.world.group_contacts(self.spec, self.destination)
         chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
         command = Run(clock=self.run.clock, by=by)
-        synced = sync_groups(self.spec, contacts, SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS), command)
-        return moved_by(synced)
+        request = SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS, confirm=confirm)
+        return moved_by(sync_groups(self.spec, contacts, request, command))
 
 
 # ── evidence as files ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -213,8 +213,15 @@ class World:
         )
 
     def _move_groups(
-        self, topics: Sequence[str], groups: Sequence[str], by: Deadline, *, ask_source: bool
+        self,
+        topics: Sequence[str],
+        groups: Sequence[str],
+        by: Deadline,
+        confirm: Callable[[], None],
+        *,
+        ask_source: bool,
     ) -> GroupsMoved:
+        confirm()
         self.moved.append((tuple(topics), tuple(groups)))
         return self.groups_moved
 

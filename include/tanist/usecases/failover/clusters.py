@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
     from tanist.domain.records import MirrorSpec
@@ -48,10 +48,18 @@ class GroupsMoved:
 
 
 class MoveGroups(Protocol):
-    def __call__(self, topics: Sequence[str], groups: Sequence[str], by: Deadline, *, ask_source: bool) -> GroupsMoved:
+    def __call__(
+        self,
+        topics: Sequence[str],
+        groups: Sequence[str],
+        by: Deadline,
+        confirm: Callable[[], None],
+        *,
+        ask_source: bool,
+    ) -> GroupsMoved:
         """The final translation, committed, of the groups that an expression of `groups` names.
 
-        `ask_source`: False where it is known not to answer.
+        `confirm` is asked as by `SyncRequest`. `ask_source`: False where it is known not to answer.
         """
         ...
 

@@ -11,6 +11,7 @@ from tanist.ports.clock import Deadline
 from tanist.ports.positions import unasked
 from tanist.usecases.groups.gather import Chosen, gather
 from tanist.usecases.groups.rows import There, decided, proved, to_commit, translated
+from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,6 +109,20 @@ def sync_groups(
     return synced
 
 
+def sync_locked(spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run) -> Synced:
+    """`sync_groups` under the mirror's lock, which a failover takes away at any time.
+
+    Raises:
+        MirrorLocked: another operation is at work, or a failover has taken the lock: what was not yet visible at the
+        destination never will be. Else as `sync_groups`.
+    """
+    if run.dry_run:
+        return sync_groups(spec, contacts, request, run)
+    purpose = Purpose(operation="groups sync", preemptible=True)
+    with mirror_lock(contacts.destination, spec.mirror, purpose, run) as lock:
+        return sync_groups(lock.spec, contacts, replace(request, confirm=lock.confirm), run)
+
+
 def _commit(spec: MirrorSpec, look: _Look, contacts: GroupContacts, request: SyncRequest, run: Run) -> Synced:
     """Who is fenced although the lock is ours (a sleeper has woken for a moment) decides anew, and goes on."""
     if look.seen.names:
@@ -131,6 +146,7 @@ class _Look:
 
 def _look(spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None) -> _Look:
     seen = gather(spec, contacts, request.chosen, run, views)
+    request.confirm()  # also a heartbeat: a silent source takes its time, and so do proofs
     return _Look(seen, _prove(translated(seen), seen, contacts, request, run))
 
 

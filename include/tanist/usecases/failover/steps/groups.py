@@ -21,7 +21,9 @@ def do(work: Work) -> Done:
     The mark is good for the call that made it: consumers of the source go on committing.
     """
     asked = work.facts.source is not SourceState.SILENT
-    moved = work.clusters.move_groups(work.intent.names, work.intent.groups, work.run.by, ask_source=asked)
+    moved = work.clusters.move_groups(
+        work.intent.names, work.intent.groups, work.run.by, work.confirm, ask_source=asked
+    )
     work.tools.checkpoint("groups:moved")
     work.mark("groups")
     rows = [dict(row) for row in moved.rows]
