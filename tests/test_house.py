@@ -15,6 +15,8 @@ import pytest
 
 import tanist
 from tanist.domain.errors import BrokerError, TanistError
+from tests import quoted
+from tests.quoted import Quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,3 +119,43 @@ def test_every_promise_of_the_invariants_has_its_test() -> None:
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in (ROOT / file).read_text("utf-8")]
     assert named
     assert missing == []
+
+
+def documents() -> Iterator[tuple[str, str]]:
+    """What users read, with its name."""
+    for file in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))):
+        yield str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+
+
+def test_every_command_that_is_quoted_exists() -> None:
+    """In errors, help, docs: whoever is told to type something at night can type it."""
+    found = [*quoted.in_sources(PACKAGE), *(each for name, text in documents() for each in quoted.in_text(name, text))]
+    assert len(found) > 150
+    wrong = {f"{each.where}: {each.text}": why for each in found if (why := quoted.problem(each))}
+    assert wrong == {}
+
+
+def test_every_option_that_an_error_quotes_exists() -> None:
+    known = quoted.every_option()
+    wrong = {error.name: quoted.options_in(error.operator_action) - known for error in errors()}
+    assert {name: options for name, options in wrong.items() if options} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("tanist mirrors nosuch", "there is no command 'nosuch'"),
+        ("tanist nosuch", "there is no command 'nosuch'"),
+        ("tanist groups list|nosuch", "there is no command 'nosuch'"),
+        ("tanist validate dr --nosuch", "there is no option --nosuch"),
+        ("tanist fence lift dr more", "unexpected extra argument"),
+        ("tanist failover run dr --until nosuch", "'nosuch' is no step"),
+        ("tanist failover approve dr 1c0ffee", "Missing option '--reason'"),
+        ("tanist failover plan|approve --group REGEX", ""),
+        ("tanist fence lift", ""),
+        ("tanist fetcher run 2> log &", ""),
+    ],
+)
+def test_a_command_that_does_not_exist_is_found(text: str, why: str) -> None:
+    assert why in quoted.problem(Quoted("here", text))
+    assert bool(why) is bool(quoted.problem(Quoted("here", text)))

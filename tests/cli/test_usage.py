@@ -121,9 +121,15 @@ def test_help_lists_no_timeout_where_nothing_ends(tanist: Tanist) -> None:
 
 @pytest.mark.parametrize("command", ["create", "add", "pause", "resume", "alter", "remove"])
 def test_a_command_that_never_asks_says_so(tanist: Tanist, command: str) -> None:
-    """`--yes` is taken everywhere, for scripts; only `delete` (and `groups sync`, and `demo`) ask."""
+    """`--yes` is taken everywhere, for scripts; only `delete` (and both `sync`, and `demo`) ask."""
     assert "this command never asks" in plain(tanist("mirrors", command, "--help").out)
-    assert "Do not ask." in plain(tanist("mirrors", "delete", "--help").out)
+
+
+@pytest.mark.parametrize("command", ["mirrors delete", "metadata sync", "groups sync", "demo"])
+def test_a_command_that_asks_says_so(tanist: Tanist, command: str) -> None:
+    told = plain(tanist(*command.split(), "--help").out)
+    assert "Do not ask." in told
+    assert "never asks" not in told
 
 
 @pytest.mark.parametrize("moment", ["tanist.cli.app", "typer", "tanist.domain.errors", "tanist.cli.sandbox"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm, on_terminal
 from tanist.cli.output import emit, say
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
@@ -42,7 +41,7 @@ def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
 
 
 @app.command()
-@asking(changes=True)
+@asking(changes=True, confirms=True)
 def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
     """Create missing copies, add partitions, set configs as at the source. Nothing is ever deleted.
 
@@ -53,11 +52,11 @@ def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
     """
     destination = now.destination()
     request = _request(name, topic)
-    if sys.stdin.isatty() and not now.yes and not now.run.dry_run:
+    if on_terminal() and not now.yes and not now.run.dry_run:
         planned = compare(request, destination, now.world.connect, now.run)
         say(summary(planned.rows))
         if any(decision.due for decision in planned.decisions):
-            typer.confirm(f"change this on {destination.name}?", abort=True, err=True)
+            confirm(f"change this on {destination.name}?", yes=False)
     synced = bring(request, destination, now.world.connect, announcing(now, "change"))
     _show(now, synced.spec.mirror, synced.rows)
     if not now.run.dry_run:

@@ -340,7 +340,7 @@ class SourceTopicRecreated(PartitionBroken):
 
 class LogStartTooFar(PartitionBroken):
     name = "LOG_START_TOO_FAR"
-    operator_action = "raise `max_start_fill` of the mirror, or mirror this topic with `--offsets mapped`"
+    operator_action = "raise the limit (`tanist mirrors alter NAME --max-start-fill N`); then remove and add the topic"
 
 
 class RecordTooLarge(PartitionBroken):

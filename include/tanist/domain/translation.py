@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.offset_map import OffsetMap
 
 OUR_MARK: Final = "tanist "
-"""What the metadata of our commits begins with: `tanist m1 east@1234`."""
+"""What the metadata of our commits begins with, as in "tanist m1 east@1234"."""
 
 _SETTLED: Final = {"Empty", "Dead", ""}
 """States of a group without members (GroupState); none is told by brokers before 2.6: then its members count."""

@@ -52,7 +52,7 @@ Assignment = dict["LaneKey", "dict[Copied, Assigned]"]
 class Report:
     """What a lane knows of one partition now. `error` is set while it cannot go on; `finding` says what to make of it.
 
-    Offsets are -1 while unknown. `failing_since` is monotonic seconds.
+    Offsets are None while unknown. `failing_since` is monotonic seconds.
     """
 
     finding: Finding | None = None

@@ -185,7 +185,7 @@ def proved(rows: Iterable[PositionRow], found: Mapping[Pair, Compared], otherwis
 
 
 def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, Change]]:
-    """By group; `mark` is the beginning of the metadata, the source offset follows: `tanist m1 east@1234`."""
+    """By group; `mark` is the beginning of the metadata, the source offset follows, as in 'tanist m1 east@1234'."""
     wanted: dict[str, dict[TopicPartition, Change]] = {}
     for row in rows:
         if isinstance(row.decision, Commit):

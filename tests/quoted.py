@@ -1,0 +1,150 @@
+"""Commands of `tanist` that texts quote, and whether the command line has them.
+
+A text quotes a command in backticks, as `Example:` of a docstring, or as a line of a code block. Backticks around a
+command without its arguments name it; what has arguments can be typed, and must parse.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from tanist.cli.app import app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_IN_BACKTICKS: Final = re.compile(r"`(tanist\s[^`]+)`")
+_OPTION_IN_BACKTICKS: Final = re.compile(r"`(--?[a-z][a-z-]*)[^`]*`")
+_A_LINE: Final = re.compile(r"^(?:\s*Example: |    |\$ )(?:\S*/)?(tanist [a-z].*)$", re.MULTILINE)
+_ENDS_A_COMMAND: Final = re.compile(r"\s#|\s\||&&|;|\s2?>|\s&|\\$")
+_FILLED_IN: Final = "X"
+"""Stands for what an f-string fills in."""
+_REFUSED_VALUE: Final = re.compile(r"Invalid value for '(--[\w-]+)'")
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """`typed`: a whole line, which must parse even without arguments."""
+
+    where: str
+    text: str
+    typed: bool = False
+
+
+def in_sources(package: Path) -> Iterator[Quoted]:
+    """What the strings of all modules quote, error messages and docstrings alike."""
+    for file in sorted(package.rglob("*.py")):
+        for line, text in _strings(ast.parse(file.read_text(encoding="utf-8"))):
+            yield from in_text(f"{file.relative_to(package)}:{line}", text)
+
+
+def in_text(where: str, text: str) -> Iterator[Quoted]:
+    for found in _IN_BACKTICKS.findall(text):
+        yield Quoted(where, " ".join(found.split()))
+    for found in _A_LINE.findall(text):
+        yield Quoted(where, found, typed=True)
+
+
+def options_in(text: str) -> frozenset[str]:
+    """Options that stand in backticks by themselves."""
+    return frozenset(_OPTION_IN_BACKTICKS.findall(text))
+
+
+def _strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every string literal with its line; what an f-string fills in is a word."""
+    parts: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts |= {id(part) for part in node.values}
+            yield node.lineno, "".join(str(p.value) if isinstance(p, ast.Constant) else _FILLED_IN for p in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield node.lineno, node.value
+
+
+def problem(quoted: Quoted) -> str:
+    """Why the command line has no such command; empty: it has. `a|b` stands for each of them."""
+    _, *words = _words(quoted.text)
+    return _problem(_root(), words, typed=quoted.typed)
+
+
+@cache
+def _root() -> Any:
+    return typer.main.get_command(app)
+
+
+def _words(text: str) -> list[str]:
+    command = _ENDS_A_COMMAND.split(text)[0]
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    bare = [word.strip("[]()…,").removesuffix("...") for word in words]
+    return [word for word in bare if word]
+
+
+def _problem(command: Any, words: list[str], *, typed: bool) -> str:
+    inside = getattr(command, "commands", None)
+    if inside is None:
+        return _of_arguments(command, words, typed=typed)
+    if not words or words[0].startswith("-"):
+        return _of_options(command, words)
+    first, *rest = words
+    names = first.split("|")
+    if _FILLED_IN in names:
+        return ""
+    if missing := [name for name in names if name not in inside]:
+        return f"there is no command {missing[0]!r}"
+    if len(names) > 1:
+        found = [_of_options(inside[name], rest) for name in names]
+        return next(filter(None, found), "")
+    return _problem(inside[first], rest, typed=typed)
+
+
+def _of_options(command: Any, words: list[str]) -> str:
+    known = options_of(command)
+    unknown = [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
+    return f"there is no option {unknown[0]}" if unknown else ""
+
+
+def options_of(command: Any) -> frozenset[str]:
+    """The options of a command, and what every command has."""
+    own = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    return frozenset({*own, "--help", "-h"})
+
+
+def every_option() -> frozenset[str]:
+    todo: list[Any] = [_root()]
+    found: set[str] = set()
+    while todo:
+        command = todo.pop()
+        found |= options_of(command)
+        todo += getattr(command, "commands", {}).values()
+    return frozenset(found)
+
+
+def _of_arguments(command: Any, words: list[str], *, typed: bool) -> str:
+    if wrong := _of_options(command, words):
+        return wrong
+    named_only = not typed and (not words or words[0].startswith("-"))
+    if named_only or "--help" in words:
+        return ""
+    try:
+        command.make_context(command.name, list(words))
+    except typer.TyperException as refused:
+        why = str(refused.format_message())
+        return "" if _is_placeholder(why, words) else why
+    return ""
+
+
+def _is_placeholder(why: str, words: list[str]) -> bool:
+    """Whether only a value is refused that readers replace, as in `--until STEP`."""
+    refused = _REFUSED_VALUE.match(why)
+    return refused is not None and refused[1] in words and words[words.index(refused[1]) + 1].isupper()
