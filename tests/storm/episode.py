@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.storm.proxy import Proxy
 
 OPERATORS: Final = 3
+THINGS: Final = (2, 5)
+"""So many each operator does."""
 PARTITIONS: Final = 2
 SETTLED_SECONDS: Final = 120.0
 ENDED_SECONDS: Final = 200.0
@@ -48,7 +50,7 @@ class Episode:
 
     def play(self) -> None:
         scene, pair = self.scene, self.scene.pair
-        asking = Operator(scene, "judge", Random(f"{self.number}/judge"))
+        asking = Operator(scene, "judge", Random(f"{self.dice.random()}/judge"))
         everything = (*scene.topics, scene.extra)
         self._begin(asking)
         judge = Judge(scene, asking, {topic: kept_off(pair.east, topic) for topic in everything})
@@ -95,6 +97,8 @@ class Episode:
             answer = asking.command(*words)
             if answer is None or answer.code:
                 raise RuntimeError(f"{' '.join(words)}: {answer}")
+        for topics in (scene.topics, scene.topics[:1]):
+            asking.approved(topics)
 
     def _at_west(self, judge: Judge) -> tuple[str, ...]:
         """Without an authorizer nobody is refused there: a record before the takeover would spoil the mirror."""
@@ -110,9 +114,6 @@ class Episode:
         self.phase = "operators are at work"
         for operator in operators:
             operator.start()
-        time.sleep(self.dice.uniform(6.0, 16.0))  # noqa: TID251
-        scene.over.set()
-        self.phase = "operators end"
         self._ended(operators, sleeping=True)
         asleep = scene.asleep
         self._settle(asking, asleep=asleep)

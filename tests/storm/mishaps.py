@@ -54,9 +54,9 @@ class Mishap:
 
 
 VERBS: Final = {
-    Verb.RUN: 6,
-    Verb.AGAIN: 5,
-    Verb.ABORT: 3,
+    Verb.RUN: 3,
+    Verb.AGAIN: 9,
+    Verb.ABORT: 4,
     Verb.PAUSE: 1,
     Verb.RESUME: 1,
     Verb.ADD: 1,
@@ -70,18 +70,17 @@ VERBS: Final = {
 _STATE: Final = ((WEST, api.INIT_PRODUCER_ID, 1), (WEST, api.PRODUCE, 2), (WEST, api.END_TXN, 2))
 """What every change of a mirror's state asks for; the numbers: at most so many of them pass before."""
 _RUN: Final = (
-    *((WEST, key, 8) for key in (api.PRODUCE, api.END_TXN)),
+    *((WEST, key, 6) for key in (api.PRODUCE, api.END_TXN)),
     (WEST, api.INIT_PRODUCER_ID, 0),
     (WEST, api.INIT_PRODUCER_ID, 2),
-    (WEST, api.WRITE_TXN_MARKERS, 4),
+    (WEST, api.WRITE_TXN_MARKERS, 3),
     (WEST, api.ADD_OFFSETS_TO_TXN, 0),
     (WEST, api.TXN_OFFSET_COMMIT, 0),
     (WEST, api.OFFSET_COMMIT, 0),
     (WEST, api.INCREMENTAL_ALTER_CONFIGS, 1),
     (WEST, api.CREATE_ACLS, 1),
     (WEST, api.DELETE_ACLS, 0),
-    (EAST, api.CREATE_ACLS, 0),
-    (EAST, api.INCREMENTAL_ALTER_CONFIGS, 1),
+    *((EAST, key, 0) for key in (api.CREATE_ACLS, api.INCREMENTAL_ALTER_CONFIGS) * 2),
 )
 _GROUPS: Final = tuple(
     (WEST, key, 0) for key in (api.OFFSET_COMMIT, api.ADD_OFFSETS_TO_TXN, api.TXN_OFFSET_COMMIT, api.END_TXN)
@@ -95,8 +94,9 @@ REQUESTS: Final = {
     Verb.GROUPS: (*_GROUPS, (WEST, api.INIT_PRODUCER_ID, 0)),
     Verb.METADATA: (*_STATE, (WEST, api.INCREMENTAL_ALTER_CONFIGS, 0)),
 }
-_LIKELY: Final = 0.6
-_SLEEPS: Final = 0.2
+_ACLS: Final = frozenset({api.CREATE_ACLS, api.DELETE_ACLS})
+_LIKELY: Final = 0.65
+_SLEEPS: Final = 0.25
 LEAST_SECONDS, MOST_SECONDS = 0.4, 25.0
 """Some outlive the ten seconds for which a heartbeat is fresh."""
 
@@ -105,12 +105,12 @@ def verb(dice: Random) -> Verb:
     return dice.choices(list(VERBS), list(VERBS.values()))[0]
 
 
-def mishap(dice: Random, of: Verb) -> Mishap | None:
-    """What befalls a command of `of`; None: nothing does."""
+def mishap(dice: Random, of: Verb, *, authorizer: bool) -> Mishap | None:
+    """What befalls a command of `of`; None: nothing does. `authorizer`: whether clusters have one."""
     if dice.random() > _LIKELY:
         return None
-    way = dice.choices(list(Way), (2, 2, 2, 4, 2))[0]
-    side, key, most = dice.choice(REQUESTS.get(of, _STATE))
+    way = dice.choices(list(Way), (2, 2, 3, 5, 3))[0]
+    side, key, most = dice.choice([each for each in REQUESTS.get(of, _STATE) if _asked(each, authorizer=authorizer)])
     return Mishap(
         way=way,
         after=dice.uniform(0.2, 5.0),
@@ -118,3 +118,11 @@ def mishap(dice: Random, of: Verb) -> Mishap | None:
         sleeps=way is not Way.KILL and dice.random() < _SLEEPS,
         request=(side, key, dice.randint(0, most)),
     )
+
+
+def _asked(request: tuple[str, int, int], *, authorizer: bool) -> bool:
+    """A source is fenced by rules where it has an authorizer, else by its topics' configurations."""
+    side, key, _most = request
+    if key in _ACLS:
+        return authorizer
+    return side == WEST or not authorizer

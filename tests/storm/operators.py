@@ -96,10 +96,11 @@ class Scene:
 
 
 class Operator(threading.Thread):
-    """Does one thing after the other until the scene is over."""
+    """Does so many `things`, one after the other."""
 
-    def __init__(self, scene: Scene, name: str, dice: Random) -> None:
+    def __init__(self, scene: Scene, name: str, dice: Random, things: int = 0) -> None:
         super().__init__(name=name, daemon=True)
+        self._things = things
         self.died: BaseException | None = None
         self._scene, self._dice = scene, dice
         self._home = scene.home / name
@@ -107,8 +108,10 @@ class Operator(threading.Thread):
 
     def run(self) -> None:
         try:
-            while not self._scene.over.wait(self._dice.uniform(0.0, 1.0)):
+            for _ in range(self._things):
                 self._act(mishaps.verb(self._dice))
+                if self._scene.over.wait(self._dice.uniform(0.0, 0.5)):
+                    return
         except BaseException as bug:  # noqa: BLE001 -- reported by whoever looks at `died`
             self.died = bug
 
@@ -146,13 +149,13 @@ class Operator(threading.Thread):
             self._plan_and_run()
 
     def _plan_and_run(self) -> None:
-        if (plan := self._approved()) is not None:
+        topics = self._scene.topics if self._dice.random() < 0.5 else (self._dice.choice(self._scene.topics),)
+        if (plan := self.approved(topics)) is not None:
             self._run(Verb.RUN, plan)
 
-    def _approved(self) -> Plan | None:
-        """A plan of all topics or of one, approved, if it can be."""
+    def approved(self, topics: tuple[str, ...]) -> Plan | None:
+        """A plan of these topics, approved, if it can be."""
         scene, dice = self._scene, self._dice
-        topics = scene.topics if dice.random() < 0.5 else (dice.choice(scene.topics),)
         mode, tolerance = ("unplanned", TOLERATED) if dice.random() < 0.25 else ("planned", 0)
         asked = ("--mode", mode, "--max-loss", str(tolerance), "--topic", "|".join(topics))
         shown = self.command("failover", "plan", scene.mirror, *asked, "--json")
@@ -160,7 +163,7 @@ class Operator(threading.Thread):
             return None
         plan = Plan(shown.item["plan_hash"], topics, mode, tolerance)
         words = ("failover", "approve", scene.mirror, plan.hash, *asked, "--reason", "storm")
-        approved = self.command(*words, user="approver", mishap=self._drawn(Verb.RUN, 0.15))
+        approved = self.command(*words, user="approver")
         if approved is None or approved.code:
             return None
         return scene.plans.setdefault(plan.hash, plan)
@@ -171,12 +174,10 @@ class Operator(threading.Thread):
         if answer is not None and answer.code == 0 and answer.item["status"] == "DONE":
             self._scene.done.add(plan.hash)
 
-    def _drawn(self, verb: Verb, likely: float) -> Mishap | None:
-        return mishaps.mishap(self._dice, verb) if self._dice.random() < likely else None
-
     def _do(self, verb: Verb, *arguments: str) -> Answer | None:
         self._scene.tally.add("commands", verb)
-        return self.command(*arguments, mishap=mishaps.mishap(self._dice, verb))
+        authorizer = self._scene.pair.west.cluster.spec.authorizer
+        return self.command(*arguments, mishap=mishaps.mishap(self._dice, verb, authorizer=authorizer))
 
     # ── one command ───────────────────────────────────────────────────────────────────────────────────────────────
 

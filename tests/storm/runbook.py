@@ -183,7 +183,7 @@ def run(screen: Screen, *, seconds: float, seed: int, directory: Path, first: in
             with running(guardian, librdkafka, home, source=east, authorizer=authorizer) as pair:
                 if authorizer:
                     for side in (pair.east, pair.west):
-                        give(side.cluster, *rules(USER, (TOPIC, DESCRIBE), (TOPIC, READ), (GROUP, READ)))
+                        give(side.cluster, *rules(f"User:{USER}", (TOPIC, DESCRIBE), (TOPIC, READ), (GROUP, READ)))
                 pair.worker()
                 Leg(pair, proxy, outcome, screen, home, numbers).run(min(left, max(LEG_SECONDS, seconds / 2)))
             authorizer = not authorizer
