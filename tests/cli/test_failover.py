@@ -40,7 +40,7 @@ def test_taking_a_topic_out_is_a_failover_of_it_by_an_approved_plan(tanist: Tani
     assert isinstance(plan["steps"], list)
     assert {"id", "title", "done"} <= plan["steps"][0].keys()
     names = {limitation["name"] for limitation in plan["limitations"]}  # type: ignore[attr-defined]
-    assert names == {"WITHOUT_DRAIN", "NEAR_FENCE", "UNPROTECTED"}
+    assert names == {"WITHOUT_DRAIN", "PARTITION_UNKNOWN", "SOURCE_ALIVE", "NEAR_FENCE", "UNPROTECTED"}
     refused = tanist(*removing)
     assert refused.errors[0] in {"NOT_APPROVED", "NO_APPROVER_TOPIC"}
     assert refused.code in {1, 3}
@@ -69,7 +69,7 @@ def test_taking_a_topic_out_is_a_failover_of_it_by_an_approved_plan(tanist: Tani
     assert checks["barrier"]["verdict"] == "PASS"
     assert checks["barrier"]["observed"] == "2 of 2 proved"
     assert checks["partitions"]["verdict"] == "FAIL"
-    assert checks["partitions"]["reason"].startswith("nothing is left to fail over: ")
+    assert checks["partitions"]["reason"].startswith("NOTHING_TO_FAIL_OVER: taken over or removed: ")
     assert tanist("mirrors", "delete", mirror, *WEST).code == 0
 
 
@@ -84,6 +84,8 @@ def test_every_bad_input_is_one_clear_error(tanist: Tanist, mirror: str) -> None
         ("failover", "plan", mirror, *WEST, "--topic", "("): ("INVALID_CONFIG", 2),
         (*approve, "0123456789abcdef", *WEST, "--reason", "x"): ("ANOTHER_PLAN", 1),
         (*approve, chosen, *WEST, "--reason", " "): ("INVALID_CONFIG", 2),
+        ("failover", "plan", mirror, *WEST, "--max-loss", str(10**21)): ("INVALID_USAGE", 2),
+        (*approve, chosen, *WEST, "--reason", "x", "--max-loss", str(2**63)): ("INVALID_USAGE", 2),
         ("failover", "abort", mirror, *WEST): ("NOTHING_TO_ABORT", 1),
         ("fence", "lift", mirror, *WEST): ("TOPIC_NOT_IN_MIRROR", 1),
         ("mirrors", "remove", mirror, *WEST): ("INVALID_CONFIG", 2),
@@ -93,12 +95,10 @@ def test_every_bad_input_is_one_clear_error(tanist: Tanist, mirror: str) -> None
     for arguments, (error, code) in tried.items():
         answer = tanist(*arguments)
         assert (answer.errors, answer.code) == ([error], code), answer.err
-    blocked = tanist("failover", "plan", mirror, *WEST, "--mode", "unplanned", "--json")
-    assert blocked.code == 1
-    blocks = {limitation["name"] for limitation in planned(blocked)["limitations"] if limitation["blocks"]}  # type: ignore[attr-defined]
-    assert blocks == {"SOURCE_ALIVE"}
-    unplanned = str(planned(blocked)["plan_hash"])
-    assert tanist(*approve, unplanned, *WEST, "--reason", "x").errors == ["PLAN_BLOCKED"]
+    assert plan["verdict"] == "UNKNOWN"
+    blocks = {limitation["name"] for limitation in plan["limitations"] if limitation["blocks"]}  # type: ignore[attr-defined]
+    assert blocks == {"PARTITION_UNKNOWN"}, "no worker has reported anything"
+    assert tanist(*approve, chosen, *WEST, "--reason", "x").errors == ["PLAN_BLOCKED"]
     nobody = tanist("failover", "run", mirror, "--plan", chosen, *WEST)
     assert nobody.errors[0] in {"NOT_APPROVED", "NO_APPROVER_TOPIC"}
     assert planned(tanist("failover", "plan", mirror, *WEST, "--json"))["plan_hash"] == chosen

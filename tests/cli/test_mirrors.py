@@ -107,8 +107,12 @@ def test_wait_tells_what_is_missing(tanist: Tanist, mirror: str) -> None:
 
 def test_status_and_doctor_and_dump_see_the_mirror(tanist: Tanist, mirror: str) -> None:
     status = tanist("status", mirror, "--json")
-    assert status.code in {1, 3}
-    assert status.items[0]["unplanned"] == "UNKNOWN", "no worker has reported anything"
+    assert status.code == 3
+    item = status.items[0]
+    assert (item["planned"], item["unplanned"]) == ("UNKNOWN", "ACCEPT"), "no worker has reported anything"
+    assert "PARTITION_UNKNOWN" in {each["name"] for each in item["limitations"]["unplanned"]}
+    shown = tanist("status", mirror, "--mode", "unplanned", "--json")
+    assert (shown.code, set(shown.items[0]["limitations"]), "planned" in shown.items[0]) == (0, {"unplanned"}, False)
     doctor = tanist("doctor", "--json")
     assert {item["verdict"] for item in doctor.items if item["check"].startswith("cluster")} == {"PASS"}
     lines = tanist("state", "dump", "-d", "west", "--key", f"topic/{mirror}/").out.splitlines()

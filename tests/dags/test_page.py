@@ -17,12 +17,13 @@ import pytest
 from tanist.airflow import readings as module
 from tanist.airflow.page import render
 from tanist.airflow.readings import Readings
-from tanist.domain.checks import Check, Readiness, Verdict
+from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.errors import Unreachable
+from tanist.domain.failover.health import Status
+from tanist.domain.failover.plan import Limitation
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.readiness import Status
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import MirrorState, Wish
 from tanist.usecases.board import STALE_MS, board_item
@@ -62,6 +63,8 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> Seen:
         Check(name="source", verdict=Verdict.UNKNOWN, observed="does not answer", limit="answers", reason=reason),
         Check(name="destination", verdict=Verdict.PASS, observed="3 of 3"),
     )
+    down = Limitation("SOURCE_DOWN", reason, blocks=True, unknown=True)
+    gone = Limitation("SOURCE_UNREACHABLE", reason, usual=True)
     spec = MirrorSpec(
         mirror=MirrorName(mirror),
         source="east",
@@ -89,7 +92,7 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> Seen:
     )
     return Seen(
         spec=spec,
-        status=Status(mirror=spec.mirror, planned=Readiness.UNKNOWN, unplanned=Readiness.GO, checks=checks),
+        status=Status(mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks),
         rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
         workers=(worker,),
         runs=(run,),
@@ -141,7 +144,7 @@ def test_no_colour_stands_alone_and_nothing_comes_from_elsewhere() -> None:
     """Each verdict has its word and its sign; no font, image, style or script of anybody's."""
     text = page(item(100_000))
     for classes, said in re.findall(r'<(?:p|td) class="word(?:-of)?[^"]*?([A-Z-]*)">([^<]*)<', text):
-        assert said.strip().startswith(("✓ ", "✕ ", "? ")) or classes == "", said
+        assert said.strip().startswith(("✓ ", "✕ ", "? ", "! ")) or classes == "", said
     assert "http" not in re.sub(r"http-equiv|HTTP", "", text)
     assert "src=" not in text
 

@@ -24,7 +24,7 @@ def trace(rows: list[tuple[int, int]]) -> Trace:
 
 
 def moved(**changed: Any) -> Moved:
-    plan = {"forecast": {"offsets_at_risk": 2, "at_most": 152, "age_ms": 1500}}
+    plan = {"forecast": {"offsets_at_risk": 2, "estimate": 152, "age_ms": 1500}}
     whole = Moved(plan=plan, acknowledged=10, absent=0, refused=3, afterwards=5)
     return replace(whole, **changed)
 
@@ -84,9 +84,9 @@ def test_a_lost_tail_is_no_hole_and_a_hole_is_told() -> None:
     assert not told(4, Served(4, 44), lost=[(5, 55)])["What is lost is"]
 
 
-def test_the_loss_is_held_against_what_the_plan_said_it_would_be_at_most() -> None:
-    assert moved().at_most == 152
-    assert moved(plan={"forecast": {"offsets_at_risk": None, "at_most": None, "age_ms": None}}).at_most is None
+def test_the_loss_is_held_against_what_the_plan_said_it_would_be_estimate() -> None:
+    assert moved().estimate == 152
+    assert moved(plan={"forecast": {"offsets_at_risk": None, "estimate": None, "age_ms": None}}).estimate is None
     lost = [(100 + n, n) for n in range(153)]
     assert not told(4, Served(4, 44), lost=lost)["The source is killed:"]
     assert told(4, Served(4, 44), lost=lost[1:])["The source is killed:"]

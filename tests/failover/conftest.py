@@ -9,7 +9,6 @@ import sys
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -286,7 +285,7 @@ class Pair:
 
 
 @contextmanager
-def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
+def running(
     guardian: Guardian,
     config: ClientConfig,
     home: Path,
@@ -294,11 +293,10 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     brokers: int = 1,
     source: ClusterSpec = EAST,
     authorizer: bool = True,
-    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
 
-    `authorizer`, `properties`: of the destination.
+    `authorizer`: of the destination.
     """
     with ExitStack() as stack:
         west_spec = ClusterSpec(
@@ -308,7 +306,6 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             client_certificates=source.client_certificates,
             heap_mb=384,
             brokers=brokers,
-            properties=properties,
         )
         specs = (source, west_spec)
         both = [Cluster.new(spec, guardian=guardian) for spec in specs]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import SourceTopicRecreated
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, topic_id_text
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import Finding, Wish
-from tanist.fetcher.planning import Owned, topic_id_text
+from tanist.fetcher.planning import Owned
 from tanist.fetcher.sources import SourceLeaders
 from tanist.wire.clock import SystemClock
 from tanist.wire.requests import End

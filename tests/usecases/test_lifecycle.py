@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain import errors
-from tanist.domain.checks import Readiness, Verdict
+from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.problems import Problems
 from tanist.domain.records import (
@@ -39,12 +39,15 @@ from tanist.usecases.mirrors.create import Request, create
 from tanist.usecases.mirrors.describe import Describer, listing
 from tanist.usecases.mirrors.wait import Goal, NotYet, WaitedInVain, wait_for
 from tests.fakes.clock import JumpingClock
-from tests.fakes.cluster import MemoryCluster
+from tests.fakes.failover import GuardedCluster
+from tests.fakes.logs import MemoryLogs
 from tests.usecases.commands import a_run
+from tests.usecases.readings import reading
 
 if TYPE_CHECKING:
-    from tanist.domain.readiness import Status
+    from tanist.domain.failover.health import Status
     from tanist.domain.state_record import StateRecord
+    from tanist.ports.clock import Deadline
 
 DR = MirrorName("dr")
 NOW = JumpingClock().now()
@@ -55,9 +58,9 @@ class Pair:
 
     def __init__(self) -> None:
         self.east = (
-            MemoryCluster("east").with_topic("orders", 2, 10).with_topic("payments").with_topic("__consumer_offsets")
+            GuardedCluster("east").with_topic("orders", 2, 10).with_topic("payments").with_topic("__consumer_offsets")
         )
-        self.west = MemoryCluster("west")
+        self.west = GuardedCluster("west")
         create(Request(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
         self.west.calls.clear()
 
@@ -79,7 +82,7 @@ class Pair:
         return Describer(self.west.side(), lambda _name: self.east.side())
 
     def status(self) -> Status:
-        (found,) = status.observe(self.describer(), DR, a_run())
+        (found,) = status.observe(reading(self.east, self.west), DR)
         return found.status
 
 
@@ -284,6 +287,10 @@ def test_a_lag_that_is_only_remembered_is_not_waited_for(pair: Pair) -> None:
 
 def _alive(pair: Pair) -> None:
     pair.write(WorkerAlive(worker="w", version="1", host="h", started_at=NOW, at=NOW))
+    _followed(pair)
+
+
+def _followed(pair: Pair) -> None:
     pair.west.with_topic(GROUPS_TOPIC)
     followed = GroupsFollowed(mirror=DR, worker="w", how=Following.TAILING, upto=NOW, at=NOW)
     pair.write(followed, topic=GROUPS_TOPIC)
@@ -301,37 +308,37 @@ def test_a_dead_source_does_not_make_the_unplanned_verdict_unknown(pair: Pair) -
     ends = tuple(SourceEnd(TopicPartition("orders", n), SourceOffset(12), SourceOffset(12)) for n in range(2))
     pair.write(SourceEnds(mirror=DR, chunk=0, ends=ends, at=EpochMs(NOW - 500)))
     pair.east.dead = True
+    _followed(pair)
     found = pair.status()
     assert (found.planned, found.unplanned) == (Readiness.NO_GO, Readiness.GO), "no worker is alive either"
     (seen,) = [check for check in found.checks if check.name == "lag"]
     assert (seen.observed, seen.age_ms) == ("4 offsets", 500)
 
 
-def test_what_the_source_has_more_is_no_go_until_it_is_synced(pair: Pair) -> None:
+def test_what_the_source_has_more_is_left_behind_by_name_until_it_is_synced(pair: Pair) -> None:
     """Nobody copies it and no row tells of it; a source that does not say how many it has is never green."""
     pair.observed(MirrorState.MIRRORING)
     _alive(pair)
     pair.east.side().topics.grow("orders", 4, a_run().by)
     found = pair.status()
-    assert (found.planned, found.unplanned) == (Readiness.NO_GO, Readiness.NO_GO)
-    assert [check.observed for check in found.checks if check.verdict is Verdict.FAIL] == [
-        "2 without a copy; 2 of orders"
-    ]
+    assert (found.planned, found.unplanned) == (Readiness.ACCEPT, Readiness.ACCEPT)
+    assert [check.observed for check in found.checks if check.verdict is Verdict.FAIL] == ["2 without a copy"]
     sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
     assert "source_partitions" not in {c.name for c in pair.status().checks if c.verdict is not Verdict.PASS}
     pair.east.denied.add(("DESCRIBE", "orders"))
-    (seen,) = [check for check in pair.status().checks if check.name == "source_partitions"]
-    assert seen.verdict is Verdict.UNKNOWN
-    assert "orders: MIRROR_AUTHORIZATION_FAILED" in seen.reason
+    found = pair.status()
+    assert found.planned is Readiness.UNKNOWN
+    (down,) = [each for each in found.limitations[Mode.PLANNED] if each.name == "SOURCE_DOWN"]
+    assert "TOPIC_AUTHORIZATION_FAILED: orders-0" in down.detail
 
 
 @pytest.mark.parametrize(
     ("state", "planned", "unplanned"),
     [
-        (MirrorState.FAILED, Readiness.NO_GO, Readiness.NO_GO),
-        (MirrorState.PREPARING, Readiness.NO_GO, Readiness.NO_GO),
-        (MirrorState.UNKNOWN, Readiness.UNKNOWN, Readiness.UNKNOWN),
-        (MirrorState.PAUSED, Readiness.NO_GO, Readiness.GO),
+        (MirrorState.FAILED, Readiness.ACCEPT, Readiness.ACCEPT),
+        (MirrorState.PREPARING, Readiness.NO_GO, Readiness.ACCEPT),
+        (MirrorState.UNKNOWN, Readiness.UNKNOWN, Readiness.ACCEPT),
+        (MirrorState.PAUSED, Readiness.ACCEPT, Readiness.ACCEPT),
     ],
 )
 def test_states_decide(pair: Pair, state: MirrorState, planned: Readiness, unplanned: Readiness) -> None:
@@ -339,6 +346,49 @@ def test_states_decide(pair: Pair, state: MirrorState, planned: Readiness, unpla
     _alive(pair)
     found = pair.status()
     assert (found.planned, found.unplanned) == (planned, unplanned)
+
+
+def test_a_destination_without_state_topic_is_an_error_and_no_empty_answer(pair: Pair) -> None:
+    """Somebody deleted it, or the connection leads elsewhere: an empty table and exit 0 it was."""
+    del pair.west.topics[STATE_TOPIC]
+    with pytest.raises(errors.NoStateTopic, match=r"'west' \(cluster id-west\) has no topic"):
+        pair.status()
+
+
+def test_a_connection_that_leads_to_another_cluster_is_told_as_what_it_is(pair: Pair) -> None:
+    """Of the source and of the destination: it "does not answer", it said, or the mirrors were gone."""
+    pair.observed(MirrorState.MIRRORING)
+    _alive(pair)
+    for cluster, name in ((pair.east, "east"), (pair.west, "west")):
+        before, cluster.id = cluster.id, "another"
+        found = pair.status()
+        assert (found.planned, found.unplanned) == (Readiness.NO_GO, Readiness.NO_GO)
+        (why,) = [each for each in found.limitations[Mode.UNPLANNED] if each.name == "ANOTHER_CLUSTER"]
+        assert f"'{name}' leads to cluster another" in why.detail
+        cluster.id = before
+
+
+def test_a_source_that_hangs_is_asked_once_for_all_its_mirrors(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of twelve asked it again, until the healthy destination had no time left and was blamed."""
+    spec = pair.west.view(STATE_TOPIC).mirror("dr")
+    assert spec is not None
+    for n in range(12):
+        pair.write(replace(spec, mirror=MirrorName(f"m{n}"), mirror_id=f"id-{n}"))
+    clock, asked = JumpingClock(), list[float]()
+
+    def hangs(_: MemoryLogs, partitions: object, by: Deadline) -> None:
+        asked.append(clock.monotonic())
+        clock.jump(by.left(clock.monotonic()))
+        raise errors.TimedOut("no answer")
+
+    east = GuardedCluster("east")
+    monkeypatch.setattr(MemoryLogs, "true_ends", hangs)
+    began = clock.monotonic()
+    found = status.observe(reading(east, pair.west, a_run(clock)), None)
+    assert len(found) == 13
+    assert len(asked) == 1
+    assert clock.monotonic() - began < 6
+    assert {each.status.planned for each in found} <= {Readiness.UNKNOWN, Readiness.NO_GO}
 
 
 def test_a_destination_partition_that_cannot_be_read_is_no_go(pair: Pair) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.checks import Check, Mode, Readiness, Verdict, readiness
 from tanist.domain.errors import Misconfigured
 from tanist.domain.lag import KnownEnd, lag, mode
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
@@ -107,17 +106,3 @@ def test_mode_tells_the_shift_at_the_end_of_the_copy() -> None:
     assert mode(DestinationOffset(20), SHIFTED) == "mapped(+3)"
     worked_off = OffsetMap.of([*SHIFTED.runs, OffsetRun(SourceOffset(30), DestinationOffset(30))])
     assert mode(DestinationOffset(40), worked_off) == "identical"
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        ((Verdict.PASS, Verdict.PASS), Readiness.GO),
-        ((Verdict.PASS, Verdict.UNKNOWN), Readiness.UNKNOWN),
-        ((Verdict.FAIL, Verdict.UNKNOWN), Readiness.NO_GO),
-        ((), Readiness.UNKNOWN),
-    ],
-)
-def test_unknown_is_never_green(verdicts: Sequence[Verdict], expected: Readiness) -> None:
-    checks = [Check(name=str(n), verdict=verdict) for n, verdict in enumerate(verdicts)]
-    assert readiness(checks, Mode.PLANNED) is expected

@@ -7,7 +7,6 @@ both clusters, each time anew.
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import get_current_context
@@ -18,13 +17,13 @@ from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.tasks import WHY, Task, at_work
 from tanist.airflow.wish import Wish
-from tanist.composition.failover import Folder, gone, runner, standing
+from tanist.composition.failover import Folder, gone, runner
+from tanist.composition.status import look
 from tanist.domain.errors import RunUnderWay, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.failover.plan import ROUTE
 from tanist.domain.names import mirror_name
 from tanist.domain.records import FailoverRun, RunStatus
-from tanist.usecases import status as status_of
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.items import outcome_item, run_item
@@ -67,8 +66,7 @@ def observe() -> dict[str, Any]:
     with at_work() as task:
         try:
             there = task.world.connect(wish.destination)
-            with closing(task.world.describer(there)) as describer, standing(task.world, there, task.run) as more:
-                (seen,) = status_of.observe(describer, mirror_name(wish.mirror), task.run, more)
+            (seen,) = look(task.world, there, mirror_name(wish.mirror), task.run)
         except TanistError as why:
             _say("status", f"UNKNOWN: {why}")
             return {"mirror": wish.mirror, "unknown": str(why)}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tanist.domain.failover.forecast import forecast_words
 from tanist.usecases.failover.items import plan_item
+from tanist.usecases.items import limitation_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tanist.domain.readiness import Status
+    from tanist.domain.failover.health import Status
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.planning import Planned
 
@@ -27,7 +29,7 @@ def plan_page(planned: Planned) -> str:
     item = plan_item(planned)
     parts = [
         _what(item),
-        _forecast(item["forecast"]),
+        _forecast(planned),
         _limitations(item["limitations"]),
         table(
             ("step", "what it makes true", ""),
@@ -55,7 +57,11 @@ def status_page(status: Status) -> str:
     """Whether a failover could start now, and why not."""
     rows = ((c.name, c.verdict, c.observed, c.limit, c.reason) for c in status.checks)
     head = f"Mirror `{status.mirror}`: planned failover {status.planned}, unplanned failover {status.unplanned}."
-    return head + "\n\n" + table(("check", "verdict", "observed", "limit", "reason"), rows)
+    against = (
+        f"**{str(mode).capitalize()}:** {_limitations([limitation_item(each) for each in found])}"
+        for mode, found in status.limitations.items()
+    )
+    return "\n\n".join((head, *against, table(("check", "verdict", "observed", "limit", "reason"), rows)))
 
 
 def _what(item: Mapping[str, Any]) -> str:
@@ -66,16 +72,15 @@ def _what(item: Mapping[str, Any]) -> str:
     return f"Plan `{item['plan_hash']}`: {item['mode']} failover of mirror `{item['mirror']}`, {count}: {named}{more}."
 
 
-def _forecast(cost: Mapping[str, Any]) -> str:
-    at_risk = "unknown" if cost["offsets_at_risk"] is None else cost["offsets_at_risk"]
-    seen = f"as seen {cost['age_ms']} ms ago"
-    return f"**Forecast:** {at_risk} offsets at risk, {seen}; {cost['loss_tolerance']} tolerated."
+def _forecast(planned: Planned) -> str:
+    tolerated = planned.plan.intent.loss_tolerance
+    return f"**Forecast:** {forecast_words(planned.forecast)}; {tolerated} tolerated. **{planned.word}**."
 
 
 def _limitations(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
         return "Nothing speaks against it."
-    rows = (("BLOCKED" if r["blocks"] else "accept", r["name"], r["detail"]) for r in found)
+    rows = (("BLOCKED" if r["blocks"] else "usual" if r["usual"] else "accept", r["name"], r["detail"]) for r in found)
     return "**Who approves accepts:**\n\n" + table(("", "limitation", "detail"), rows)
 
 

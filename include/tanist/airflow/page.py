@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tanist.usecases.board import STALE_MS
 
-_MARKS: Final = {"GO": "\u2713", "PASS": "\u2713", "NO-GO": "\u2715", "FAIL": "\u2715"}
+_MARKS: Final = {"GO": "\u2713", "PASS": "\u2713", "NO-GO": "\u2715", "FAIL": "\u2715", "ACCEPT": "!"}
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
@@ -55,9 +55,8 @@ def moment(ms: int) -> str:
 
 
 def reasons(item: Mapping[str, Any], mode: str) -> list[Mapping[str, Any]]:
-    """The checks that stand in the way of a failover of this kind, what is certain first."""
-    against = [check for check in item["checks"] if check["verdict"] != "PASS" and mode in check["counts_for"]]
-    return sorted(against, key=lambda check: check["verdict"] != "FAIL")
+    """What speaks against a failover of this kind: first what blocks it, last what every such failover has."""
+    return sorted(item["limitations"][mode], key=lambda each: (not each["blocks"], each["usual"]))
 
 
 def _environment() -> Environment:

@@ -13,8 +13,9 @@ from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import watching
 from tanist.composition.failover import Folder, failover_clusters, gone, runner
 from tanist.domain.checks import Mode
+from tanist.domain.failover.forecast import forecast_words
 from tanist.domain.failover.plan import ROUTE, Approved
-from tanist.domain.names import mirror_name
+from tanist.domain.names import MOST_OFFSETS, mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
@@ -28,7 +29,7 @@ from tanist.usecases.failover.items import (
     run_item,
     seen_item,
 )
-from tanist.usecases.failover.planning import AnotherPlan, Asked
+from tanist.usecases.failover.planning import Asked
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.work import Tools
 
@@ -52,7 +53,13 @@ ModeOption = Annotated[
 ]
 LossOption = Annotated[
     int | None,
-    typer.Option("--max-loss", metavar="N", min=0, help="Offsets that may be lost (default: what is forecast now)."),
+    typer.Option(
+        "--max-loss",
+        metavar="N",
+        min=0,
+        max=MOST_OFFSETS,
+        help="Offsets that may be lost (default: what is forecast now).",
+    ),
 ]
 PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
 EvidenceOption = Annotated[
@@ -145,9 +152,7 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
     cost = found.forecast
     for limitation in found.plan.limitations:
         say(f"{'blocked' if limitation.blocks else 'accept'}: {limitation.name}: {limitation.detail}")
-    at_risk = "unknown" if cost.offsets_at_risk is None else cost.offsets_at_risk
-    since = f", at most {cost.at_most} by now" if cost.at_most != cost.offsets_at_risk else ""
-    say(f"forecast: {at_risk} offsets at risk, as seen {cost.age_ms} ms ago{since}; plan {found.plan.hash}")
+    say(f"forecast: {forecast_words(cost)}; {found.word}: plan {found.plan.hash}")
 
 
 @app.command()
@@ -170,19 +175,10 @@ def approve(
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
-    modes = [mode] if mode else list(Mode)
     with opened(now, name) as clusters:
-        for tried in modes:
-            asked = _asked(tried, topic, group, max_loss)
-            try:
-                approval = planning.approve(plan, asked, clusters, now.run, reason=reason, valid_seconds=valid)
-            except AnotherPlan as other:
-                if tried is modes[-1]:
-                    raise
-                say(f"{other.reason}")
-                continue
-            _approved(approval, now.as_json)
-            return
+        asked = [_asked(tried, topic, group, max_loss) for tried in ([mode] if mode else Mode)]
+        approval = planning.approve_any(plan, asked, clusters, now.run, reason=reason, valid_seconds=valid)
+    _approved(approval, now.as_json)
 
 
 def _approved(approval: Approval, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,12 +10,17 @@ from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_na
 from tanist.cli.output import emit
 from tanist.composition import host_checks
 from tanist.composition.status import look
-from tanist.domain.checks import Readiness
+from tanist.domain.checks import Mode, Readiness
+from tanist.domain.errors import NoStateTopic
+from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import doctor as doctor_checks
 from tanist.usecases.items import check_item, exit_code, status_item
 
 if TYPE_CHECKING:
-    from tanist.domain.readiness import Status
+    from collections.abc import Sequence
+
+    from tanist.domain.failover.health import Status
+    from tanist.domain.failover.plan import Limitation
 
 CHECK_COLUMNS = ("check", "verdict", "observed", "reason")
 STATUS_COLUMNS = ("mirror", "check", "verdict", "observed", "limit", "age_ms", "reason")
@@ -38,27 +43,47 @@ def doctor(now: Session) -> None:
 
 
 @asking()
-def status(now: Session, name: MaybeMirrorArgument = None) -> None:
+def status(
+    now: Session,
+    name: MaybeMirrorArgument = None,
+    mode: Annotated[Mode | None, typer.Option("--mode", help="Only this kind of failover (default: both).")] = None,
+) -> None:
     """Can I fail over now? One verdict for a planned failover, one for an unplanned. Changes nothing.
 
-    Ends with 1 for any NO-GO, else 3 for any UNKNOWN. A dead source leaves the unplanned verdict as it is.
+    GO: only what every such failover has to accept. ACCEPT: more than that must be accepted by name. The verdict is
+    that of `tanist failover plan` for all topics and the loss that is forecast.
 
-    Example: tanist status dr
+    Ends with 0 for GO and ACCEPT, with 1 for any NO-GO, else with 3 for any UNKNOWN.
+
+    Example: tanist status dr --mode unplanned
     """
-    mirror = optional_name(name)
+    mirror, modes = optional_name(name), (mode,) if mode else tuple(Mode)
+    destinations = now.destinations(mirror)
+    if not destinations:
+        known = ", ".join(now.world.names())
+        raise NoStateTopic(f"no cluster has mirrors: none of {known} has a topic {STATE_TOPIC}")
     found: list[Status] = []
-    for destination in now.destinations(mirror):
+    for destination in destinations:
         found += [seen.status for seen in look(now.world, destination, mirror, now.run)]
-    rows = [row for each in found for row in _rows(each)]
-    emit([status_item(each) for each in found], STATUS_COLUMNS, now.as_json, rows=rows)
-    verdicts = {verdict for each in found for verdict in (each.planned, each.unplanned)}
+    rows = [row for each in found for row in _rows(each, modes)]
+    emit([status_item(each, modes) for each in found], STATUS_COLUMNS, now.as_json, rows=rows)
+    verdicts = {each.word(shown) for each in found for shown in modes}
     for verdict, code in _WORST_FIRST:
         if verdict in verdicts:
             raise typer.Exit(code)
 
 
-def _rows(status: Status) -> list[dict[str, object]]:
-    """The checks, and both verdicts as the last lines."""
-    rows = [check_item(check) | {"mirror": status.mirror} for check in status.checks]
-    verdicts = (("PLANNED FAILOVER", status.planned), ("UNPLANNED FAILOVER", status.unplanned))
-    return rows + [{"mirror": status.mirror, "check": title, "verdict": verdict} for title, verdict in verdicts]
+def _rows(status: Status, modes: Sequence[Mode]) -> list[dict[str, object]]:
+    """The checks, what speaks against each kind of failover, and its verdict as the last line."""
+    rows: list[dict[str, object]] = [dict(check_item(check)) for check in status.checks]
+    for mode in modes:
+        rows += [
+            {"check": each.name, "verdict": _effect(each), "observed": str(mode), "reason": each.detail}
+            for each in status.limitations[mode]
+        ]
+    rows += [{"check": f"{mode.upper()} FAILOVER", "verdict": status.word(mode)} for mode in modes]
+    return [row | {"mirror": status.mirror} for row in rows]
+
+
+def _effect(limitation: Limitation) -> str:
+    return "blocks" if limitation.blocks else "usual" if limitation.usual else "accept"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import BrokerError, TanistError, TimedOut
 from tanist.domain.failover.facts import OpenTransaction
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, topic_id_text
 from tanist.domain.topic_configs import MIN_ISR
 from tanist.ports.replicas import ClusterSeen, InSync
 from tanist.wire.admin import ConfigKind, ConfigResource, describe_configs
@@ -39,6 +39,7 @@ class KafkaReplicas:
         return ClusterSeen(
             cluster_id=str(self._router.cluster_id),
             partitions={name: known[name].error or len(known[name].partitions) for name in topics},
+            topic_ids={name: topic_id_text(found) for name in topics if (found := known[name].topic_id) is not None},
         )
 
     def in_sync(

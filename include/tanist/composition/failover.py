@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 import tempfile
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node as host_name
@@ -17,7 +17,6 @@ from tanist.domain.failover.page import as_json, as_page, from_json
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import sides
 from tanist.usecases.failover.clusters import Clusters, Destination, Source
-from tanist.usecases.failover.standing import checks
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tanist.composition.world import World
-    from tanist.domain.checks import Check
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
-    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.clusters import GroupsMoved
     from tanist.usecases.sides import Side
@@ -70,37 +67,29 @@ def failover_clusters(world: World, destination: Side, mirror: MirrorName, run: 
     (found,) = sides.identify((destination,), run)
     spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), mirror, destination.name)
     sides.same_as_pinned(spec, None, found)
-    there = _destination(world, destination, spec)
-    here = _source(world, spec)
+    there, here = destination_ports(world, destination, spec), source_ports(world, spec)
     try:
-        yield Clusters(
-            spec=spec,
-            source=here,
-            destination=there,
-            move_groups=_Groups(world, destination, spec, run),
-        )
+        yield both_clusters(world, spec, here, there, run)
     finally:
-        for port in (there.sealing, there.opening, there.replicas, there.approvals):
-            port.close()
+        there.close()
         if isinstance(here, Source):
-            here.fencing.close()
-            here.replicas.close()
+            here.close()
 
 
-@contextmanager
-def standing(
-    world: World, destination: Side, run: Run
-) -> Iterator[Callable[[MirrorSpec, StateView], tuple[Check, ...]]]:
-    """What `tanist status` asks about failovers of one mirror."""
-    from tanist.clusters.replicas import KafkaReplicas  # noqa: PLC0415 -- `tanist --help` needs no client library
-    from tanist.clusters.sealing import KafkaSealing  # noqa: PLC0415
+def both_clusters(
+    world: World, spec: MirrorSpec, source: Source | TanistError, destination: Destination, run: Run
+) -> Clusters:
+    """Both ends of a mirror, and what moves its groups between them."""
+    return Clusters(
+        spec=spec,
+        source=source,
+        destination=destination,
+        move_groups=_Groups(world, destination.side, spec, run),
+    )
 
-    endpoint = world.cluster(destination.name).endpoint
-    with closing(KafkaReplicas(endpoint)) as replicas, closing(KafkaSealing(endpoint)) as sealing:
-        yield lambda spec, view: checks(spec, view, replicas, sealing, run)
 
-
-def _destination(world: World, side: Side, spec: MirrorSpec) -> Destination:
+def destination_ports(world: World, side: Side, spec: MirrorSpec) -> Destination:
+    """What a failover asks of the destination; whoever calls closes it."""
     from tanist.clusters.approvals import KafkaApprovals  # noqa: PLC0415 -- `tanist --help` needs no client library
     from tanist.clusters.opening import KafkaOpening  # noqa: PLC0415
     from tanist.clusters.replicas import KafkaReplicas  # noqa: PLC0415
@@ -116,7 +105,7 @@ def _destination(world: World, side: Side, spec: MirrorSpec) -> Destination:
     )
 
 
-def _source(world: World, spec: MirrorSpec) -> Source | TanistError:
+def source_ports(world: World, spec: MirrorSpec) -> Source | TanistError:
     """A source that is not configured on this host is one that cannot be reached from here."""
     from tanist.clusters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.clusters.replicas import KafkaReplicas  # noqa: PLC0415

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tanist.composition.failover import standing
+from tanist.composition.failover import both_clusters, destination_ports, source_ports
+from tanist.domain.errors import TanistError
 from tanist.usecases import status
+from tanist.usecases.readers import StateReaders
+from tanist.usecases.status import Reading
 
 if TYPE_CHECKING:
     from tanist.composition.world import World
     from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.usecases.failover.clusters import Clusters, Destination, Source
     from tanist.usecases.sides import Run, Side
 
 
@@ -18,7 +24,32 @@ def look(world: World, destination: Side, mirror: MirrorName | None, run: Run) -
     """One mirror, or all of a destination, with everything that `tanist status` asks.
 
     Raises:
-        UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
+        NoStateTopic, UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
-    with closing(world.describer(destination)) as describer, standing(world, destination, run) as more:
-        return status.observe(describer, mirror, run, more)
+    with ExitStack() as stack:
+        readers = stack.enter_context(closing(StateReaders(destination)))
+        ports = _Ports(world, destination, run, stack)
+        reading = Reading(readers=readers, silence=world.silence(run.clock), clusters=ports.of, run=run)
+        return status.observe(reading, mirror)
+
+
+@dataclass(slots=True)
+class _Ports:
+    """Each cluster is opened once, however many mirrors it has."""
+
+    world: World
+    destination: Side
+    run: Run
+    stack: ExitStack
+    _there: Destination | None = None
+    _sources: dict[str, Source | TanistError] = field(default_factory=dict)
+
+    def of(self, spec: MirrorSpec) -> Clusters:
+        if self._there is None:
+            self._there = destination_ports(self.world, self.destination, spec)
+            self.stack.callback(self._there.close)
+        if spec.source not in self._sources:
+            self._sources[spec.source] = source = source_ports(self.world, spec)
+            if not isinstance(source, TanistError):
+                self.stack.callback(source.close)
+        return both_clusters(self.world, spec, self._sources[spec.source], self._there, self.run)

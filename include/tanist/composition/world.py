@@ -12,6 +12,7 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOP
 from tanist.usecases import sides
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.mirrors.describe import Describer
+from tanist.usecases.readers import Silence
 from tanist.usecases.sides import Run, Side
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.clusters.compacted_topic import CompactedTopic
     from tanist.clusters.topics import KafkaTopics
     from tanist.domain.names import MirrorName
-    from tanist.ports.clock import Deadline
+    from tanist.ports.clock import Clock, Deadline
     from tanist.ports.positions import Positions, Proofs
     from tanist.settings import ClusterSettings, Settings
 
@@ -39,6 +40,7 @@ class World:
         self._extra = dict(extra or {})
         self._open: dict[str, Side] = {}
         self._group_contacts: list[Positions | Proofs] = []
+        self._silence: Silence | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -49,6 +51,11 @@ class World:
                 port.close()
         for contact in self._group_contacts:
             contact.close()
+
+    def silence(self, clock: Clock) -> Silence:
+        """Which clusters have not answered a moment ago, for all who read through us."""
+        self._silence = self._silence or Silence(clock)
+        return self._silence
 
     def names(self) -> tuple[str, ...]:
         """Clusters of the configuration, and the one that flags have named."""
@@ -134,6 +141,7 @@ class World:
                 return sides.exists(side, STATE_TOPIC, run.by)
             return sides.read(side, STATE_TOPIC, run.by).mirror(mirror) is not None
         except CouldNotTell as error:
+            self.silence(run.clock).keep(side.name, error)
             return error
 
 

@@ -39,10 +39,10 @@ class Moved:
         return int(self.plan["forecast"]["age_ms"] or 0) / 1000
 
     @property
-    def at_most(self) -> int | None:
-        """Offsets that are lost at most, by the plan: those seen at risk, and those since, at the rate of before."""
-        most: int | None = self.plan["forecast"]["at_most"]
-        return most
+    def estimate(self) -> int | None:
+        """Offsets that are lost, as the plan estimates: those seen at risk, and those since, at the rate of before."""
+        found: int | None = self.plan["forecast"]["estimate"]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

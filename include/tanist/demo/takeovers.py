@@ -212,7 +212,7 @@ class Takeovers(Scene):
         self.screen.note(f"plan {plan['plan_hash']}: {', '.join(step['id'] for step in plan['steps'])}")
         for each in plan["limitations"]:
             self.screen.note(f"accept {each['name']}: {each['detail']}")
-        seen, most = f"as seen {cost['age_ms']} ms ago", f"at most {cost['at_most']} by now"
+        seen, most = f"as seen {cost['age_ms']} ms ago", f"an estimated {cost['estimate']} by now"
         self.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, {seen}, {most}")
         return plan
 

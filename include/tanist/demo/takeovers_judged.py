@@ -68,9 +68,9 @@ def _loss(seen: Rescued) -> Iterator[Promise]:
     since = f"what came in the {moved.age_seconds:.1f} s since, at the rate of before"
     yield Promise(
         promise="The source is killed: acknowledged records that are lost lie inside the forecast",
-        expected=f"at most {moved.at_most}: {moved.at_risk} seen at risk, and {since}",
+        expected=f"up to the estimate of {moved.estimate}: {moved.at_risk} seen at risk, and {since}",
         observed=f"{moved.absent:,} of {moved.acknowledged:,} absent",
-        ok=moved.at_most is not None and moved.absent <= moved.at_most,
+        ok=moved.estimate is not None and moved.absent <= moved.estimate,
         by_hand=_LOSS,
     )
     yield none_of(

@@ -1,4 +1,4 @@
-"""Checks with a verdict each, and what they add up to. Unknown is never green."""
+"""Checks with a verdict each, and the word for a whole failover. Unknown is never green."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ class Mode(StrEnum):
 
 
 class Readiness(StrEnum):
-    GO, NO_GO, UNKNOWN = "GO", "NO-GO", "UNKNOWN"
+    """Can I fail over? ACCEPT: yes, but more than every such failover has to accept must be accepted by name."""
 
-
-BOTH = frozenset(Mode)
-PLANNED_ONLY = frozenset({Mode.PLANNED})
+    GO, ACCEPT, NO_GO, UNKNOWN = "GO", "ACCEPT", "NO-GO", "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,6 @@ class Check:
     limit: str = ""
     age_ms: int | None = None
     reason: str = ""
-    counts_for: frozenset[Mode] = BOTH
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -48,12 +45,11 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return Verdict.PASS if found else Verdict.UNKNOWN
 
 
-def readiness(checks: Iterable[Check], mode: Mode) -> Readiness:
-    """Whether a failover of this kind could start now, as far as `checks` see."""
-    match worst(check.verdict for check in checks if mode in check.counts_for):
-        case Verdict.PASS:
-            return Readiness.GO
-        case Verdict.FAIL:
-            return Readiness.NO_GO
-        case Verdict.UNKNOWN:
-            return Readiness.UNKNOWN
+def named(texts: Iterable[object], separator: str = "; ") -> str:
+    """The first few of `texts`, and how many more there are."""
+    every = [str(text) for text in texts]
+    more = f"{separator}and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
+    return separator.join(every[:_MOST_NAMED]) + more
+
+
+_MOST_NAMED = 5

@@ -147,6 +147,14 @@ class UnsafeStateTopic(Refused):
     operator_action = "make it compacted and replicated, or allow less by name (`allow_small_state` of the cluster)"
 
 
+class NoStateTopic(Refused):
+    name, exit_code = "NO_STATE_TOPIC", 3
+    operator_action = (
+        "no mirror was ever made there (`tanist mirrors create`), or the connection leads to another cluster, or the "
+        "topic was deleted: `tanist doctor` says which cluster answers"
+    )
+
+
 class StateLogLost(Refused):
     name = "STATE_LOG_LOST"
     operator_action = "the state topic was deleted, made anew or truncated: find out by whom before anything is started"

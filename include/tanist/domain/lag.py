@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """The source's high watermark, and when it was seen there; `rate`: offsets a second that it grew by till then."""
+    """The source's high watermark, and when it was seen there; `rate`: offsets a second that it grew by till then.
+
+    `log_start`: where the source's log began then; None: nobody has written that down.
+    """
 
     high_watermark: SourceOffset
     at: EpochMs
     rate: float = 0.0
+    log_start: SourceOffset | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,15 @@ Source and destination offsets are different types: mixing them up is the one un
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass
-from typing import Final, NewType
+from typing import TYPE_CHECKING, Final, NewType
 
 from tanist.domain.errors import InvalidMirrorName
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 MirrorName = NewType("MirrorName", str)
 SourceOffset = NewType("SourceOffset", int)
@@ -21,6 +25,9 @@ BrokerId = NewType("BrokerId", int)
 
 SEQUENCE_MODULUS: Final = 2**31
 """Producer sequence numbers wrap from 2^31-1 to 0 (KIP-98, DefaultRecordBatch.incrementSequence)."""
+
+MOST_OFFSETS: Final = 2**63 - 1
+"""An offset is an int64: no loss is larger."""
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FORBIDDEN_SUFFIXES: Final = (".removed", ".paused")
@@ -54,3 +61,8 @@ def mirror_name(text: str) -> MirrorName:
 def after(sequence: int, records: int) -> int:
     """The sequence number that follows a batch of `records` that began at `sequence`."""
     return (sequence + records) % SEQUENCE_MODULUS
+
+
+def topic_id_text(topic_id: UUID) -> str:
+    """As Kafka's tools print it: URL-safe base64 without padding (org.apache.kafka.common.Uuid)."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()

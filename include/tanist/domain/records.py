@@ -114,6 +114,8 @@ class PartitionObserved(MirrorRecord):
     claim_epoch: int = 0
     generation: int = 0
     """That of the wish that led here: a promotion that a worker has not read yet must not look like a new wish."""
+    topic_id: str = ""
+    """The topic of the destination that was copied to; empty: not known yet, or the worker did not say."""
     at: EpochMs
     mirror_id: str = ""
 
@@ -122,13 +124,15 @@ class PartitionObserved(MirrorRecord):
 class SourceEnd:
     """Last known ends of one source partition: the loss forecast once the source is dead.
 
-    `rate`: offsets a second by which it grew of late, at the most; an older peak counts for less.
+    `rate`: offsets a second by which it grew of late, at the most; an older peak counts for less. `log_start`: where
+    its log began; None: written by a worker that did not say.
     """
 
     partition: TopicPartition
     high_watermark: SourceOffset
     last_stable: SourceOffset
     rate: float = 0.0
+    log_start: SourceOffset | None = None
 
 
 @stored("ends", "mirror", "chunk")

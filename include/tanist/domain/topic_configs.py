@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FOR_EVER: Final = "9223372036854775807"
-CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 MIN_ISR: Final = "min.insync.replicas"
 _SAFE_MIN_ISR: Final = 2
 
 WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
     {
-        CLEANUP_POLICY: "delete",  # compaction would take offsets out of the copy
+        "cleanup.policy": "delete",  # compaction would take offsets out of the copy
         "retention.ms": "-1",
         "retention.bytes": "-1",
         "compression.type": "producer",  # anything else rewrites the batches
@@ -31,6 +30,9 @@ WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
         "message.timestamp.after.max.ms": _FOR_EVER,
     }
 )
+
+KEEPS_RECORDS: Final = ("cleanup.policy", "retention.bytes", "retention.ms")
+"""With another value of one of these a mirror topic loses records by itself."""
 
 _NEVER_COPIED: Final = (
     (re.compile(r".*\.replication\.throttled\.replicas"), "names brokers of the source"),
@@ -85,6 +87,12 @@ def plan_configs(
         held=tuple((name, effective[name]) for name in sorted(hold) if name in effective),
         dropped=tuple(sorted(dropped.items())),
     )
+
+
+def loses_records(effective: Mapping[str, str]) -> tuple[str, ...]:
+    """The configs (`name=value`) with which a mirror topic loses records by itself."""
+    there = {name: effective[name] for name in KEEPS_RECORDS if name in effective}
+    return tuple(f"{name}={value}" for name, value in there.items() if value != WHILE_MIRRORING[name])
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str | None]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tanist.domain.errors import TanistError
     from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
     from tanist.domain.records import MirrorSpec
@@ -63,6 +65,8 @@ class Report:
     end: DestinationOffset | None = None
     source_high_watermark: SourceOffset | None = None
     source_last_stable: SourceOffset | None = None
+    source_log_start: SourceOffset | None = None
+    topic_id: UUID | None = None
     observed_at: EpochMs | None = None
     last_mirrored_epoch: int = -1
     records: int = 0

@@ -187,6 +187,8 @@ class PartitionCopy:
             end=self.landed_end,
             source_high_watermark=self.high_watermark,
             source_last_stable=self.last_stable,
+            source_log_start=None if self.high_watermark is None else self.source_log_start,
+            topic_id=self.topic_id,
             observed_at=self.observed_at,
             last_mirrored_epoch=self.last_mirrored_epoch,
             records=self.records,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import SourceTopicRecreated
+from tanist.domain.names import topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
 from tanist.domain.slices import slice_of
 from tanist.domain.states import Finding, MirrorState, transition, trigger_for
@@ -84,6 +84,7 @@ def next_observed(
         last_mirrored_epoch=_epoch(held, report),
         claim_epoch=claim_epoch,
         generation=mine.topic.generation,
+        topic_id=_copied_to(held, report),
         at=now.epoch,
     )
 
@@ -98,7 +99,16 @@ def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, n
         return replace(held, error=error.name, reason=error.reason, claim_epoch=claim_epoch, at=now.epoch)
     if error is None and held.error is not None and report.finding is not None:
         return replace(held, error=None, reason=report.note, claim_epoch=claim_epoch, at=now.epoch)
+    if held.state is MirrorState.MIRRORING and held.topic_id != (topic := _copied_to(held, report)):
+        return replace(held, topic_id=topic, claim_epoch=claim_epoch, at=now.epoch)
     return None
+
+
+def _copied_to(held: PartitionObserved | None, report: Report) -> str:
+    """The topic of the destination that both logs were compared with last."""
+    if report.finding is Finding.ALIGNED and report.topic_id is not None:
+        return topic_id_text(report.topic_id)
+    return held.topic_id if held is not None else ""
 
 
 def _epoch(held: PartitionObserved | None, report: Report) -> int:
@@ -128,7 +138,8 @@ def source_ends(reports: Mapping[Copied, Report], mine: Iterable[Owned]) -> dict
         high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
         if high is not None and stable is not None and seen is not None:
             chunk = (each.spec.mirror, each.spec.mirror_id, each.slice)
-            packed.setdefault(chunk, []).append((SourceEnd(each.partition, high, stable), seen))
+            end = SourceEnd(each.partition, high, stable, log_start=report.source_log_start)
+            packed.setdefault(chunk, []).append((end, seen))
     found = [_packed(*chunk, ends) for chunk, ends in packed.items()]
     return {ends.key: ends for ends in found}
 
@@ -162,13 +173,8 @@ def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
     return written is None or _places(new) != _places(written) or new.at - written.at >= ENDS_AGE_MS
 
 
-def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int]]:
-    return [(end.partition, end.high_watermark, end.last_stable) for end in ends.ends]
-
-
-def topic_id_text(topic_id: UUID) -> str:
-    """As Kafka's tools print it: URL-safe base64 without padding (org.apache.kafka.common.Uuid)."""
-    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int, int | None]]:
+    return [(end.partition, end.high_watermark, end.last_stable, end.log_start) for end in ends.ends]
 
 
 def recreated(topic: TopicDesired, found: UUID | None) -> SourceTopicRecreated | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ class InSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen:
-    """`partitions`: of each topic that was asked about."""
+    """`partitions`: of each topic that was asked about; `topic_ids`: of those of which the cluster tells one."""
 
     cluster_id: str
     partitions: Mapping[str, int | TanistError]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class Replicas(Protocol):

@@ -6,10 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict
-from tanist.domain.readiness import WORKER_SILENT_MS
+from tanist.domain.failover.limitations import SILENT_MS
+from tanist.domain.failover.plan import Limitation
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.items import run_item
-from tanist.usecases.items import check_item, row_item, status_item
+from tanist.usecases.items import check_item, limitation_item, row_item, status_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,8 +70,10 @@ def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
         age_ms=age,
         reason=f"it said {item['planned']} for planned, {item['unplanned']} for unplanned; no newer one has come",
     )
+    old = limitation_item(Limitation("READING_OLD", check.reason, blocks=True, unknown=True))
     verdicts = {str(mode): Readiness.UNKNOWN for mode in Mode}
-    return {**item, **verdicts, "age_ms": age, "checks": [check_item(check), *item["checks"]]}
+    found = {mode: [old, *limitations] for mode, limitations in item["limitations"].items()}
+    return {**item, **verdicts, "age_ms": age, "limitations": found, "checks": [check_item(check), *item["checks"]]}
 
 
 def _troubled(row: PartitionRow) -> bool:
@@ -95,5 +98,5 @@ def _worker_item(worker: WorkerAlive, now: EpochMs) -> dict[str, Any]:
         "version": worker.version,
         "started_at_ms": worker.started_at,
         "age_ms": age,
-        "alive": age <= WORKER_SILENT_MS,
+        "alive": age <= SILENT_MS,
     }

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.failover.health import workers_check
 from tanist.domain.logins import PrincipalUnknown
-from tanist.domain.readiness import workers_check
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, Generation, GroupPosition
 from tanist.domain.states import Wish
 from tanist.usecases import rights, sides

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.checks import Check, Verdict
+from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.problems import each
 from tanist.usecases.mirrors.describe import reason
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
+    from tanist.domain.failover.health import Status
+    from tanist.domain.failover.plan import Limitation
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import EpochMs
-    from tanist.domain.readiness import Status
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import Row
 
@@ -98,14 +99,28 @@ def check_item(check: Check) -> dict[str, Any]:
         "limit": check.limit,
         "age_ms": check.age_ms,
         "reason": check.reason,
-        "counts_for": sorted(check.counts_for),
     }
 
 
-def status_item(status: Status) -> dict[str, Any]:
-    """Both verdicts of a mirror, and what they are made of."""
-    checks = [check_item(check) for check in status.checks]
-    return {"mirror": status.mirror, "planned": status.planned, "unplanned": status.unplanned, "checks": checks}
+def limitation_item(limitation: Limitation) -> dict[str, Any]:
+    """One reason against a failover, as a plan and a status show it."""
+    return {
+        "name": limitation.name,
+        "detail": limitation.detail,
+        "blocks": limitation.blocks,
+        "usual": limitation.usual,
+    }
+
+
+def status_item(status: Status, modes: Iterable[Mode] = tuple(Mode)) -> dict[str, Any]:
+    """The verdicts of a mirror, and what they are made of."""
+    shown = tuple(modes)
+    return {
+        "mirror": status.mirror,
+        **{str(mode): status.word(mode) for mode in shown},
+        "limitations": {str(mode): [limitation_item(each) for each in status.limitations[mode]] for mode in shown},
+        "checks": [check_item(check) for check in status.checks],
+    }
 
 
 def state_row_item(row: Row) -> dict[str, Any]:

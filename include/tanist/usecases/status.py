@@ -1,34 +1,33 @@
-"""`tanist status`: read-only. It gathers the facts; `domain.readiness` judges them."""
+"""`tanist status`: read-only. It gathers the facts as a plan does, and they are judged as those of a plan."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import TanistError
-from tanist.domain.readiness import Facts, status
-from tanist.domain.records import (
-    GROUPS_TOPIC,
-    OFFSETS_TOPIC,
-    STATE_TOPIC,
-    FailoverRun,
-    GroupsFollowed,
-    WorkerAlive,
-)
+from tanist.domain.checks import Mode
+from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
+from tanist.domain.failover.facts import Facts, SourceState
+from tanist.domain.failover.health import groups_check, judged, workers_check
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.domain.states import Wish
 from tanist.usecases import sides
-from tanist.usecases.groups.listing import followed_check
+from tanist.usecases.failover import standing
+from tanist.usecases.failover.observe import Look, Observer
+from tanist.usecases.failover.planning import intent_of
+from tanist.usecases.mirrors.describe import Ends, Observed, assemble, maps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from tanist.domain.checks import Check
+    from tanist.domain.failover.health import Status
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import MirrorName
-    from tanist.domain.readiness import Status
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.mirrors.describe import Describer
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.readers import Silence, StateReaders
     from tanist.usecases.sides import Run, Side
 
 
@@ -47,19 +46,6 @@ def state_topic_problem(destination: Side, run: Run) -> str | None:
     return None
 
 
-def missing_map(destination: Side, run: Run) -> str | None:
-    """The state topics were read to get here, so they are sane; but the one of the maps may be missing altogether."""
-    return None if sides.exists(destination, OFFSETS_TOPIC, run.by) else f"{OFFSETS_TOPIC} does not exist"
-
-
-def _followed(describer: Describer, spec: MirrorSpec, run: Run) -> GroupsFollowed | None:
-    return describer.view(GROUPS_TOPIC, run.by).groups_followed(spec)
-
-
-def _nothing_more(_spec: MirrorSpec, _view: StateView) -> tuple[Check, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """One look at a mirror: the verdicts, and what they were made of. `runs`: its failovers, the latest last."""
@@ -71,43 +57,68 @@ class Seen:
     runs: tuple[FailoverRun, ...]
 
 
-def observe(
-    describer: Describer,
-    mirror: MirrorName | None,
-    run: Run,
-    more: Callable[[MirrorSpec, StateView], tuple[Check, ...]] = _nothing_more,
-) -> tuple[Seen, ...]:
-    """One mirror, or all of a destination. `more`: what others have to say of each.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One reading of a destination. `clusters`: both ends of a mirror; mirrors of one source share what asks it."""
+
+    readers: StateReaders
+    silence: Silence
+    clusters: Callable[[MirrorSpec], Clusters]
+    run: Run
+
+
+def observe(reading: Reading, mirror: MirrorName | None) -> tuple[Seen, ...]:
+    """One mirror, or all of a destination.
 
     Raises:
-        UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
+        NoStateTopic, UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
-    described = describer.describe(mirror, run)
-    problem = missing_map(describer.destination, run)
-    view = describer.view(STATE_TOPIC, run.by)
-    alive = workers(view)
-    return tuple(
-        Seen(
-            spec=each.spec,
-            status=status(
-                Facts(
-                    mirror=each.spec.mirror,
-                    rows=each.rows,
-                    left=tuple(t.topic for t in view.topics(each.spec.mirror) if t.wish is Wish.REMOVED),
-                    workers=alive,
-                    source_error=str(each.source_down) if each.source_down else None,
-                    growth=each.growth,
-                    state_topic_problem=problem,
-                    now=run.clock.now(),
-                    more=(
-                        followed_check(_followed(describer, each.spec, run), run.clock.now()),
-                        *more(each.spec, view),
-                    ),
-                )
-            ),
-            rows=each.rows,
-            workers=alive,
-            runs=tuple(sorted(view.failovers(each.spec.mirror), key=lambda run: run.started_at)),
-        )
-        for each in described
+    destination, run = reading.readers.destination, reading.run
+    (found,) = sides.identify((destination,), run)
+    if not reading.readers.has(STATE_TOPIC, run.by):
+        raise NoStateTopic(f"{destination.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
+    view = reading.readers.view(STATE_TOPIC, run.by)
+    specs = (sides.spec_of(view, mirror, destination.name),) if mirror else view.mirrors()
+    return tuple(_seen(reading, spec, view, found) for spec in specs)
+
+
+def _seen(reading: Reading, spec: MirrorSpec, view: StateView, destination_id: str) -> Seen:
+    run, alive = reading.run, view.workers()
+    wanted = [topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
+    clusters = reading.clusters(spec)
+    look = _look(reading, clusters, wanted, destination_id)
+    followed = reading.readers.view(GROUPS_TOPIC, run.by).groups_followed(spec)
+    now = run.clock.now()
+    past = (
+        workers_check(alive, now),
+        groups_check(followed, now),
+        *standing.checks(spec, view, clusters.destination.sealing, run),
     )
+    intents = {mode: intent_of(spec, mode, wanted) for mode in Mode}
+    offsets = maps(reading.readers.view(OFFSETS_TOPIC, run.by), spec)
+    ends = Observed(state=view, maps=offsets, source=look.source, destination=look.destination)
+    return Seen(
+        spec=spec,
+        status=judged(intents, look.facts, past),
+        rows=assemble(spec, wanted, ends),
+        workers=alive,
+        runs=tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at)),
+    )
+
+
+def _look(reading: Reading, clusters: Clusters, wanted: Sequence[TopicDesired], destination_id: str) -> Look:
+    """Nothing is asked for a mirror whose destination is another cluster now: no answer would be about it."""
+    try:
+        sides.same_as_pinned(clusters.spec, None, destination_id)
+    except AnotherCluster as elsewhere:
+        nothing = Ends(down=elsewhere)
+        facts = Facts(
+            now=reading.run.clock.now(),
+            source=SourceState.SILENT,
+            source_reason=str(elsewhere),
+            another_cluster=elsewhere.reason,
+        )
+        return Look(facts=facts, source=nothing, destination=nothing)
+    shared, silence = reading.readers, reading.silence
+    with closing(Observer(clusters=clusters, run=reading.run, shared=shared, silence=silence)) as observer:
+        return observer.see(wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import (
     AuthorizationFailed,
     Interrupted,
@@ -18,7 +18,7 @@ from tanist.domain.errors import (
     TopicNotInMirror,
 )
 from tanist.domain.failover.approving import ApprovalUsed, NoApproverTopic, NotApproved, NotPermitted
-from tanist.domain.failover.checks import runs_check
+from tanist.domain.failover.health import runs_check
 from tanist.domain.failover.limitations import failed
 from tanist.domain.failover.page import as_json
 from tanist.domain.fences import FenceStatus
@@ -95,8 +95,8 @@ def test_a_dead_source_never_looks_like_no_loss(unchanged: World) -> None:
     unchanged.clock.jump(10)
     planned = unchanged.plan(Mode.UNPLANNED)
     unseen = {each.name: each for each in planned.plan.limitations}["RECORDS_UNSEEN"]
-    assert (planned.forecast.offsets_at_risk, planned.forecast.at_most) == (0, 10 * 4 * len(PARTITIONS))
-    assert "120 offsets are lost at most" in unseen.detail
+    assert (planned.forecast.offsets_at_risk, planned.forecast.estimate) == (0, 10 * 4 * len(PARTITIONS))
+    assert "10 s ago; an estimate, at the rate of before: 120 offsets" in unseen.detail
 
 
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", None])
@@ -229,11 +229,12 @@ def test_a_topic_that_is_not_in_the_mirror(unchanged: World) -> None:
         unchanged.plan(Mode.PLANNED, "(")
 
 
-def test_a_living_source_in_an_unplanned_failover(unchanged: World) -> None:
-    planned = unchanged.plan(Mode.UNPLANNED)
-    assert planned.blocked
-    with pytest.raises(PlanBlocked, match="SOURCE_ALIVE"):
-        approving(unchanged, planned.plan.hash, mode=Mode.UNPLANNED)
+def test_an_unplanned_failover_from_a_living_source_is_accepted_by_name(world: World) -> None:
+    """Corruption, an intruder, clients that are cut off while we are not: an approver gives the reason."""
+    planned = world.plan(Mode.UNPLANNED)
+    assert [each.name for each in planned.plan.limitations] == ["SOURCE_ALIVE"]
+    assert (planned.blocked, planned.word) == (False, Readiness.GO)
+    assert world.run(world.approve(Mode.UNPLANNED).plan).record.status is RunStatus.DONE
 
 
 def test_a_source_that_comes_back_voids_the_approval_of_an_unplanned_failover(unchanged: World) -> None:
@@ -495,7 +496,7 @@ def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: World
     assert not any(world.zombie(at) for at in PARTITIONS if at.topic == "orders")
 
 
-@pytest.mark.parametrize("state", [MirrorState.FAILED, MirrorState.PAUSED, MirrorState.PREPARING])
+@pytest.mark.parametrize("state", [MirrorState.FAILED, MirrorState.PAUSED])
 def test_a_partition_that_is_not_copied_is_named_and_not_waited_for(world: World, state: MirrorState) -> None:
     world.observe(state, PARTITIONS[0], error="RECORD_TOO_LARGE" if state is MirrorState.FAILED else None)
     planned = world.plan(Mode.PLANNED)
@@ -503,6 +504,19 @@ def test_a_partition_that_is_not_copied_is_named_and_not_waited_for(world: World
     assert {r.name for r in planned.plan.limitations} == names
     assert all(str(PARTITIONS[0]) in each.detail for each in planned.plan.limitations)
     assert world.run(world.approve().plan).record.status is RunStatus.DONE
+
+
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [(MirrorState.PREPARING, "PARTITION_PREPARING"), (MirrorState.UNKNOWN, "PARTITION_UNKNOWN")],
+)
+def test_a_planned_failover_waits_until_copying_has_begun(world: World, state: MirrorState, name: str) -> None:
+    """With the source alive nothing is lost by waiting; an unplanned one takes what there is, by name."""
+    world.observe(state, PARTITIONS[0])
+    assert [each.name for each in world.plan().plan.limitations if each.blocks] == [name]
+    unplanned = world.plan(Mode.UNPLANNED)
+    assert name in {each.name for each in unplanned.plan.limitations}
+    assert (unplanned.blocked, unplanned.word) == (False, Readiness.ACCEPT)
 
 
 def test_evidence_is_a_chain_that_shows_every_change(world: World) -> None:

@@ -68,7 +68,7 @@ def test_a_watermark_that_never_reaches_the_end_misses_the_drain_and_undoes_the_
 def test_what_is_above_the_watermark_is_at_risk() -> None:
     world = World()
     world.east.ahead[AT] = 5
-    forecast = world.plan().forecast
+    forecast = world.plan(Mode.UNPLANNED).forecast
     assert (forecast.offsets_at_risk, dict(forecast.by_partition)) == (5, {AT: 5})
 
 

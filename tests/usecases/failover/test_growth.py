@@ -50,7 +50,7 @@ def test_what_has_no_copy_is_at_risk_and_left_behind_only_by_name(world: World) 
     assert not accepted.blocks
     assert "1 of orders; `tanist metadata sync dr`" in accepted.detail
     assert planned.plan.hash != before.plan.hash
-    assert planned.forecast.offsets_at_risk == planned.forecast.at_most == 200
+    assert planned.forecast.offsets_at_risk == planned.forecast.estimate == 200
     assert planned.forecast.by_partition == ((MORE, 200),)
     outcome = world.run(world.approve().plan)
     assert outcome.record.status is RunStatus.DONE

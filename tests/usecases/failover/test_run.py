@@ -259,7 +259,7 @@ def test_a_broker_that_dies_while_the_run_looks_does_not_end_it(monkeypatch: pyt
     world.behind()
     plan = world.approve().plan
     world.run(plan, until="groups")
-    dying(monkeypatch, lambda n: n % 2 == 0)
+    dying(monkeypatch, lambda n: n % 3 == 0)
     assert world.run(plan).record.status is RunStatus.DONE
     assert_promoted(world)
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from tanist.domain.lag import KnownEnd
     from tanist.domain.logins import MirrorLogin
     from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
-    from tanist.domain.records import FailoverRun
+    from tanist.domain.records import FailoverRun, GroupsFollowed
+
+ESTIMATE_MS: Final = 30_000
+"""When nobody has looked at a source partition for longer than this, what it has taken since is not estimated."""
 
 
 LONGEST_TAIL: Final = 10_000
@@ -60,8 +63,11 @@ class LiveEnd:
 class PartitionFacts:
     """`end` is the committed end of the copy, `copied` the position in the source that it stands for.
 
-    `error`: why the partition FAILED, by its name. `named`: a transaction at the source's coordinators names it, though
-    it may have written nothing there yet; False, too, where that can never be told (`Facts.transactions_told`).
+    `start` is the log start offset of the copy; `first` is where, in the copy, the oldest record lies that the source
+    has, or had when it was last seen. `error`: why the partition FAILED, by its name. `looked_at`: when somebody last
+    asked the source about this partition, with or without an answer; None: nobody is known to have. `named`: a
+    transaction at the source's coordinators names it, though it may have written nothing there yet; False, too, where
+    that can never be told (`Facts.transactions_told`).
     """
 
     partition: TopicPartition
@@ -69,6 +75,9 @@ class PartitionFacts:
     error: str | None = None
     live: LiveEnd | None = None
     known: KnownEnd | None = None
+    looked_at: EpochMs | None = None
+    start: DestinationOffset | None = None
+    first: DestinationOffset | None = None
     end: DestinationOffset | None = None
     copied: SourceOffset | None = None
     named: bool | None = None
@@ -102,10 +111,20 @@ class PartitionFacts:
         end = self.live.end if self.live else self.known.high_watermark if self.known else None
         return None if end is None or self.copied is None else max(0, end - self.copied)
 
-    def at_most(self, now: EpochMs) -> int | None:
-        """Offsets at risk, and what the source has probably taken since it was last seen, at the rate of before."""
+    @property
+    def missing_at_start(self) -> int:
+        """Offsets that the source has, or had when it was last seen, and that are gone from the start of the copy."""
+        return 0 if self.start is None or self.first is None else max(0, self.start - self.first)
+
+    def estimate(self, now: EpochMs) -> int | None:
+        """Offsets at risk, and what the source would have taken since it was last seen, at the rate of before.
+
+        None: it cannot be told, or nobody has looked for `ESTIMATE_MS`.
+        """
         if self.at_risk is None or self.live is not None or self.known is None:
             return self.at_risk
+        if now - max(self.known.at, self.looked_at or self.known.at) > ESTIMATE_MS:
+            return None
         return self.at_risk + ceil(self.known.rate * max(0, now - self.known.at) / 1000)
 
 
@@ -121,10 +140,18 @@ class Uncopied:
 class TopicSeen:
     """`writable`: nothing of ours keeps producers off the copy, and who could write at the source can here.
 
-    `shut_out`: the mirror itself may not write any more, by its brokers' own word.
+    `shut_out`: the mirror itself may not write any more, by its brokers' own word. Of the copy: `mirrored` partitions
+    are on record and `partitions` are there; `altered` are the configs (`name=value`) that a mirror topic must not
+    have; `others` may write to it besides the mirror. `recreated`: which topic was deleted and created again since it
+    was mirrored, in words; empty: none.
     """
 
     topic: str
+    mirrored: int | None = None
+    partitions: int | None = None
+    altered: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    recreated: str = ""
     generation: int = 0
     removed: bool = False
     fence: FencedTopic | None = None
@@ -149,12 +176,17 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
+    """`another_cluster`: which connection leads to another cluster than the mirror was created with; empty: none.
+
+    `left`: topics that have taken over or were removed. `map_missing`: the topic of the offset maps is not there.
+    """
+
     now: EpochMs
     source: SourceState
     source_reason: str = ""
+    another_cluster: str = ""
     source_authorizer: bool | None = None
     destination_authorizer: bool | None = None
-    approver_topic: bool | None = None
     partitions: tuple[PartitionFacts, ...] = ()
     uncopied: tuple[Uncopied, ...] = ()
     topics: tuple[TopicSeen, ...] = ()
@@ -167,8 +199,14 @@ class Facts:
     workers_alive: int = 0
     logins: tuple[MirrorLogin, ...] = ()
     """With which workers write to the destination, as they have told it."""
+    left: tuple[str, ...] = ()
+    map_missing: bool = False
+    followed: GroupsFollowed | None = None
+    """How the positions of groups come to the destination; None: nobody has kept any."""
     run: FailoverRun | None = None
     """What is on record of the very plan that is asked about."""
+    others_running: tuple[FailoverRun, ...] = ()
+    """Unfinished runs of other plans of this mirror."""
 
     def of(self, topics: Iterable[str]) -> Iterator[TopicSeen]:
         wanted = frozenset(topics)

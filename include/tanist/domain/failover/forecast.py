@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.failover.limitations import at_most, at_risk
+from tanist.domain.failover import loss
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, OpenTransaction
+    from tanist.domain.failover.plan import Intent
     from tanist.domain.names import TopicPartition
 
 
@@ -16,31 +17,40 @@ if TYPE_CHECKING:
 class Forecast:
     """`offsets_at_risk` is None where it cannot be told; `age_ms`: of the oldest end of the source it is made of.
 
-    `at_most`: `offsets_at_risk`, and what each partition of a source that is silent would have taken since it was last
-    seen, at its rate of before: an estimate, because nobody knows whether it grew faster.
+    `estimate`: `offsets_at_risk`, and what each partition of a source that is silent would have taken since it was last
+    seen, at its rate of before. It is no bound: nobody knows whether it grew faster. None: nobody has looked lately.
     """
 
     offsets_at_risk: int | None
-    at_most: int | None
+    estimate: int | None
     age_ms: int | None
     by_partition: tuple[tuple[TopicPartition, int], ...]
     unknown: tuple[TopicPartition, ...]
     transactions: tuple[OpenTransaction, ...]
 
 
-def forecast(facts: Facts) -> Forecast:
-    """Fillers and markers count as records, so the number is an upper bound of what was lost up to the last reading.
+def forecast(intent: Intent, facts: Facts) -> Forecast:
+    """Gap markers and control batches count as records, so the number is more than the records that are lost.
 
-    What the source acknowledged after it is only estimated (`at_most`): limitation RECORDS_UNSEEN.
+    A planned failover drains what is copied, so only what is not counts. What the source acknowledged after it was last
+    seen is only estimated: limitation RECORDS_UNSEEN.
     """
-    seen = [each.known.at for each in facts.partitions if each.live is None and each.known is not None]
-    lost = [(each.partition, each.at_risk) for each in facts.partitions]
-    lost += [(each.partition, each.offsets) for each in facts.uncopied]
+    lost = loss.by_partition(intent, facts)
     return Forecast(
-        offsets_at_risk=at_risk(facts),
-        at_most=at_most(facts),
-        age_ms=max(0, facts.now - min(seen)) if seen else 0 if any(each.live for each in facts.partitions) else None,
+        offsets_at_risk=loss.at_risk(intent, facts),
+        estimate=loss.estimate(intent, facts),
+        age_ms=loss.age_ms(intent, facts),
         by_partition=tuple((at, offsets) for at, offsets in lost if offsets),
         unknown=tuple(at for at, offsets in lost if offsets is None),
         transactions=facts.transactions,
     )
+
+
+def forecast_words(cost: Forecast) -> str:
+    """For people. An estimate is called one, with the age of what it rests on."""
+    at_risk = "an unknown number of" if cost.offsets_at_risk is None else cost.offsets_at_risk
+    seen = "never seen" if cost.age_ms is None else f"as seen {cost.age_ms} ms ago"
+    if cost.estimate is None:
+        return f"{at_risk} offsets at risk, {seen}; what came since is unknown"
+    since = f"; estimate by now: {cost.estimate}" if cost.estimate != cost.offsets_at_risk else ""
+    return f"{at_risk} offsets at risk, {seen}{since}"

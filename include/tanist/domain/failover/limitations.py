@@ -1,4 +1,7 @@
-"""Everything that speaks against a failover, now; and whether an approval still permits it."""
+"""The one judge of "can I fail over?": everything that speaks against a failover now, and the word it adds up to.
+
+`tanist status`, the page, the plan, the approval and the run ask these functions about the same facts.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
-from tanist.domain.failover.facts import SourceState
-from tanist.domain.failover.plan import NOT_SHUT_OUT, ROUTES, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.failover import loss
+from tanist.domain.failover.damage import damage
+from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, held
+from tanist.domain.failover.plan import NOT_SHUT_OUT, ROUTES, Intent, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.fences import FenceStatus
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -17,17 +23,33 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts, PartitionFacts
-    from tanist.domain.failover.plan import Approved, Intent
+    from tanist.domain.failover.plan import Approved
     from tanist.domain.names import EpochMs, TopicPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
 """With these a log is no copy of its source any more; a failure without a name could be one of them."""
-_MOST_NAMED: Final = 5
+SILENT_MS: Final = 30_000
+"""A worker, or a tail of group positions, that has said nothing for so long is taken for dead."""
+_BOUND_BY_NUMBER: Final = frozenset({"RECORDS_AT_RISK"})
+"""The tolerance is what was accepted, not the name."""
+_OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD"})
+"""What time alone makes of RECORDS_UNSEEN, which was accepted: that nobody sees the source any more is no news."""
 
 
 def make_plan(intent: Intent, facts: Facts) -> Plan:
     return Plan(intent, ROUTES[intent.mode], tuple(sorted(limitations(intent, facts))))
+
+
+def word(found: Iterable[Limitation]) -> Readiness:
+    """What limitations add up to. Unknown is never green, and what is certain comes first."""
+    every = list(found)
+    blocking = [each for each in every if each.blocks]
+    if any(not each.unknown for each in blocking):
+        return Readiness.NO_GO
+    if blocking:
+        return Readiness.UNKNOWN
+    return Readiness.GO if all(each.usual for each in every) else Readiness.ACCEPT
 
 
 def not_copying(facts: Facts) -> tuple[TopicPartition, ...]:
@@ -37,57 +59,54 @@ def not_copying(facts: Facts) -> tuple[TopicPartition, ...]:
 
 def failed(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
     """The partitions of `intent` that FAILED, by name."""
+    return _in_state(intent, facts, MirrorState.FAILED)
+
+
+def _in_state(intent: Intent, facts: Facts, *states: MirrorState) -> tuple[PartitionFacts, ...]:
     ours = frozenset(intent.partitions)
-    found = (each for each in facts.partitions if each.partition in ours and each.state is MirrorState.FAILED)
+    found = (each for each in facts.partitions if each.partition in ours and each.state in states)
     return tuple(sorted(found, key=lambda each: each.partition))
-
-
-def at_risk(facts: Facts) -> int | None:
-    """Offsets that would be lost now, all partitions; None where one of them cannot tell."""
-    return _sum([*(each.at_risk for each in facts.partitions), *(each.offsets for each in facts.uncopied)])
-
-
-def at_most(facts: Facts) -> int | None:
-    """And with what the source has probably taken since it was last seen; None where a partition cannot tell."""
-    return _sum([*(each.at_most(facts.now) for each in facts.partitions), *(each.offsets for each in facts.uncopied)])
-
-
-def _sum(offsets: Iterable[int | None]) -> int | None:
-    each = list(offsets)
-    known = [one for one in each if one is not None]
-    return sum(known) if len(known) == len(each) else None
 
 
 def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """Reasons against, those that nobody can accept among them. After the point of no return there are none."""
+    yield from _of_runs(facts)
     if past_return(facts):
         return
     yield from _of_the_source(intent, facts)
     yield from _of_the_destination(intent, facts)
     yield from _of_topics(intent, facts)
-    if intent.mode is Mode.UNPLANNED:
-        yield from _of_loss(intent, facts)
+    yield from damage(intent, facts)
+    yield from _of_loss(intent, facts)
+    yield from _of_groups(intent, facts)
     yield from _of_rights(facts)
 
 
+def _of_runs(facts: Facts) -> Iterator[Limitation]:
+    if facts.others_running:
+        runs = (f"plan {run.plan} of {run.runner or 'nobody'}: {run.ways_on}" for run in facts.others_running)
+        yield Limitation("RUN_UNFINISHED", f"another failover of this mirror: {named(runs)}", blocks=True)
+
+
 def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    if intent.mode is Mode.PLANNED and facts.source is not SourceState.ALIVE:
+    planned = intent.mode is Mode.PLANNED
+    if facts.another_cluster:
+        yield Limitation("ANOTHER_CLUSTER", facts.another_cluster, blocks=True)
+    elif planned and facts.source is not SourceState.ALIVE:
         why = f"a planned failover needs a living source: {facts.source_reason}"
-        yield Limitation("SOURCE_DOWN", why, blocks=True)
-    if intent.mode is Mode.PLANNED and facts.transactions_told is False:
-        yield Limitation(
-            "TRANSACTIONS_UNKNOWN",
-            f"a transaction that has written nothing yet would not be waited for ({facts.transactions_reason})",
-        )
-    if intent.mode is Mode.UNPLANNED and facts.source is SourceState.ALIVE:
-        yield Limitation("SOURCE_ALIVE", "every partition of the source answers: fail over planned", blocks=True)
-    if intent.mode is Mode.UNPLANNED and facts.source is SourceState.SILENT:
-        yield Limitation(
-            "SOURCE_UNREACHABLE",
-            f"producers may still reach it: the fence is owed until it answers ({facts.source_reason})",
-        )
-    if intent.mode is Mode.UNPLANNED and facts.source is SourceState.PARTLY:
-        yield Limitation("SOURCE_PARTLY_DOWN", f"what does not answer is not drained ({facts.source_reason})")
+        yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True)
+    elif not planned and facts.source is SourceState.ALIVE:
+        why = "every partition of the source answers: a planned failover would lose nothing"
+        yield Limitation("SOURCE_ALIVE", why, usual=True)
+    elif not planned and facts.source is SourceState.SILENT:
+        why = f"producers may still reach it: the fence is owed until it answers ({facts.source_reason})"
+        yield Limitation("SOURCE_UNREACHABLE", why, usual=True)
+    elif not planned:
+        why = f"what does not answer is not drained ({facts.source_reason})"
+        yield Limitation("SOURCE_PARTLY_DOWN", why, usual=True)
+    if planned and facts.transactions_told is False:
+        why = f"a transaction that has written nothing yet would not be waited for ({facts.transactions_reason})"
+        yield Limitation("TRANSACTIONS_UNKNOWN", why)
 
 
 def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -97,29 +116,61 @@ def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if offline := [*missing, *(each.partition for each in wanted if each.end is None or each.in_sync == 0)]:
         yield Limitation("DESTINATION_OFFLINE", f"no leader answers for {_named(offline)}", blocks=True)
     if blind := [each.partition for each in wanted if each.in_sync is None or each.min_in_sync is None]:
-        yield Limitation("DESTINATION_UNKNOWN", f"replicas in sync are not known of {_named(blind)}", blocks=True)
+        why = f"replicas in sync are not known of {_named(blind)}"
+        yield Limitation("DESTINATION_UNKNOWN", why, blocks=True, unknown=True)
     short = [e.partition for e in wanted if e.in_sync and e.min_in_sync and e.in_sync < e.min_in_sync]
     if short:
         yield Limitation("DESTINATION_BELOW_MIN_ISR", f"nobody could write to {_named(short)}", blocks=True)
+    if facts.map_missing:
+        why = "the topic of the offset maps is not there: no position could be translated; restore it"
+        yield Limitation("OFFSET_MAP_MISSING", why, blocks=True)
 
 
 def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    if not intent.topics:
+        gone = f"taken over or removed: {named(facts.left)}" if facts.left else "no topic is in the mirror"
+        yield Limitation("NOTHING_TO_FAIL_OVER", gone, blocks=True, unknown=not facts.left)
     expected = {each.topic: each.generation for each in intent.topics}
     if moved := [seen.topic for seen in facts.of(expected) if seen.generation != expected[seen.topic] or seen.removed]:
         yield Limitation("ALREADY_PROMOTED", f"{_named(moved)} left the mirror since it was planned", blocks=True)
     ours = frozenset(intent.partitions)
     if fenced := sorted(each.partition for each in facts.partitions if each.sealed is True and each.partition in ours):
         yield Limitation("PRODUCER_FENCED", f"another failover has begun to promote {_named(fenced)}", blocks=True)
+    yield from _of_old_fences(intent, facts)
     if intent.without_drain:
         yield Limitation("WITHOUT_DRAIN", f"not being copied, taken over as they are: {_named(intent.without_drain)}")
     known = frozenset(intent.without_drain)
-    broken = [at for at in not_copying(facts) if at in ours and at not in known]
-    if broken:
+    if broken := [at for at in not_copying(facts) if at in ours and at not in known]:
         yield Limitation("PARTITION_STOPPED_COPYING", f"since it was planned: {_named(broken)}", blocks=True)
     yield from _of_growth(intent, facts)
     yield from _of_failures(intent, failed(intent, facts))
-    if intent.mode is Mode.PLANNED and not facts.workers_alive and any(each.at_risk != 0 for each in facts.partitions):
-        yield Limitation("NO_WORKER", "nobody copies, so it cannot drain: start `tanist fetcher run`")
+    yield from _of_beginnings(intent, facts)
+    if intent.mode is Mode.PLANNED and not facts.workers_alive:
+        yield from _without_worker(intent, facts)
+
+
+def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A source fence that no failover at work has put up keeps producers off a source that is in use."""
+    if held(facts):
+        return
+    left = [seen.fence for seen in facts.of(intent.names) if seen.fence is not None]
+    if stale := [
+        f"{each.topic} ({each.status})" for each in left if each.status is not FenceStatus.LIFTED or each.reason
+    ]:
+        why = f"left by an earlier failover: {_named(stale)}; `tanist fence lift {intent.mirror}` lifts it"
+        yield Limitation("SOURCE_FENCED", why)
+
+
+def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """Nobody copies: with something to copy the drain is sure to miss, without it may. Behind the drain nothing is."""
+    waited_for = frozenset(intent.partitions) - frozenset(intent.without_drain)
+    due = [each for each in facts.partitions if each.partition in waited_for]
+    fenced = all(fence_settled(seen, intent.mode) for seen in facts.of(intent.names))
+    if not due or (fenced and all(each.drained for each in due)):
+        return
+    behind = any(each.at_risk != 0 for each in due)
+    how = "it cannot drain" if behind else "what comes until the source is fenced cannot be drained"
+    yield Limitation("NO_WORKER", f"nobody copies, so {how}: start `tanist fetcher run`", blocks=behind)
 
 
 def _of_growth(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -159,47 +210,90 @@ def _failures(broken: Iterable[PartitionFacts]) -> str:
     return _named(f"{each.partition} ({each.error or 'for a reason that is not on record'})" for each in broken)
 
 
+def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A planned failover can wait until copying has begun (again). An unplanned one takes what there is, by name."""
+    planned = intent.mode is Mode.PLANNED
+    if preparing := _in_state(intent, facts, MirrorState.PREPARING):
+        why = f"both logs are being compared before copying begins: {_named(each.partition for each in preparing)}"
+        yield Limitation("PARTITION_PREPARING", why, blocks=planned)
+    if unheard := _in_state(intent, facts, MirrorState.UNKNOWN):
+        why = f"no worker has reported {_named(each.partition for each in unheard)}: start `tanist fetcher run`"
+        yield Limitation("PARTITION_UNKNOWN", why, blocks=planned, unknown=planned)
+
+
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    lost = at_risk(facts)
-    if lost is None:
-        yield Limitation("RECORDS_AT_RISK_UNKNOWN", "the last ends of the source are not known of every partition")
-    elif lost:
-        yield Limitation("RECORDS_AT_RISK", f"{lost} offsets of the source are not in the copy")
-    if any(each.live is None for each in facts.partitions):
-        yield Limitation(
-            "RECORDS_UNSEEN",
-            f"what the source took after it was last seen nobody has counted: at the rate of before, {_at_most(facts)}",
-        )
+    """Counted and bound in the same way in both modes; what a planned failover drains is not lost."""
+    lost, estimate = loss.at_risk(intent, facts), loss.estimate(intent, facts)
+    if lost is None or estimate is None:
+        yield Limitation("RECORDS_AT_RISK_UNKNOWN", _why_unknown(intent, facts, lost))
     if lost is not None and lost > intent.loss_tolerance:
-        yield Limitation(
-            "BEYOND_TOLERANCE", f"{lost} offsets at risk, {intent.loss_tolerance} are tolerated", blocks=True
-        )
+        why = f"{lost} offsets at risk, {intent.loss_tolerance} are tolerated"
+        yield Limitation("BEYOND_TOLERANCE", why, blocks=True)
+    if lost or intent.loss_tolerance:
+        why = f"{'an unknown number of' if lost is None else lost} offsets of the source are not in the copy"
+        yield Limitation("RECORDS_AT_RISK", f"{why}; {intent.loss_tolerance} are tolerated", usual=True)
+    if intent.mode is Mode.UNPLANNED:
+        yield from _of_what_is_unseen(intent, facts, estimate)
+
+
+def _why_unknown(intent: Intent, facts: Facts, lost: int | None) -> str:
+    blind = [at for at, offsets in loss.by_partition(intent, facts) if offsets is None]
+    if lost is None:
+        return f"the last end of the source is not known of {_named(blind)}"
+    old = [each.partition for each in loss.undrained(intent, facts) if each.estimate(facts.now) is None]
+    return (
+        f"nobody has looked at the source for {ESTIMATE_MS // 1000} s, so what it took since is not even estimated: "
+        f"{_named(old)}; {lost} offsets were at risk {_seconds(loss.age_ms(intent, facts))} ago"
+    )
+
+
+def _of_what_is_unseen(intent: Intent, facts: Facts, estimate: int | None) -> Iterator[Limitation]:
+    if any(each.live is None for each in facts.partitions):
+        told = "there is no estimate" if estimate is None else f"an estimate, at the rate of before: {estimate} offsets"
+        age = _seconds(loss.age_ms(intent, facts))
+        why = f"nobody has counted what the source took after it was last seen, {age} ago; {told}"
+        yield Limitation("RECORDS_UNSEEN", why, usual=True)
     if facts.transactions:
         names = {f"producer {each.producer_id} on {each.partition}" for each in facts.transactions}
         yield Limitation("OPEN_TRANSACTIONS", f"they hold back the records of others: {_named(sorted(names))}")
 
 
-def _at_most(facts: Facts) -> str:
-    most = at_most(facts)
-    return "it cannot be told" if most is None else f"{most} offsets are lost at most"
+def _seconds(age_ms: int | None) -> str:
+    return "an unknown time" if age_ms is None else f"{age_ms / 1000:.0f} s"
+
+
+def _of_groups(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A source that answers is asked for the positions itself."""
+    if intent.mode is Mode.PLANNED or facts.source is SourceState.ALIVE:
+        return
+    kept = facts.followed
+    if kept is None or not kept.upto:
+        yield Limitation("GROUP_POSITIONS_OLD", "no positions of groups were ever kept: none can be translated")
+    elif facts.now - kept.at > SILENT_MS:
+        why = f"nobody has followed the positions of groups for {_seconds(facts.now - kept.at)}"
+        yield Limitation("GROUP_POSITIONS_OLD", f"{why}: what was read since is read again")
 
 
 def _of_rights(facts: Facts) -> Iterator[Limitation]:
     if facts.destination_authorizer is False:
-        yield Limitation("UNPROTECTED", "the destination has no authorizer: anybody could have approved this")
+        why = "the destination has no authorizer: anybody could have approved this"
+        yield Limitation("UNPROTECTED", why, usual=True)
     if facts.destination_authorizer is None:
-        yield Limitation("RIGHTS_UNKNOWN", "whether the destination protects approvals could not be told", blocks=True)
+        why = "whether the destination protects approvals could not be told"
+        yield Limitation("RIGHTS_UNKNOWN", why, blocks=True, unknown=True)
     if facts.destination_authorizer and (unbound := [login.unbound for login in facts.logins if login.unbound]):
         why = "the barrier keeps its old producers off, and its login may go on writing"
         yield Limitation(NOT_SHUT_OUT, f"{why}: {_named(sorted(unbound))}")
     if facts.source_authorizer is False:
-        yield Limitation("NEAR_FENCE", "the source has no authorizer: records of a few bytes pass its fence")
+        why = "the source has no authorizer: records of a few bytes pass its fence"
+        yield Limitation("NEAR_FENCE", why, usual=True)
 
 
 def _named(things: Iterable[object]) -> str:
-    texts = [str(thing) for thing in things]
-    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
-    return ", ".join(texts[:_MOST_NAMED]) + more
+    return named(things, ", ")
+
+
+# ── what is asked for ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> Intent:
@@ -209,17 +303,25 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         TopicIntent(topic=t.topic, partitions=t.partitions, generation=generations.get(t.topic, t.generation))
         for t in intent.topics
     )
-    forecast = at_risk(facts) or 0 if intent.mode is Mode.UNPLANNED else 0
-    return replace(
+    filled = replace(
         intent,
         topics=topics,
         without_drain=not_copying(facts),
         without_copy=tuple(sorted(each.partition for each in facts.uncopied)),
-        loss_tolerance=forecast if loss_tolerance is None else loss_tolerance,
     )
+    tolerance = loss.at_risk(filled, facts) or 0 if loss_tolerance is None else loss_tolerance
+    return replace(filled, loss_tolerance=tolerance)
 
 
 # ── does an approval still permit it? ─────────────────────────────────────────────────────────────────────────────
+
+
+def news(approved: Approved, facts: Facts) -> tuple[Limitation, ...]:
+    """What speaks against going on that the approver has not accepted. Progress and good news are none."""
+    unseen = "RECORDS_UNSEEN" in approved.limitations
+    accepted = approved.limitations | _BOUND_BY_NUMBER | (_OLD_AGE if unseen else frozenset())
+    found = limitations(approved.intent, replace(facts, others_running=()))  # a run finds out by itself, under the lock
+    return tuple(each for each in found if each.blocks or each.name not in accepted)
 
 
 def objections(
@@ -229,8 +331,7 @@ def objections(
 
     `now` is what our clock says, `told` what brokers have put down last: an approval is as old as the later says.
     """
-    fresh = limitations(approved.intent, facts)
-    found = [each for each in fresh if each.blocks or each.name not in approved.limitations]
+    found = list(news(approved, facts))
     if approved.steps != tuple(step.id for step in ROUTES[approved.intent.mode]):
         found.append(Limitation("ANOTHER_ROUTE", "it was planned by another version of Tanist", blocks=True))
     theirs = max(approval.at, told or approval.at)

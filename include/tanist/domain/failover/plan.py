@@ -70,12 +70,15 @@ class Intent:
 class Limitation:
     """A reason against. The name is what an approver accepts; the detail is what they read.
 
-    `blocks`: nobody can accept it.
+    `blocks`: nobody can accept it. `unknown`: it blocks because it could not be found out, not because it is known.
+    `usual`: every failover of its kind has it, or it is bound by a number, so it leaves the verdict GO.
     """
 
     name: str
     detail: str = field(compare=False)
     blocks: bool = field(default=False, compare=False)
+    unknown: bool = field(default=False, compare=False)
+    usual: bool = field(default=False, compare=False)
 
 
 # ── the route ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,9 +106,8 @@ def _drained(intent: Intent, facts: Facts) -> bool:
 
 
 def _sealed(intent: Intent, facts: Facts) -> bool:
-    """And where the topic is compacted its barrier was kept from the cleaner: only a mark tells that this was tried."""
     ours = {each.partition: each for each in facts.partitions}
-    return facts.marked("kept") and all(at in ours and ours[at].sealed is True for at in intent.partitions)
+    return all(at in ours and ours[at].sealed is True for at in intent.partitions)
 
 
 def _counted(intent: Intent, facts: Facts) -> bool:

@@ -25,6 +25,11 @@ class Source:
     fencing: Fencing
     replicas: Replicas
 
+    def close(self) -> None:
+        """Close the ports that only a failover has; the side belongs to whoever opened it."""
+        self.fencing.close()
+        self.replicas.close()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
@@ -33,6 +38,13 @@ class Destination:
     opening: Opening
     replicas: Replicas
     approvals: Approvals
+
+    def close(self) -> None:
+        """Close the ports that only a failover has; the side belongs to whoever opened it."""
+        self.sealing.close()
+        self.opening.close()
+        self.replicas.close()
+        self.approvals.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,5 +101,3 @@ class Patience:
 UNDO_SECONDS: Final = 60.0
 """A fresh deadline for undoing, so that it is never cut short by what went wrong before."""
 SOURCE_SECONDS: Final = 4.0
-SILENT_SECONDS: Final = 10.0
-"""A source that has not answered is not asked again for so long: it must not hold up every look."""

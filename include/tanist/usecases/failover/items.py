@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tanist.domain.failover.limitations import failed
 from tanist.domain.failover.plan import GROUPS, ROUTES, Approved
 from tanist.domain.fences import FenceKind
+from tanist.usecases.items import limitation_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,10 +36,11 @@ def plan_item(planned: Planned) -> dict[str, Any]:
         "groups": list(plan.intent.groups),
         "failed": {str(each.partition): each.error for each in failed(plan.intent, planned.facts)},
         "steps": step_items(plan.steps, frozenset(planned.left)),
-        "limitations": [{"name": r.name, "detail": r.detail, "blocks": r.blocks} for r in plan.limitations],
+        "verdict": planned.word,
+        "limitations": [limitation_item(each) for each in plan.limitations],
         "forecast": {
             "offsets_at_risk": cost.offsets_at_risk,
-            "at_most": cost.at_most,
+            "estimate": cost.estimate,
             "loss_tolerance": plan.intent.loss_tolerance,
             "age_ms": cost.age_ms,
             "by_partition": {str(at): offsets for at, offsets in cost.by_partition},

@@ -1,4 +1,7 @@
-"""One look at both clusters for a failover. A source that does not answer is a fact, not an error."""
+"""One look at both clusters for a failover. A source that does not answer is a fact, not an error.
+
+`tanist status`, the page, plans, approvals and runs all gather their facts here.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +11,35 @@ from typing import TYPE_CHECKING, TypeVar
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceState, TopicSeen, Uncopied
+from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.takeover import missing
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF
 from tanist.domain.growth import growth
 from tanist.domain.logins import logins_of, principals
-from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.readiness import WORKER_SILENT_MS
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
-from tanist.domain.state_view import NOTHING_YET
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC, RunStatus
+from tanist.domain.slices import slice_of
 from tanist.domain.states import MirrorState, Wish
+from tanist.domain.topic_configs import loses_records
 from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Barrier
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import sides
-from tanist.usecases.failover.clusters import SILENT_SECONDS, SOURCE_SECONDS, Clusters, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, Clusters, Source
 from tanist.usecases.failover.coordinated import Coordinated, Named
-from tanist.usecases.mirrors.describe import last_known, maps
+from tanist.usecases.mirrors.describe import Ends, last_known, maps
+from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.fences import FencedTopic
+    from tanist.domain.lag import KnownEnd
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import TopicDesired
+    from tanist.domain.records import GroupsFollowed, PartitionObserved, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
-    from tanist.ports.replicas import InSync
-    from tanist.ports.state import StateStore
     from tanist.usecases.sides import Run
 
 _T = TypeVar("_T")
@@ -43,71 +47,113 @@ _K = TypeVar("_K")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The facts, and the ends of both clusters that they are made of."""
+
+    facts: Facts
+    source: Ends
+    destination: Ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _FromSource:
     state: SourceState
     reason: str = ""
-    ends: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
+    another_cluster: str = ""
+    ends: Ends = field(default_factory=Ends)
     true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     named: Named = field(default_factory=Named)
     uncopied: tuple[Uncopied, ...] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
     standing: Mapping[str, bool] = field(default_factory=dict)
     authorizer: bool | None = None
 
 
+def _silent(why: TanistError) -> _FromSource:
+    elsewhere = why.reason if isinstance(why, AnotherCluster) else ""
+    return _FromSource(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere, ends=Ends(down=why))
+
+
 @dataclass(slots=True, kw_only=True)
 class Observer:
-    """Looks again and again; readers of the state topics stay open."""
+    """Looks again and again; readers of the state topics stay open.
+
+    `shared`, `silence`: of a reading of several mirrors; without them the observer has its own, and closes them.
+    """
 
     clusters: Clusters
     run: Run
-    _stores: dict[str, StateStore] = field(default_factory=dict)
-    _silent: tuple[float, str] = (float("-inf"), "")
+    shared: StateReaders | None = None
+    silence: Silence | None = None
+    _own: StateReaders | None = None
     _authorizer: bool | None = None
     _coordinated: Coordinated = field(default_factory=Coordinated)
 
     def close(self) -> None:
-        for store in self._stores.values():
-            store.close()
+        if self._own is not None:
+            self._own.close()
+
+    @property
+    def readers(self) -> StateReaders:
+        if self.shared is not None:
+            return self.shared
+        if self._own is None:
+            self._own = StateReaders(self.clusters.destination.side)
+        return self._own
 
     def view(self, topic: str = STATE_TOPIC) -> StateView:
         """A state topic as it is now."""
-        side = self.clusters.destination.side
-        if topic not in self._stores:
-            if not sides.exists(side, topic, self.run.by):
-                return NOTHING_YET
-            self._stores[topic] = side.open_store(topic, None, self.run.by)
-        return self._stores[topic].catch_up(self.run.by)
+        return self.readers.view(topic, self.run.by)
 
     def look(self, wanted: Sequence[TopicDesired], plan: str | None = None, *, ask_source: bool = True) -> Facts:
+        """The facts of `see`."""
+        return self.see(wanted, plan, ask_source=ask_source).facts
+
+    def see(self, wanted: Sequence[TopicDesired], plan: str | None = None, *, ask_source: bool = True) -> Look:
         """Everything about `wanted`.
+
+        The ends of the copies are read before those of the source: what the source says is then never older, so a copy
+        that is as long as it is complete, and one that begins later has lost something.
 
         Raises:
             CouldNotTell, BrokerError: the destination does not answer; without it nothing can be decided.
-            AnotherCluster: a connection leads elsewhere than when the mirror was created.
         """
         spec, view = self.clusters.spec, self.view()
         fences = {each.topic: each for each in view.source_fences(spec.mirror)}
-        names = [each.topic for each in wanted]
-        source = self._source(wanted, [fences[name] for name in names if name in fences], ask=ask_source)
+        copies = self._copies(wanted)
+        source = self._source(wanted, [fences[each.topic] for each in wanted if each.topic in fences], ask=ask_source)
         replicas = self.clusters.source.replicas if isinstance(self.clusters.source, Source) else None
-        stuck = [at for at, ends in source.ends.items() if ends.last_stable < ends.high_watermark]
-        return Facts(
-            now=self.run.clock.now(),
+        stuck = [at for at, ends in source.ends.found.items() if ends.last_stable < ends.high_watermark]
+        now = self.run.clock.now()
+        running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
+        facts = Facts(
+            now=now,
             source=source.state,
             source_reason=source.reason,
+            another_cluster=source.another_cluster,
             source_authorizer=source.authorizer,
             destination_authorizer=self._destination_authorizer(),
-            partitions=self._with_tails(self._partitions(wanted, view, source), source.standing),
+            partitions=self._with_tails(self._partitions(wanted, view, copies, source), source.standing),
             uncopied=source.uncopied,
-            topics=tuple(self._topics(wanted, view, fences, source.standing)),
+            topics=tuple(self._topics(wanted, view, fences, source)),
             transactions=replicas.open_transactions(stuck, self._soon()) if replicas and stuck else (),
             named=source.named.transactions,
             transactions_told=source.named.told,
             transactions_reason=source.named.reason,
-            workers_alive=_workers_alive(view, self.run.clock.now()),
             logins=logins_of(view.workers()),
+            workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
+            left=tuple(each.topic for each in view.topics(spec.mirror) if each.wish is Wish.REMOVED),
+            map_missing=not self.readers.has(OFFSETS_TOPIC, self.run.by),
+            followed=None if source.state is SourceState.ALIVE else self._followed(),
             run=view.failover(spec.mirror, plan),
+            others_running=tuple(each for each in running if each.plan != plan),
         )
+        return Look(facts=facts, source=source.ends, destination=copies)
+
+    def _followed(self) -> GroupsFollowed | None:
+        """Asked for only where the source cannot be: a topic that cannot be read is as good as none."""
+        found = attempt(lambda: self.view(GROUPS_TOPIC))
+        return None if isinstance(found, TanistError) else found.groups_followed(self.clusters.spec)
 
     # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -117,19 +163,20 @@ class Observer:
     def _source(self, wanted: Sequence[TopicDesired], fences: Sequence[FencedTopic], *, ask: bool) -> _FromSource:
         source = self.clusters.source
         if isinstance(source, TanistError):
-            return _FromSource(state=SourceState.SILENT, reason=str(source))
+            return _silent(source)
         if not ask:
             return _FromSource(state=SourceState.SILENT, reason="not asked any more")
-        until, reason = self._silent
-        if self.run.clock.monotonic() < until:
-            return _FromSource(state=SourceState.SILENT, reason=reason)
+        if self.silence is None:
+            self.silence = Silence(self.run.clock)
+        if (why := self.silence.of(source.side.name)) is not None:
+            return _silent(why)
         try:
             return self._ask(source, wanted, fences)
-        except AnotherCluster:
-            raise
+        except AnotherCluster as elsewhere:
+            return _silent(elsewhere)
         except TanistError as error:
-            self._silent = (self.run.clock.monotonic() + SILENT_SECONDS, str(error))
-            return _FromSource(state=SourceState.SILENT, reason=str(error))
+            self.silence.keep(source.side.name, error)
+            return _silent(error)
 
     def _ask(self, source: Source, wanted: Sequence[TopicDesired], fences: Sequence[FencedTopic]) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
@@ -152,10 +199,11 @@ class Observer:
         return _FromSource(
             state=SourceState.PARTLY if errors else SourceState.ALIVE,
             reason="; ".join(errors[:3]),
-            ends=ends,
+            ends=_ends(answers),
             true_ends=known(true_ends),
             named=self._coordinated.ask(source.replicas, partitions, self._soon(), fenced=fenced),
             uncopied=tuple(Uncopied(at, _held(beyond.get(at))) for at in more.partitions),
+            ids=seen.topic_ids,
             standing=standing,
             authorizer=authorizer,
         )
@@ -170,33 +218,41 @@ class Observer:
                 return None
         return self._authorizer
 
+    def _copies(self, wanted: Sequence[TopicDesired]) -> Ends:
+        partitions = [at for topic in wanted for at in topic.all_partitions()]
+        return _ends(self.clusters.destination.side.logs.ends(partitions, self.run.by)) if partitions else Ends()
+
     def _partitions(
-        self, wanted: Sequence[TopicDesired], view: StateView, source: _FromSource
+        self, wanted: Sequence[TopicDesired], view: StateView, copies: Ends, source: _FromSource
     ) -> tuple[PartitionFacts, ...]:
         spec, destination, by = self.clusters.spec, self.clusters.destination, self.run.by
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         if not partitions:
             return ()
         offsets = maps(self.view(OFFSETS_TOPIC), spec)
-        ends = known(destination.side.logs.ends(partitions, by))
         replicas = known(destination.replicas.in_sync(partitions, by))
         writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
         barriers = known(destination.sealing.proof(dict.fromkeys(partitions, writers), by))
         last = last_known(view, spec.mirror)
+        heard = {each.worker: each.at for each in view.workers()}
         found = []
         for at in partitions:
-            observed = view.observed(spec.mirror, at)
-            end = DestinationOffset(ends[at].high_watermark) if at in ends else None
-            in_sync: InSync | None = replicas.get(at)
+            observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(at), last.get(at)
+            copy, map_, in_sync = copies.found.get(at), offsets.get(at, OffsetMap()), replicas.get(at)
+            end = DestinationOffset(copy.high_watermark) if copy else None
+            claim = view.claim(slice_of(spec.mirror, at, SLICES))
             found.append(
                 PartitionFacts(
                     partition=at,
                     state=observed.state if observed else MirrorState.UNKNOWN,
                     error=observed.error if observed else None,
-                    live=_live(source.ends.get(at), source.true_ends.get(at)),
-                    known=last.get(at),
+                    live=_live(live, source.true_ends.get(at)),
+                    known=seen,
+                    looked_at=_looked_at(observed, heard.get(claim.worker) if claim else None),
+                    start=DestinationOffset(copy.start) if copy else None,
+                    first=_first(live, seen, map_),
                     end=end,
-                    copied=None if end is None else offsets.get(at, OffsetMap()).origin(end),
+                    copied=None if end is None else map_.origin(end),
                     named=source.named.names(at),
                     in_sync=in_sync.replicas if in_sync else None,
                     min_in_sync=in_sync.needed if in_sync else None,
@@ -224,7 +280,7 @@ class Observer:
         wanted: Sequence[TopicDesired],
         view: StateView,
         fences: Mapping[str, FencedTopic],
-        standing: Mapping[str, bool],
+        source: _FromSource,
     ) -> list[TopicSeen]:
         mirror, side = self.clusters.spec.mirror, self.clusters.destination.side
         names = [each.topic for each in wanted]
@@ -236,15 +292,21 @@ class Observer:
         shut_out = _told(lambda: opening.shut_out(names, by, ours))
         found = []
         for topic in wanted:
-            now = view.topic(mirror, topic.topic)
+            now, copy = view.topic(mirror, topic.topic), described[topic.topic]
+            there = copy if isinstance(copy, TopicFacts) else None
+            copied_to = {each.topic_id for at in topic.all_partitions() if (each := view.observed(mirror, at))}
             found.append(
                 TopicSeen(
                     topic=topic.topic,
+                    mirrored=topic.partitions,
+                    partitions=there.partitions if there else None,
+                    altered=loses_records(there.effective) if there else (),
+                    recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
                     generation=view.promotions(mirror, topic.topic),
                     removed=now is not None and now.wish is Wish.REMOVED,
                     fence=fences.get(topic.topic),
-                    fence_stands=standing.get(topic.topic),
-                    configs_restored=_restored(topic, described[topic.topic]),
+                    fence_stands=source.standing.get(topic.topic),
+                    configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
                     writable=opened.get(topic.topic),
                     shut_out=shut_out.get(topic.topic),
                 )
@@ -293,11 +355,26 @@ def _held(ends: LogEnds | None) -> int | None:
     return None if ends is None else ends.high_watermark - ends.start
 
 
-def _restored(topic: TopicDesired, described: TopicFacts | TanistError) -> bool | None:
-    if not isinstance(described, TopicFacts):
-        return None
-    return not missing(topic, described.replication_factor, described.configs)
+def _ends(answers: Mapping[TopicPartition, LogEnds | TanistError]) -> Ends:
+    return Ends(
+        found=known(answers), errors={at: each for at, each in answers.items() if isinstance(each, TanistError)}
+    )
 
 
-def _workers_alive(view: StateView, now: int) -> int:
-    return sum(now - each.at <= WORKER_SILENT_MS for each in view.workers())
+def _first(live: LogEnds | None, seen: KnownEnd | None, map_: OffsetMap) -> DestinationOffset | None:
+    if live is not None:
+        return map_.locate(SourceOffset(live.start))
+    return None if seen is None or seen.log_start is None else map_.locate(seen.log_start)
+
+
+def _looked_at(observed: PartitionObserved | None, heard: EpochMs | None) -> EpochMs | None:
+    """A worker that copies a partition asks its source all the time; of what is paused or failed nobody asks."""
+    return heard if observed is not None and observed.state is MirrorState.MIRRORING else None
+
+
+def _recreated(topic: TopicDesired, at_source: str | None, copy: TopicFacts | None, copied_to: set[str]) -> str:
+    if at_source and topic.source_topic_id and at_source != topic.source_topic_id:
+        return f"{topic.topic} was deleted and created again at the source"
+    if copy is not None and copied_to - {"", copy.topic_id}:
+        return f"{topic.topic} was deleted and created again at the destination"
+    return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, TopicNotInMirror
 from tanist.domain.failover.approving import (
     LONGEST_MS,
@@ -20,7 +20,7 @@ from tanist.domain.failover.approving import (
     signature,
 )
 from tanist.domain.failover.forecast import Forecast, forecast
-from tanist.domain.failover.limitations import make_plan, planned_intent
+from tanist.domain.failover.limitations import make_plan, planned_intent, word
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import TopicDesired
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.sides import Run
@@ -70,6 +70,11 @@ class Planned:
     left: tuple[str, ...]
 
     @property
+    def word(self) -> Readiness:
+        """As `tanist status` says it of the same facts."""
+        return word(self.plan.limitations)
+
+    @property
     def blocked(self) -> bool:
         return any(reason.blocks for reason in self.plan.limitations)
 
@@ -84,19 +89,25 @@ def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
         wanted = chosen(observer.view(STATE_TOPIC), clusters, asked.include)
         _must_match(asked.groups, observer, clusters.spec.mirror)
         facts = observer.look(wanted)
-        spec = clusters.spec
-        bare = Intent(
-            mirror=spec.mirror,
-            mirror_id=spec.id,
-            mode=asked.mode,
-            source_cluster_id=spec.source_cluster_id,
-            destination_cluster_id=spec.destination_cluster_id,
-            topics=tuple(TopicIntent(topic=t.topic, partitions=t.partitions) for t in wanted),
-            groups=asked.groups,
-        )
+        bare = intent_of(clusters.spec, asked.mode, wanted, asked.groups)
         made = make_plan(planned_intent(bare, facts, asked.loss_tolerance), facts)
     left = tuple(step.id for step in remaining(made.intent, facts))
-    return Planned(plan=made, facts=facts, forecast=forecast(facts), left=left)
+    return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left)
+
+
+def intent_of(
+    spec: MirrorSpec, mode: Mode, wanted: Sequence[TopicDesired], groups: tuple[str, ...] = EVERYTHING
+) -> Intent:
+    """What is asked for, before the facts fill in the rest."""
+    return Intent(
+        mirror=spec.mirror,
+        mirror_id=spec.id,
+        mode=mode,
+        source_cluster_id=spec.source_cluster_id,
+        destination_cluster_id=spec.destination_cluster_id,
+        topics=tuple(TopicIntent(topic=t.topic, partitions=t.partitions) for t in wanted),
+        groups=groups,
+    )
 
 
 def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple[TopicDesired, ...]:
@@ -137,6 +148,23 @@ def must_not_be_blocked(found: Planned) -> None:
         raise PlanBlocked("; ".join(f"{r.name}: {r.detail}" for r in found.plan.limitations if r.blocks))
 
 
+def approve_any(  # as `approve`
+    plan_hash: str, asked: Sequence[Asked], clusters: Clusters, command: Run, *, reason: str, valid_seconds: float
+) -> Approval:
+    """Approve the plan where one of the wishes `asked` makes it; what is raised names what each of them makes.
+
+    Raises:
+        What `approve` does.
+    """
+    others: list[str] = []
+    for each in asked:
+        try:
+            return approve(plan_hash, each, clusters, command, reason=reason, valid_seconds=valid_seconds)
+        except AnotherPlan as other:
+            others.append(other.reason)
+    raise AnotherPlan("; ".join(others))
+
+
 def approve(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
     asked: Asked,
@@ -168,7 +196,11 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     signature("", on_behalf_of)  # raises before anything is asked
     now = plan(asked, clusters, command)
     if now.plan.hash != plan_hash:
-        raise AnotherPlan(f"{plan_hash} was asked for, {asked.mode} it is {now.plan.hash} now")
+        tolerated = now.plan.intent.loss_tolerance
+        raise AnotherPlan(
+            f"{plan_hash} was asked for, {asked.mode} it is {now.plan.hash} now, with {tolerated} offsets tolerated "
+            "(where these move, give --max-loss)"
+        )
     must_not_be_blocked(now)
     approvals = clusters.destination.approvals
     if not approvals.exists(command.by):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import NotApproved, choose
-from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.plan import Approved
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
 
 
 def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
-    """Planned where the source lives, unplanned where it does not."""
+    """Planned where that can be; else unplanned, which takes by name what no drain mends."""
     found = planning.plan(replace(asked, mode=Mode.PLANNED), clusters, command)
-    if found.facts.source is SourceState.ALIVE:
-        return found
-    return planning.plan(replace(asked, mode=Mode.UNPLANNED), clusters, command)
+    return found if not found.blocked else planning.plan(replace(asked, mode=Mode.UNPLANNED), clusters, command)
 
 
 def approved_plan(asked: Asked, clusters: Clusters, command: Run) -> str:

@@ -254,7 +254,7 @@ def _taken_over(
 
 def _head(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters) -> Mapping[str, Any]:
     """Approval, forecast and facts as they are when the run begins."""
-    cost = forecast(facts)
+    cost = forecast(wish.intent, facts)
     return {
         "mode": wish.intent.mode,
         "source": [clusters.spec.source, wish.intent.source_cluster_id],
@@ -263,7 +263,7 @@ def _head(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters) 
         "groups": list(wish.intent.groups),
         "limitations_accepted": sorted(wish.limitations),
         "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
-        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "at_most": cost.at_most, "age_ms": cost.age_ms},
+        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms},
         "partitions": {
             str(each.partition): {
                 "state": each.state,

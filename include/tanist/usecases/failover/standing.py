@@ -1,4 +1,4 @@
-"""What `tanist status` asks the destination about failovers; what does not answer is unknown."""
+"""What `tanist status` says of the failovers of the past; what does not answer is unknown."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.checks import barrier_check, fences_check, replicas_check, runs_check
+from tanist.domain.failover.health import barrier_check, fences_check, runs_check
 from tanist.domain.states import Wish
-from tanist.ports.sealing import Barrier, Kept
+from tanist.ports.sealing import Barrier
 from tanist.usecases.failover.observe import attempt
 
 if TYPE_CHECKING:
@@ -16,34 +16,18 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.ports.replicas import InSync, Replicas
     from tanist.ports.sealing import Sealing
     from tanist.usecases.sides import Run
 
 
-def checks(spec: MirrorSpec, view: StateView, replicas: Replicas, sealing: Sealing, run: Run) -> tuple[Check, ...]:
-    """Can the copy be written to; do the failovers of the past still hold."""
-    copied = [at for t in view.topics(spec.mirror) if t.wish is not Wish.REMOVED for at in t.all_partitions()]
+def checks(spec: MirrorSpec, view: StateView, sealing: Sealing, run: Run) -> tuple[Check, ...]:
+    """Do they still hold? None of this stops a failover of other topics."""
     taken = [at for t in view.topics(spec.mirror) if t.wish is Wish.REMOVED for at in t.all_partitions()]
     return (
-        replicas_check(_in_sync(copied, replicas, run)),
-        barrier_check(_sealed(spec, taken, sealing, run), _bare(spec, taken, sealing, run)),
+        barrier_check(_sealed(spec, taken, sealing, run)),
         fences_check(view.source_fences(spec.mirror)),
         runs_check(view.failovers(spec.mirror)),
     )
-
-
-def _in_sync(
-    partitions: list[TopicPartition], replicas: Replicas, run: Run
-) -> dict[TopicPartition, tuple[int, int] | TanistError]:
-    answers = attempt(lambda: replicas.in_sync(partitions, run.by)) if partitions else {}
-    if isinstance(answers, TanistError):
-        return dict.fromkeys(partitions, answers)
-    return {at: _numbers(answers[at]) for at in partitions}
-
-
-def _numbers(answer: InSync | TanistError) -> tuple[int, int] | TanistError:
-    return answer if isinstance(answer, TanistError) else (answer.replicas, answer.needed)
 
 
 def _sealed(
@@ -54,25 +38,6 @@ def _sealed(
     if isinstance(answers, TanistError):
         return dict.fromkeys(partitions, answers)
     return {at: _stands(answers[at]) for at in partitions}
-
-
-def _bare(
-    spec: MirrorSpec, partitions: list[TopicPartition], sealing: Sealing, run: Run
-) -> dict[TopicPartition, bool | TanistError]:
-    """Of partitions whose topic is compacted: whether nothing but a marker is their barrier."""
-    topics = {at.topic for at in partitions}
-    policies = attempt(lambda: sealing.compacted(topics, run.by)) if topics else {}
-    if isinstance(policies, TanistError):
-        return dict.fromkeys(partitions, policies)
-    found: dict[TopicPartition, bool | TanistError] = {}
-    found |= {at: why for at in partitions if isinstance(why := policies[at.topic], TanistError)}
-    writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
-    asked = {at: writers for at in partitions if policies[at.topic] is True}
-    answers = attempt(lambda: sealing.kept(asked, run.by)) if asked else {}
-    if isinstance(answers, TanistError):
-        return found | dict.fromkeys(asked, answers)
-    bare = {at: kept if isinstance(kept, TanistError) else kept is Kept.BARE for at, kept in answers.items()}
-    return found | bare
 
 
 def _stands(answer: Barrier | TanistError) -> bool | TanistError:

@@ -1,26 +1,21 @@
-"""`tanist groups list`, and how well the positions of a mirror's groups are kept (`tanist status`)."""
+"""`tanist groups list`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tanist.domain.checks import PLANNED_ONLY, Check, Verdict
-from tanist.domain.records import Following
 from tanist.usecases.groups.gather import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.domain.names import EpochMs, TopicPartition
-    from tanist.domain.records import GroupsFollowed, MirrorSpec
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec
     from tanist.ports.positions import GroupFacts
     from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Chosen, Freshest, Gathered
     from tanist.usecases.sides import Run
-
-SILENT_MS: Final = 30_000
-"""A tail that has said nothing for so long is taken for dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,26 +89,3 @@ def _lag(seen: Gathered, positions: Mapping[TopicPartition, Freshest]) -> int | 
     if not positions or not positions.keys() <= seen.source_ends.keys():
         return None
     return sum(max(0, seen.source_ends[at].high_watermark - each.offset) for at, each in positions.items())
-
-
-def followed_check(followed: GroupsFollowed | None, now: EpochMs) -> Check:
-    """How the positions of groups come to the destination. With a dead source the last ones are what there is."""
-    if followed is None:
-        return Check(
-            name="groups",
-            verdict=Verdict.UNKNOWN,
-            observed="no positions of groups are kept",
-            reason="`tanist fetcher run` keeps them; its first look may still be under way",
-            counts_for=PLANNED_ONLY,
-        )
-    silent = now - followed.at > SILENT_MS
-    never = followed.upto == 0
-    return Check(
-        name="groups",
-        verdict=Verdict.UNKNOWN if never or silent or followed.how is Following.TROUBLED else Verdict.PASS,
-        observed=f"{followed.groups} group(s), {followed.how}",
-        limit=f"heard of within {SILENT_MS // 1000} s",
-        age_ms=None if never else max(0, now - followed.upto),
-        reason=followed.reason or ("its worker is silent" if silent else ""),
-        counts_for=PLANNED_ONLY,
-    )

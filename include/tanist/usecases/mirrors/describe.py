@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tanist.domain import records
-from tanist.domain.errors import TanistError, TopicNotInMirror
+from tanist.domain.errors import AnotherCluster, TanistError, TopicNotInMirror
 from tanist.domain.growth import growth
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRun
 from tanist.domain.selection import EVERYTHING, Selection
-from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import MIRROR_STATES, MirrorState, Wish
 from tanist.usecases import sides
+from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogEnds
-    from tanist.ports.state import StateStore
     from tanist.usecases.sides import Run, Side
 
 _ROWS = {row.number: row for row in MIRROR_STATES}
@@ -103,7 +102,7 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, Know
     for record in view.source_ends(mirror):
         for end in record.ends:
             if end.partition not in latest or latest[end.partition].at < record.at:
-                latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate)
+                latest[end.partition] = KnownEnd(end.high_watermark, record.at, end.rate, end.log_start)
     return latest
 
 
@@ -183,7 +182,8 @@ class Describer:
     connect: Callable[[str], Side]
     include: tuple[str, ...] = EVERYTHING
     _sources: dict[str, Side | TanistError] = field(default_factory=dict)
-    _stores: dict[str, StateStore] = field(default_factory=dict)
+    _silence: Silence | None = None
+    _readers: StateReaders | None = None
 
     def describe(self, mirror: MirrorName | None, run: Run) -> tuple[Described, ...]:
         """One mirror, or all of them.
@@ -198,16 +198,14 @@ class Describer:
 
     def view(self, topic: str, by: Deadline) -> StateView:
         """A state topic as it is now; the reader stays open for the next time."""
-        if topic not in self._stores:
-            if not sides.exists(self.destination, topic, by):
-                return NOTHING_YET
-            self._stores[topic] = self.destination.open_store(topic, None, by)
-        return self._stores[topic].catch_up(by)
+        if self._readers is None:
+            self._readers = StateReaders(self.destination)
+        return self._readers.view(topic, by)
 
     def close(self) -> None:
         """Close the readers; the sides belong to whoever opened them."""
-        for store in self._stores.values():
-            store.close()
+        if self._readers is not None:
+            self._readers.close()
 
     def _described(
         self, spec: MirrorSpec, state: StateView, offsets: Mapping[TopicPartition, OffsetMap], run: Run
@@ -236,12 +234,18 @@ class Describer:
         if spec.source not in self._sources:
             self._sources[spec.source] = self._open(spec)
         source = self._sources[spec.source]
+        self._silence = self._silence or Silence(run.clock)
         if isinstance(source, TanistError):
             return source
+        if (why := self._silence.of(spec.source)) is not None:
+            return why
         try:
             (cluster_id,) = sides.identify((source,), run)
             sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
+        except AnotherCluster as elsewhere:
+            return elsewhere
         except TanistError as error:
+            self._silence.keep(spec.source, error)
             return error
         return source
 

@@ -9,8 +9,8 @@ from tanist.domain.errors import TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.forecast import forecast
 from tanist.domain.failover.plan import DRAIN
-from tanist.usecases.failover.clusters import SILENT_SECONDS
 from tanist.usecases.failover.work import Done
+from tanist.usecases.readers import SILENT_SECONDS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, PartitionFacts
@@ -55,7 +55,7 @@ def _planned(work: Work) -> Done:
         if not by.left(clock.monotonic()):
             raise DrainMissed(_behind(work))
         work.wait()
-    return Done(_told(work.facts))
+    return Done(_told(work))
 
 
 def _unplanned(work: Work) -> Done:
@@ -65,7 +65,7 @@ def _unplanned(work: Work) -> Done:
     while by.left(clock.monotonic()) and _gives(work.look()):
         work.wait()
     work.mark("drain")
-    return Done(_told(work.facts))
+    return Done(_told(work))
 
 
 def _gives(facts: Facts) -> bool:
@@ -91,7 +91,7 @@ def _lag(each: PartitionFacts) -> str:
     return f"{each.partition} by {each.at_risk}" + (" (not in all of its replicas in sync yet)" if stalled else "")
 
 
-def _told(facts: Facts) -> dict[str, Any]:
-    cost = forecast(facts)
-    ends = {str(each.partition): each.end for each in facts.partitions}
-    return {"offsets_lost": cost.offsets_at_risk, "at_most": cost.at_most, "age_ms": cost.age_ms, "ends": ends}
+def _told(work: Work) -> dict[str, Any]:
+    cost = forecast(work.intent, work.facts)
+    ends = {str(each.partition): each.end for each in work.facts.partitions}
+    return {"offsets_lost": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms, "ends": ends}

@@ -1,0 +1,63 @@
+"""What makes a log at the destination a copy of its source, and what was done to one that is none any more.
+
+A copy may hold more than its source at the start (the source deleted records), never less than what the source still
+has. Its topic has the partitions that are on record and no others, keeps every record, and is the topic that was made
+for the mirror.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Mode, named
+from tanist.domain.failover.facts import SourceState
+from tanist.domain.failover.plan import Limitation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tanist.domain.failover.facts import Facts, TopicSeen
+    from tanist.domain.failover.plan import Intent
+
+
+def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A planned failover waits until it is mended. An unplanned one can accept it, where nothing else is left.
+
+    That is: where the source is silent, so that nobody can mend it; or where the plan is of these topics only, because
+    to remove them, and add them again, is what mends them.
+    """
+    ours = frozenset(intent.partitions)
+    seen = tuple(facts.of(intent.names))
+    if short := [each for each in facts.partitions if each.partition in ours and each.missing_at_start]:
+        what = named(f"{e.partition} begins at {e.start}, {e.missing_at_start} offsets too late" for e in short)
+        why = f"records that the source has are gone from the start of the copy: {what}; {_AGAIN}"
+        yield Limitation("COPY_TRUNCATED", why, blocks=_blocks(intent, facts, (e.partition.topic for e in short)))
+    if more := [each for each in seen if _has_more(each)]:
+        what = named(f"{each.topic} has {each.partitions}, the mirror {each.mirrored}" for each in more)
+        why = f"partitions were added at the destination: {what}; {_AGAIN}"
+        yield Limitation("COPY_HAS_MORE_PARTITIONS", why, blocks=_blocks(intent, facts, (e.topic for e in more)))
+    if other := [each for each in seen if each.recreated]:
+        why = f"{named(each.recreated for each in other)}; {_AGAIN}"
+        yield Limitation("TOPIC_RECREATED", why, blocks=_blocks(intent, facts, (e.topic for e in other)))
+    if altered := [f"{each.topic}: {', '.join(each.altered)}" for each in seen if each.altered]:
+        why = (
+            f"the copy may lose records by itself: {named(altered)}; `tanist metadata sync {intent.mirror}` mends the "
+            f"configs, `tanist validate {intent.mirror}` says what is gone"
+        )
+        mendable = intent.mode is Mode.PLANNED or facts.source is not SourceState.SILENT
+        yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)
+    if writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
+        yield Limitation("OTHERS_MAY_WRITE", f"besides the mirror, to the copy: {named(writers)}")
+
+
+_AGAIN = "take the topic out of the mirror, delete it at the destination, and add it again"
+
+
+def _has_more(seen: TopicSeen) -> bool:
+    return seen.partitions is not None and seen.mirrored is not None and seen.partitions > seen.mirrored
+
+
+def _blocks(intent: Intent, facts: Facts, damaged: Iterable[str]) -> bool:
+    if intent.mode is Mode.PLANNED:
+        return True
+    return facts.source is not SourceState.SILENT and set(damaged) != set(intent.names)

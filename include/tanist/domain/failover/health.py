@@ -1,0 +1,229 @@
+"""What `tanist status` says of a mirror: the word for both modes, what it is made of, and checks.
+
+The words come from the limitations of both plans and from nothing else. A check of the present says what was looked at
+and fails where a limitation says so; a check of the past tells whether earlier failovers still hold. None of them has a
+verdict of its own about failing over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
+from tanist.domain.failover.facts import SourceState
+from tanist.domain.failover.limitations import SILENT_MS, make_plan, planned_intent, word
+from tanist.domain.fences import FenceStatus
+from tanist.domain.records import Following, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.failover.facts import Facts, PartitionFacts
+    from tanist.domain.failover.plan import Intent, Limitation
+    from tanist.domain.fences import FencedTopic
+    from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+    from tanist.domain.records import FailoverRun, GroupsFollowed, WorkerAlive
+
+LIVING_SOURCE: Final = frozenset({"SOURCE_DOWN", "ANOTHER_CLUSTER"})
+"""What says in a check that the source does not answer; that an unplanned failover has to accept it is no failure."""
+_WANTED: Final[Mapping[str, str]] = {
+    "source": "answers",
+    "source_partitions": "all are mirrored",
+    "destination": "all partitions answer",
+    "replicas": "none offline, none below min ISR",
+    "copies": "nothing is gone, added or altered",
+    "partitions": "at least 1; none FAILED, PREPARING or UNKNOWN",
+    "running": "none paused or stopped",
+    "offset_map": "there",
+    "lag": "known for every partition",
+}
+_SAID_BY: Final[Mapping[str, frozenset[str]]] = {
+    "source": LIVING_SOURCE,
+    "source_partitions": frozenset({"PARTITIONS_WITHOUT_COPY"}),
+    "destination": frozenset({"DESTINATION_OFFLINE"}),
+    "replicas": frozenset({"DESTINATION_OFFLINE", "DESTINATION_UNKNOWN", "DESTINATION_BELOW_MIN_ISR"}),
+    "copies": frozenset(
+        {"COPY_TRUNCATED", "COPY_HAS_MORE_PARTITIONS", "COPY_CONFIGS_ALTERED", "TOPIC_RECREATED", "OTHERS_MAY_WRITE"}
+    ),
+    "partitions": frozenset(
+        {
+            "NOTHING_TO_FAIL_OVER",
+            "PARTITION_FAILED",
+            "PARTITION_NO_COPY",
+            "PARTITION_PREPARING",
+            "PARTITION_UNKNOWN",
+        }
+    ),
+    "running": frozenset({"WITHOUT_DRAIN"}),
+    "offset_map": frozenset({"OFFSET_MAP_MISSING"}),
+    "lag": frozenset({"RECORDS_AT_RISK_UNKNOWN"}),
+}
+"""The check of the present, and the limitations that fail it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """`limitations`: of the plan of each mode, for all topics of the mirror and the loss that is forecast now."""
+
+    mirror: MirrorName
+    limitations: Mapping[Mode, tuple[Limitation, ...]]
+    checks: tuple[Check, ...]
+
+    @property
+    def planned(self) -> Readiness:
+        return word(self.limitations[Mode.PLANNED])
+
+    @property
+    def unplanned(self) -> Readiness:
+        return word(self.limitations[Mode.UNPLANNED])
+
+    def word(self, mode: Mode) -> Readiness:
+        return word(self.limitations[mode])
+
+
+def judged(intents: Mapping[Mode, Intent], facts: Facts, past: Sequence[Check] = ()) -> Status:
+    """Both verdicts on `facts`. `intents`: all topics of the mirror, by mode. `past`: checks that block nothing."""
+    made = {mode: make_plan(planned_intent(intent, facts, None), facts) for mode, intent in intents.items()}
+    found = {mode: plan.limitations for mode, plan in made.items()}
+    return Status(
+        mirror=next(iter(intents.values())).mirror,
+        limitations=found,
+        checks=(*_present(facts, found), *past),
+    )
+
+
+# ── the present ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterable[Check]:
+    seen = {
+        "source": ("answers" if facts.source is SourceState.ALIVE else f"does not answer ({facts.source})", 0),
+        "source_partitions": (f"{len(facts.uncopied)} without a copy", 0),
+        "destination": (f"{sum(e.end is not None for e in facts.partitions)} of {len(facts.partitions)} answer", 0),
+        "replicas": (f"{sum(bool(e.in_sync) for e in facts.partitions)} of {len(facts.partitions)} have a leader", 0),
+        "copies": (f"{sum(e.missing_at_start for e in facts.partitions)} offsets gone at the start", 0),
+        "partitions": (_states(facts), None),
+        "running": (f"{len(_not_running(facts, found))} not being copied", None),
+        "offset_map": ("missing" if facts.map_missing else "there", None),
+        "lag": _lag(facts),
+    }
+    for name, (observed, age) in seen.items():
+        said = _said(name, found)
+        yield Check(
+            name=name,
+            verdict=_verdict(said),
+            observed=observed,
+            limit=_WANTED[name],
+            age_ms=age if not said or name == "lag" else None,
+            reason=named(f"{each.name}: {each.detail}" for each in said),
+        )
+
+
+def _said(check: str, found: Mapping[Mode, Iterable[Limitation]]) -> list[Limitation]:
+    """What the plans say about it, once."""
+    each = {limitation.name: limitation for mode in found for limitation in found[mode]}
+    return [limitation for name, limitation in sorted(each.items()) if name in _SAID_BY[check]]
+
+
+def _verdict(said: Sequence[Limitation]) -> Verdict:
+    unknown = {"PARTITION_UNKNOWN", "RECORDS_AT_RISK_UNKNOWN", "SOURCE_DOWN", "DESTINATION_UNKNOWN"}
+    if not said:
+        return Verdict.PASS
+    return Verdict.UNKNOWN if all(each.unknown or each.name in unknown for each in said) else Verdict.FAIL
+
+
+def _states(facts: Facts) -> str:
+    counts = Counter(str(each.state) for each in facts.partitions)
+    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
+
+
+def _not_running(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> list[PartitionFacts]:
+    return [each for each in facts.partitions if each.state != "MIRRORING"] if _said("running", found) else []
+
+
+def _lag(facts: Facts) -> tuple[str, int | None]:
+    """The number is for people to judge; it is as old as the oldest end that it is made of."""
+    ages = [facts.now if each.live else each.known.at if each.known else None for each in facts.partitions]
+    seen = [age for age in ages if age is not None]
+    total = sum(each.at_risk or 0 for each in facts.partitions)
+    return f"{total} offsets", max(0, facts.now - min(seen)) if seen else None
+
+
+def workers_check(workers: Sequence[WorkerAlive], now: EpochMs) -> Check:
+    """Is anybody copying?"""
+    ages = {worker.worker: max(0, now - worker.at) for worker in workers}
+    alive = [worker for worker, age in ages.items() if age <= SILENT_MS]
+    return Check(
+        name="workers",
+        verdict=Verdict.PASS if alive else Verdict.FAIL,
+        observed=f"{len(alive)} of {len(ages)} alive",
+        limit=f"1 heard of within {SILENT_MS // 1000} s",
+        age_ms=min(ages.values(), default=None),
+        reason="" if alive else "start one with `tanist fetcher run`",
+    )
+
+
+def groups_check(followed: GroupsFollowed | None, now: EpochMs) -> Check:
+    """How the positions of groups come to the destination. With a dead source the last ones are what there is."""
+    if followed is None:
+        why = "`tanist fetcher run` keeps them; its first look may still be under way"
+        return Check(name="groups", verdict=Verdict.UNKNOWN, observed="no positions of groups are kept", reason=why)
+    silent = now - followed.at > SILENT_MS
+    never = followed.upto == 0
+    return Check(
+        name="groups",
+        verdict=Verdict.UNKNOWN if never or silent or followed.how is Following.TROUBLED else Verdict.PASS,
+        observed=f"{followed.groups} group(s), {followed.how}",
+        limit=f"heard of within {SILENT_MS // 1000} s",
+        age_ms=None if never else max(0, now - followed.upto),
+        reason=followed.reason or ("its worker is silent" if silent else ""),
+    )
+
+
+# ── the past ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def barrier_check(sealed: Mapping[TopicPartition, bool | TanistError]) -> Check:
+    """Does the barrier of everything that took over still stand? It lasts as long as brokers remember our ids."""
+    gone = [f"{at}: its barrier has expired" for at, seen in sealed.items() if seen is False]
+    blind = [f"{at}: {seen}" for at, seen in sealed.items() if not isinstance(seen, bool)]
+    return Check(
+        name="barrier",
+        verdict=Verdict.FAIL if gone else Verdict.UNKNOWN if blind else Verdict.PASS,
+        observed=f"{len(sealed) - len(gone) - len(blind)} of {len(sealed)} proved",
+        limit="all partitions that took over",
+        age_ms=0,
+        reason=named([*gone, *blind]) + ("; `tanist fetcher run` puts it up again" if gone else ""),
+    )
+
+
+def fences_check(fences: Iterable[FencedTopic]) -> Check:
+    """Source fences that could not be put up, or not be lifted, yet; or that stand though they were lifted."""
+    held = list(fences)
+    pending = {FenceStatus.OWED, FenceStatus.LIFT_OWED}
+    owed = [each for each in held if each.status in pending or (each.status is FenceStatus.LIFTED and each.reason)]
+    return Check(
+        name="fences",
+        verdict=Verdict.FAIL if owed else Verdict.PASS,
+        observed=f"{len(owed)} owed of {len(held)}",
+        limit="none owed",
+        reason=named(f"{each.topic}: {each.status}{f', {each.reason}' if each.reason else ''}" for each in owed),
+    )
+
+
+def runs_check(runs: Sequence[FailoverRun]) -> Check:
+    """An unfinished run is in the way of any other."""
+    unfinished = [run for run in runs if run.status is RunStatus.RUNNING]
+    return Check(
+        name="runs",
+        verdict=Verdict.FAIL if unfinished else Verdict.PASS,
+        observed=f"{len(unfinished)} unfinished of {len(runs)}",
+        limit="none unfinished",
+        reason=named(
+            f"plan {run.plan} of {run.runner or 'nobody'}: {run.ways_on}{f' ({run.reason})' if run.reason else ''}"
+            for run in unfinished
+        ),
+    )

@@ -1,0 +1,54 @@
+"""Offsets that a failover would lose: counted the same way in both modes, until the point of no return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.failover.facts import Facts, PartitionFacts
+    from tanist.domain.failover.plan import Intent
+    from tanist.domain.names import TopicPartition
+
+
+def undrained(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
+    """The partitions that nobody waits for: of a planned failover those that were not being copied, else all."""
+    if intent.mode is Mode.UNPLANNED:
+        return facts.partitions
+    without = frozenset(intent.without_drain)
+    return tuple(each for each in facts.partitions if each.partition in without)
+
+
+def by_partition(intent: Intent, facts: Facts) -> tuple[tuple[TopicPartition, int | None], ...]:
+    """What each of them would lose, partitions without a copy with all they hold; None where it cannot be told."""
+    lost = [(each.partition, each.at_risk) for each in undrained(intent, facts)]
+    return (*lost, *((each.partition, each.offsets) for each in facts.uncopied))
+
+
+def at_risk(intent: Intent, facts: Facts) -> int | None:
+    """Offsets that would be lost now, all partitions; None where one of them cannot tell."""
+    return _sum(offsets for _, offsets in by_partition(intent, facts))
+
+
+def estimate(intent: Intent, facts: Facts) -> int | None:
+    """And with what the source would have taken since it was last seen; None where a partition cannot tell."""
+    lost = [each.estimate(facts.now) for each in undrained(intent, facts)]
+    return _sum([*lost, *(each.offsets for each in facts.uncopied)])
+
+
+def age_ms(intent: Intent, facts: Facts) -> int | None:
+    """How old the oldest end of the source is that this is made of; None: there is none."""
+    counted = undrained(intent, facts)
+    seen = [each.known.at for each in counted if each.live is None and each.known is not None]
+    if seen:
+        return max(0, facts.now - min(seen))
+    return 0 if all(each.live for each in counted) else None
+
+
+def _sum(offsets: Iterable[int | None]) -> int | None:
+    each = list(offsets)
+    known = [one for one in each if one is not None]
+    return sum(known) if len(known) == len(each) else None

@@ -1,0 +1,176 @@
+"""Facts of a mirror: healthy ones, and ones drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, TypeVar
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.facts import (
+    Facts,
+    LiveEnd,
+    OpenTransaction,
+    PartitionFacts,
+    SourceState,
+    TopicSeen,
+    Uncopied,
+)
+from tanist.domain.failover.plan import Intent, TopicIntent
+from tanist.domain.lag import KnownEnd
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.records import FailoverRun, Following, GroupsFollowed, RunStatus
+from tanist.domain.states import MirrorState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_T = TypeVar("_T")
+NOW = EpochMs(1_000_000)
+MIRROR = MirrorName("dr")
+TOPICS = {"orders": 2, "bills": 1}
+PARTITIONS = tuple(TopicPartition(topic, n) for topic, count in TOPICS.items() for n in range(count))
+
+
+def intents(topics: Sequence[str] = tuple(TOPICS)) -> dict[Mode, Intent]:
+    """Both kinds of failover of `topics`, before the facts fill in the rest."""
+    wanted = tuple(TopicIntent(topic=topic, partitions=TOPICS[topic]) for topic in topics)
+    return {
+        mode: Intent(mirror=MIRROR, mode=mode, source_cluster_id="e", destination_cluster_id="w", topics=wanted)
+        for mode in Mode
+    }
+
+
+def partition(at: TopicPartition, source_end: int = 10, copied: int = 10) -> PartitionFacts:
+    """One that mirrors, of a source that answers."""
+    return PartitionFacts(
+        partition=at,
+        state=MirrorState.MIRRORING,
+        live=LiveEnd(SourceOffset(source_end), SourceOffset(source_end), SourceOffset(source_end)),
+        known=KnownEnd(SourceOffset(copied), EpochMs(NOW - 1_000), 0.0, SourceOffset(0)),
+        looked_at=EpochMs(NOW - 1_000),
+        start=DestinationOffset(0),
+        first=DestinationOffset(0),
+        end=DestinationOffset(copied),
+        copied=SourceOffset(copied),
+        named=False,
+        in_sync=3,
+        min_in_sync=2,
+        sealed=False,
+    )
+
+
+def topic(name: str) -> TopicSeen:
+    return TopicSeen(topic=name, mirrored=TOPICS[name], partitions=TOPICS[name])
+
+
+HEALTHY = Facts(
+    now=NOW,
+    source=SourceState.ALIVE,
+    source_authorizer=True,
+    destination_authorizer=True,
+    partitions=tuple(partition(at) for at in PARTITIONS),
+    topics=tuple(topic(name) for name in TOPICS),
+    transactions_told=True,
+    workers_alive=1,
+)
+FOLLOWED = GroupsFollowed(mirror=MIRROR, worker="w", how=Following.TAILING, upto=EpochMs(NOW - 500), at=NOW)
+
+
+def changed(number: int = 0, facts: Facts = HEALTHY, **changes: object) -> Facts:
+    """`facts` with one partition altered."""
+    one = replace(facts.partitions[number], **changes)  # type: ignore[arg-type]
+    return replace(facts, partitions=(*facts.partitions[:number], one, *facts.partitions[number + 1 :]))
+
+
+def silent(facts: Facts = HEALTHY, age_ms: int = 1_000, looked_ms: int | None = None) -> Facts:
+    """The source does not answer; `age_ms`: since it was last seen, `looked_ms`: since somebody last asked it."""
+    seen = EpochMs(NOW - age_ms)
+    looked = EpochMs(NOW - (age_ms if looked_ms is None else looked_ms))
+    without = tuple(
+        replace(each, live=None, known=each.known and replace(each.known, at=seen), looked_at=looked)
+        for each in facts.partitions
+    )
+    state = SourceState.SILENT
+    return replace(facts, source=state, source_reason="refused", partitions=without, followed=FOLLOWED)
+
+
+# ── drawn ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _mostly(luck: Random, usual: _T, *other: _T) -> _T:
+    return luck.choice(other) if luck.random() < 0.08 else usual
+
+
+def _partition(luck: Random, at: TopicPartition, source: SourceState) -> PartitionFacts:
+    end, behind = luck.randrange(100), _mostly(luck, 0, 1, 7, 60)
+    answers = source is SourceState.ALIVE or (source is SourceState.PARTLY and luck.random() < 0.5)
+    seen = EpochMs(NOW - luck.choice((500, 8_000, 29_000, 31_000, 600_000)))
+    found = partition(at, end + behind, end)
+    start = DestinationOffset(_mostly(luck, 0, 3, 50))
+    return replace(
+        found,
+        state=_mostly(luck, MirrorState.MIRRORING, *MirrorState),
+        error=_mostly(luck, None, "FOREIGN_WRITE", "RECORD_TOO_LARGE"),
+        live=found.live if answers else None,
+        known=_mostly(luck, KnownEnd(SourceOffset(end), seen, luck.choice((0.0, 3.5)), None), None),
+        looked_at=_mostly(luck, seen, None, NOW),
+        start=start,
+        first=_mostly(luck, DestinationOffset(max(start, 3)), DestinationOffset(0), None),
+        end=_mostly(luck, found.end, None),
+        copied=_mostly(luck, found.copied, None),
+        in_sync=_mostly(luck, 3, None, 0, 1),
+        min_in_sync=_mostly(luck, 2, None),
+        sealed=_mostly(luck, False, None),
+    )
+
+
+def _topic(luck: Random, name: str) -> TopicSeen:
+    return replace(
+        topic(name),
+        partitions=_mostly(luck, TOPICS[name], TOPICS[name] + 1, None),
+        altered=_mostly(luck, (), ("retention.ms=1000",)),
+        others=_mostly(luck, (), ("User:eve",)),
+        recreated=_mostly(luck, "", f"{name} was deleted and created again"),
+        removed=_mostly(luck, False, True),
+    )
+
+
+def _run(luck: Random) -> FailoverRun:
+    return FailoverRun(
+        mirror=MIRROR,
+        plan="cafe",
+        shown="",
+        approval="0-0",
+        approver="carol",
+        runner="",
+        status=RunStatus.RUNNING,
+        no_return=luck.random() < 0.5,
+        started_at=NOW,
+        at=NOW,
+    )
+
+
+def drawn(seed: int) -> Facts:
+    """Mostly healthy, and everything that can be otherwise sometimes is."""
+    luck = Random(seed)
+    source = luck.choice(tuple(SourceState))
+    more = Uncopied(TopicPartition("orders", TOPICS["orders"]), luck.choice((0, 200, None)))
+    transaction = OpenTransaction(PARTITIONS[0], 7, EpochMs(NOW - 5_000))
+    return Facts(
+        now=NOW,
+        source=source,
+        source_reason="" if source is SourceState.ALIVE else "refused",
+        another_cluster=_mostly(luck, "", "'east' leads to cluster x"),
+        source_authorizer=_mostly(luck, True, False, None),
+        destination_authorizer=_mostly(luck, True, False, None),
+        partitions=tuple(_partition(luck, at, source) for at in PARTITIONS),
+        uncopied=_mostly(luck, (), (more,)),
+        topics=tuple(_topic(luck, name) for name in TOPICS),
+        transactions=_mostly(luck, (), (transaction,)),
+        transactions_told=_mostly(luck, True, False, None),
+        workers_alive=_mostly(luck, 1, 0),
+        map_missing=_mostly(luck, False, True),
+        followed=_mostly(luck, FOLLOWED, None, replace(FOLLOWED, at=EpochMs(NOW - 90_000))),
+        others_running=_mostly(luck, (), (_run(luck),)),
+    )
