@@ -22,6 +22,7 @@ from tanist.domain.anchoring import Writers
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
     OutOfOrderSequence,
+    TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
 )
@@ -34,7 +35,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.domain.write_rules import WriteRule
 from tanist.ports.replicas import InSync
-from tanist.ports.sealing import Barrier
+from tanist.ports.sealing import Barrier, Kept
 from tanist.ports.topics import NewTopic
 from tanist.protocol.batch import filler_batch
 from tanist.protocol.codes import NONE, error_for
@@ -115,6 +116,12 @@ class Memory:
     def filler(self, at: TopicPartition, writers: Writers, epoch: int) -> bool:
         return self.cluster.append(at, writers.filler, epoch)
 
+    def record(self, at: TopicPartition) -> None:
+        self.cluster.grow(at)
+
+    def wait(self, seconds: float) -> None:
+        self.cluster.clock.jump(seconds)
+
     def end(self, at: TopicPartition) -> int:
         return self.cluster.ends[at][2]
 
@@ -161,6 +168,15 @@ class Real:
         before = self.end(at)
         requests.write_markers(self.router, {at: Markers(writers.filler, epoch, (before,))}, SOON(10))
         return self.end(at) > before
+
+    def record(self, at: TopicPartition) -> None:
+        """By somebody else than a worker."""
+        producer = Producer({**self.users["admin"], "compression.type": "zstd"})
+        producer.produce(at.topic, b"value" * 100, key=b"key", partition=at.partition, headers=[("h", b"1")])
+        assert producer.flush(10) == 0
+
+    def wait(self, seconds: float) -> None:
+        SystemClock().wait(seconds)
 
     def end(self, at: TopicPartition) -> int:
         found = requests.list_offsets(self.router, {at: End.LOG_END}, SOON(10))[at]
@@ -303,6 +319,56 @@ def test_a_partition_that_is_not_there_does_not_hide_the_others(rig: Rig, topic_
     proved = rig.sealing.proof({at: rig.writers, missing: rig.writers}, SOON(10))
     assert proved[at] is Barrier.SEALED
     assert isinstance(proved[missing], UnknownTopicOrPartition)
+
+
+def test_a_barrier_of_a_compacted_topic_is_kept_by_repeating_the_last_record_once(rig: Rig, topic_name: str) -> None:
+    partitions = rig.topic(topic_name, cleanup_policy="compact")
+    at, empty = partitions
+    writers = dict.fromkeys(partitions, rig.writers)
+    rig.world.record(at)
+    rig.sealing.seal(writers, SOON(10))
+    end = rig.world.end(at)
+    assert rig.sealing.kept(writers, SOON(10)) == {at: Kept.BARE, empty: Kept.EMPTY}
+    assert rig.world.end(at) == end, "asking has written"
+    for _ in range(2):
+        assert rig.sealing.keep(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
+        assert rig.world.end(at) == end + 1
+    assert rig.sealing.kept(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
+    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, Barrier.SEALED)
+
+
+def test_a_log_that_grows_is_left_alone_until_it_rests(rig: Rig, topic_name: str) -> None:
+    (at,) = rig.topic(topic_name, 1, cleanup_policy="compact")
+    rig.world.record(at)
+    rig.sealing.seal({at: rig.writers}, SOON(10))
+    assert rig.sealing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.BARE}
+    rig.world.wait(0.4)
+    rig.world.record(at)
+    assert rig.sealing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.BARE}
+    rig.world.wait(0.4)
+    assert rig.sealing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.KEPT}
+
+
+def test_policies_are_told_topic_by_topic(rig: Rig, topic_name: str) -> None:
+    names = {policy: f"{topic_name}-{n}" for n, policy in enumerate(("compact", "delete", "compact,delete"))}
+    for policy, name in names.items():
+        rig.topic(name, 1, cleanup_policy=policy)
+    missing = f"{topic_name}-missing"
+    found = dict(rig.sealing.compacted([*names.values(), missing], SOON(10)))
+    assert isinstance(found.pop(missing), UnknownTopicOrPartition)
+    assert found == {name: "compact" in policy for policy, name in names.items()}
+
+
+def test_a_mirror_that_may_not_write_any_more_keeps_nothing_and_says_why(rig: Rig, topic_name: str) -> None:
+    if rig.kind is FenceKind.TINY_MESSAGES:
+        pytest.skip("no rules here")
+    (at,) = rig.topic(topic_name, 1, cleanup_policy="compact")
+    rig.world.record(at)
+    rig.sealing.seal({at: rig.writers}, SOON(10))
+    assert rig.opening.open({topic_name: ()}, SOON(10)) == {topic_name: None}
+    wait_until(lambda: rig.opening.is_open({topic_name: ()}, SOON(10)) == {topic_name: True})
+    (refused,) = rig.sealing.keep({at: rig.writers}, SOON(10)).values()
+    assert isinstance(refused, TopicAuthorizationFailed)
 
 
 # ── fences ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -285,7 +286,7 @@ class Pair:
 
 
 @contextmanager
-def running(
+def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     guardian: Guardian,
     config: ClientConfig,
     home: Path,
@@ -293,10 +294,11 @@ def running(
     brokers: int = 1,
     source: ClusterSpec = EAST,
     authorizer: bool = True,
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
 
-    `authorizer`: of the destination.
+    `authorizer`, `properties`: of the destination.
     """
     with ExitStack() as stack:
         west_spec = ClusterSpec(
@@ -306,6 +308,7 @@ def running(
             client_certificates=source.client_certificates,
             heap_mb=384,
             brokers=brokers,
+            properties=properties,
         )
         specs = (source, west_spec)
         both = [Cluster.new(spec, guardian=guardian) for spec in specs]

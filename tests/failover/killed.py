@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from tanist.composition.failover import Folder, failover_clusters, gone, runner
@@ -16,6 +17,7 @@ from tanist.usecases.failover.run import run
 from tanist.usecases.failover.work import Tools
 from tanist.usecases.sides import Run
 from tanist.wire.clock import SystemClock
+from tests.fakes.halves import Halves
 
 
 def main() -> None:
@@ -39,5 +41,7 @@ def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
     )
     with World(load(None, os.environ)) as world:
         destination = world.connect("west")
-        with failover_clusters(world, destination, mirror_name(mirror), command) as clusters:
+        with failover_clusters(world, destination, mirror_name(mirror), command) as real:
+            halves = Halves(real.destination.sealing, checkpoint)
+            clusters = replace(real, destination=replace(real.destination, sealing=halves))
             run(plan, clusters, tools, command, until=until)

@@ -21,7 +21,7 @@ from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.write_rules import ANYBODY
 from tanist.ports.replicas import ClusterSeen, InSync
-from tanist.ports.sealing import Barrier
+from tanist.ports.sealing import Barrier, Kept
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 
@@ -51,6 +51,8 @@ class GuardedCluster(MemoryCluster):
     deny: set[tuple[str, str]] = field(default_factory=set)
     given: set[tuple[str, WriteRule]] = field(default_factory=set)
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    repeated: set[TopicPartition] = field(default_factory=set)
+    """Where the last record stands again, in the epoch of the barrier."""
     isr: dict[TopicPartition, int] = field(default_factory=dict)
     min_isr: int = 1
     approvals: list[Entry] = field(default_factory=list)
@@ -83,6 +85,7 @@ class MemorySealing:
 
     def __init__(self, cluster: GuardedCluster) -> None:
         self._cluster = cluster
+        self._seen: dict[TopicPartition, tuple[int, float]] = {}
 
     def seal(
         self, writers: Mapping[TopicPartition, Writers], by: Deadline
@@ -96,8 +99,54 @@ class MemorySealing:
         self._cluster.answer()
         return {at: self._proof(at, each) for at, each in writers.items()}
 
+    def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        self._cluster.answer()
+        return {name: self._compacted(name) for name in topics}
+
+    def kept(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self._cluster.answer()
+        return {at: self._kept(at) for at in writers}
+
+    def keep(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline, *, rest: float = 0
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        self._cluster.answer()
+        return {at: self._keep(at, each, rest) for at, each in writers.items()}
+
     def close(self) -> None:
         pass
+
+    def _compacted(self, name: str) -> bool | TanistError:
+        if name not in self._cluster.topics:
+            return UnknownTopicOrPartition(name)
+        return "compact" in self._cluster.topics[name].configs.get("cleanup.policy", "delete")
+
+    def _kept(self, at: TopicPartition) -> Kept | TanistError:
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        if at in self._cluster.repeated:
+            return Kept.KEPT
+        start, _, end = self._cluster.ends[at]
+        records = any((at, offset) not in self._cluster.control for offset in range(start, end))
+        return Kept.BARE if records else Kept.EMPTY
+
+    def _keep(self, at: TopicPartition, writers: Writers, rest: float) -> Kept | TanistError:
+        found = self._kept(at)
+        if found is not Kept.BARE or (rest and not self._rests(at, rest)):
+            return found
+        if not self._cluster.may_write(at.topic, self._cluster.user):
+            return TopicAuthorizationFailed(str(at))
+        assert self._cluster.append(at, writers.data, 1)
+        self._cluster.repeated.add(at)
+        return Kept.KEPT
+
+    def _rests(self, at: TopicPartition, rest: float) -> bool:
+        now, end = self._cluster.clock.monotonic(), self._cluster.ends[at][2]
+        if self._seen.get(at, (-1, 0.0))[0] != end:
+            self._seen[at] = (end, now)
+        return now - self._seen[at][1] >= rest
 
     def _last(self, writers: Writers) -> dict[int, int]:
         return {writers.data: 1, writers.start: 1, writers.filler: LAST_EPOCH}
@@ -107,7 +156,8 @@ class MemorySealing:
             return UnknownTopicOrPartition(str(at))
         for producer, epoch in self._last(writers).items():
             if self._cluster.epochs.get((at, producer), -1) < epoch:
-                self._cluster.append(at, producer, epoch)
+                self._cluster.epochs[at, producer] = epoch
+                self._cluster.mark(at)
         return DestinationOffset(self._cluster.ends[at][2])
 
     def _proof(self, at: TopicPartition, writers: Writers) -> Barrier | TanistError:
@@ -247,7 +297,8 @@ class MemoryOpening:
     def _canary(self, topic: str) -> TanistError | None:
         if not self._cluster.may_write(topic, self._cluster.user):
             return TopicAuthorizationFailed(topic)
-        self._cluster.grow(TopicPartition(topic, 0), 2)
+        for _ in range(2):
+            self._cluster.mark(TopicPartition(topic, 0))
         self._cluster.canaries.append(topic)
         return None
 

@@ -21,7 +21,8 @@ from tanist.domain.records import (
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import MirrorState
 from tanist.fetcher.assignment import Report
-from tanist.fetcher.debts import EVERY_SECONDS, SEAL_AGAIN_SECONDS, Debts, Guards
+from tanist.fetcher.barriers import SEAL_AGAIN_SECONDS
+from tanist.fetcher.debts import EVERY_SECONDS, Debts, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import Purpose, mirror_lock

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tanist.clusters.keeping import DATA_EPOCH, Keeping
 from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError, TimedOut
 from tanist.domain.names import DestinationOffset, TopicPartition
@@ -21,17 +22,17 @@ from tanist.wire.requests import End, Markers, list_offsets, write_markers
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from tanist.domain.anchoring import Writers
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import ProducerId
+    from tanist.ports.sealing import Kept
     from tanist.wire.leaders import Answers
 
 
 _Seen: TypeAlias = "dict[TopicPartition, Barrier | TanistError]"
 
-DATA_EPOCH: Final = 1
-"""Data and start batches carry producer epoch 0."""
 FILLER_EPOCH: Final = 32_767
 """Workers raise a filler's epoch after a refusal, so only the last one is final."""
 _LAST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF  # fillers carry their target offsets here, and lower ones are refused
@@ -45,6 +46,7 @@ class KafkaSealing:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._router = Router(endpoint, "tanist-sealing")
+        self._keeping = Keeping(endpoint, self._router)
 
     def seal(
         self, writers: Mapping[TopicPartition, Writers], by: Deadline
@@ -68,6 +70,19 @@ class KafkaSealing:
     ) -> Mapping[TopicPartition, Barrier | TanistError]:
         seen = self._each(writers, by)
         return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in writers}
+
+    def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        return self._keeping.compacted(topics, by)
+
+    def kept(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        return self._keeping.kept(_data_ids(writers), by)
+
+    def keep(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline, *, rest: float = 0
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        return self._keeping.keep(_data_ids(writers), by, rest)
 
     def close(self) -> None:
         self._router.close()
@@ -126,6 +141,10 @@ class KafkaSealing:
             if pending:
                 self._router.pause(_PAUSE_SECONDS, by)
         return found
+
+
+def _data_ids(writers: Mapping[TopicPartition, Writers]) -> dict[TopicPartition, ProducerId]:
+    return {at: each.data for at, each in writers.items()}
 
 
 def _last_epoch(role: int) -> int:

@@ -26,7 +26,7 @@ BRIEF_MS: Final = 20
 """For what is open while one command runs: it hears sooner of an end that lies behind a marker, and asks more often."""
 LASTING_MS: Final = 100
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
-_PASSING: Final = (
+PASSING: Final = (
     TIMED_OUT
     | UNREACHABLE
     | {
@@ -105,5 +105,5 @@ class Tail:
             positions[message.partition() or 0] = message.offset() or 0
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             raise StateLogLost(f"topic {self._topic} of {self._endpoint.name}: {error.str()}")
-        elif error.code() not in _PASSING and not error.retriable():
+        elif error.code() not in PASSING and not error.retriable():
             raise translate(error, self._doing, self._endpoint)

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FOR_EVER: Final = "9223372036854775807"
+CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 MIN_ISR: Final = "min.insync.replicas"
 _SAFE_MIN_ISR: Final = 2
 
 WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "cleanup.policy": "delete",  # compaction would take offsets out of the copy
+        CLEANUP_POLICY: "delete",  # compaction would take offsets out of the copy
         "retention.ms": "-1",
         "retention.bytes": "-1",
         "compression.type": "producer",  # anything else rewrites the batches

@@ -7,17 +7,16 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from tanist.domain.anchoring import Writers
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus
 from tanist.domain.generations import counted, untold
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import fences_with
 from tanist.domain.slices import slice_of
-from tanist.domain.states import Wish
+from tanist.fetcher.barriers import Barriers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from tanist.domain.names import MirrorName
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 5.0
-SEAL_AGAIN_SECONDS: Final = 900.0
-"""Far below a quarter of the shortest time for which brokers usually remember a producer id (a day)."""
 ANSWER_SECONDS: Final = 8.0
 """How long one mirror's clusters have to answer."""
 
@@ -81,7 +78,7 @@ class Debts(threading.Thread):
         self._fencing: dict[MirrorName, Fencing] = {}
         self._told: frozenset[Generation] = frozenset()
         """Promotions that their source knows of, as far as we have looked."""
-        self._sealed_at = float("-inf")
+        self._barriers = Barriers(guards.sealing, self._ours, clock)
 
     def run(self) -> None:
         try:
@@ -111,42 +108,16 @@ class Debts(threading.Thread):
                 continue  # the run fences, lifts and reports by itself, until its end
             self._reconcile(spec, view)
             self._tell(spec, counted(view, spec.mirror) - self._told)
-        self._seal_again(view)
+        self._barriers.renew(view)
+
+    def _ours(self, spec: MirrorSpec, at: TopicPartition) -> bool:
+        return self._holds(slice_of(spec.mirror, at, self._slices))
 
     def close(self) -> None:
-        self._guards.sealing.close()
+        self._barriers.close()
         self._guards.sources.close()
         for fencing in self._fencing.values():
             fencing.close()
-
-    def _seal_again(self, view: StateView) -> None:
-        """A barrier lasts as long as brokers remember our ids; what stands already gets nothing more."""
-        now = self._clock.monotonic()
-        if now - self._sealed_at < SEAL_AGAIN_SECONDS:
-            return
-        self._sealed_at = now
-        for spec in view.mirrors():
-            writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
-            taken = {
-                at: writers
-                for topic in view.topics(spec.mirror)
-                if topic.wish is Wish.REMOVED
-                for at in topic.all_partitions()
-                if self._holds(slice_of(spec.mirror, at, self._slices))
-            }
-            if taken:
-                self._seal(spec, taken)
-
-    def _seal(self, spec: MirrorSpec, taken: Mapping[TopicPartition, Writers]) -> None:
-        try:
-            answers = self._guards.sealing.seal(taken, self._clock.deadline(ANSWER_SECONDS))
-            failed = [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
-        except Stopped:
-            raise
-        except TanistError as why:
-            failed = [why.reason]
-        if failed:
-            log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
 
     def _tell(self, spec: MirrorSpec, promotions: frozenset[Generation]) -> None:
         """A source that was down learns who took over from it; one that was told at once is only looked at."""

@@ -201,10 +201,19 @@ def filler_batch(count: int, producer_id: int, epoch: int, sequence: int, timest
 
     Its timestamp should be the current time: with an old one the broker forgets our producer id at once.
     """
-    body = _filler_body(count)
+    return _batch(_filler_body(count), count, (producer_id, epoch, sequence), timestamp_ms)
+
+
+def single_record_batch(record: bytes, producer_id: int, epoch: int, sequence: int, timestamp_ms: int) -> bytearray:
+    """A batch of one record, gzip; `record` as `record_set.encoded` makes it."""
+    squeeze = zlib.compressobj(level=6, wbits=31)
+    return _batch(squeeze.compress(record) + squeeze.flush(), 1, (producer_id, epoch, sequence), timestamp_ms)
+
+
+def _batch(body: bytes, count: int, who: tuple[int, int, int], timestamp_ms: int) -> bytearray:
+    """As a producer sends it; `body`: the records, gzip."""
     batch = bytearray(HEADER_SIZE + len(body))
     length = len(batch) - _BEFORE_LENGTH_ENDS
-    who = (producer_id, epoch, sequence)
     _HEADER.pack_into(batch, 0, 0, length, -1, _MAGIC, 0, _GZIP, count - 1, timestamp_ms, timestamp_ms, *who, count)
     batch[HEADER_SIZE:] = body
     _U32.pack_into(batch, 17, crc32c(memoryview(batch)[_COVERED:]))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import CorruptBatch, CouldNotTell
 from tanist.protocol.batch import HEADER_SIZE, header_of
-from tanist.protocol.varint import read_zigzag
+from tanist.protocol.varint import read_zigzag, zigzag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _NONE: Final = 0
 _GZIP: Final = 1
@@ -42,6 +42,17 @@ class Record(NamedTuple):
     def same(self, other: Record) -> bool:
         """The same record, wherever it lies."""
         return self[1:] == other[1:]
+
+
+def encoded(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> bytes:
+    """The first record of a batch, at the batch's own time."""
+    tail = b"".join(_field(name.encode()) + _field(header) for name, header in headers)
+    body = b"\0\0\0" + _field(key) + _field(value) + zigzag(len(headers)) + tail
+    return zigzag(len(body)) + body
+
+
+def _field(data: bytes | None) -> bytes:
+    return zigzag(-1) if data is None else zigzag(len(data)) + data
 
 
 def records_of(batch: memoryview) -> Iterator[Record]:

@@ -195,6 +195,26 @@ def describe_configs(
     return {each.name: ConfigValue(each.value, each.config_source, each.read_only) for each in answer.configs}
 
 
+def topic_config(router: Router, topics: Iterable[str], name: str, by: Deadline) -> dict[str, str | TanistError]:
+    """The value of one configuration as it works for each topic, or why it is not told."""
+    names = sorted(set(topics))
+    if not names:
+        return {}
+    connection = router.any_connection(by)
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = [kind(resource_type=ConfigKind.TOPIC, resource_name=each, configuration_keys=[name]) for each in names]
+    version = connection.version(DescribeConfigsRequest, 1, 4)
+    request = DescribeConfigsRequest(
+        resources=wanted, include_synonyms=False, include_documentation=False, version=version
+    )
+    answer = connection.call(request, by)
+    return {
+        each.resource_name: _error(each, f"configuration of topic {each.resource_name!r}")
+        or str({config.name: config.value for config in each.configs}.get(name))
+        for each in answer.results
+    }
+
+
 def alter_configs(
     router: Router,
     resource: ConfigResource,

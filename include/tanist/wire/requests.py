@@ -16,9 +16,9 @@ from tanist.domain.broker_errors import (
 from tanist.domain.errors import MalformedFrame, TanistError
 from tanist.domain.names import ProducerId, TopicPartition
 from tanist.protocol.codes import NONE, error_for
-from tanist.protocol.frames import FetchedPartition, FetchLimits, FetchPosition, Isolation
+from tanist.protocol.frames import FetchedPartition, FetchLimits, FetchPosition, Isolation, ProduceBatch
 from tanist.wire.connection import ReceiveBuffer
-from tanist.wire.hot import Fetches
+from tanist.wire.hot import Appends, Fetches
 from tanist.wire.leaders import Answers, ask_leaders, by_topic, each_partition, result
 from tanist.wire.messages import (
     DeleteRecordsRequest,
@@ -325,6 +325,26 @@ def fetch(
         return {p: result(each, f"records of {p} from {at[p]} on", each) for p, each in found.items()}
 
     return ask_leaders(router, offsets, by, ask)
+
+
+def append(router: Router, batches: Mapping[TopicPartition, bytearray], by: Deadline) -> Answers[int]:
+    """One batch to each partition, in all replicas in sync; where it begins, or began when it came before.
+
+    Not for the copy path. After ConnectionLost or TimedOut it may have been appended, or may still be.
+    """
+
+    def ask(connection: Connection, at: Mapping[TopicPartition, bytearray], by: Deadline) -> Answers[int]:
+        pipeline = Appends(connection, _left_ms(by))
+        pipeline.post([ProduceBatch(p.topic, p.partition, memoryview(batch)) for p, batch in at.items()], by)
+        try:
+            answer = pipeline.collect(by)
+        except TanistError:
+            connection.close()  # the answer may still come, and would be taken for another's
+            raise
+        found = {TopicPartition(str(each.topic), each.partition): each for each in answer.partitions}
+        return {p: result(each, f"a record for {p}", each.base_offset) for p, each in found.items()}
+
+    return ask_leaders(router, batches, by, ask, again=False)
 
 
 def _left_ms(by: Deadline) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
@@ -35,6 +35,7 @@ from tests.fakes.failover import (
     MemoryReplicas,
     MemorySealing,
 )
+from tests.fakes.halves import Halves
 from tests.fakes.sink import MemorySink
 from tests.fakes.state import WORKER, MemoryStateStore
 
@@ -76,6 +77,8 @@ class World:
     copying: bool = True
     writing: bool = False
     speed: int = 10
+    held: tuple[tuple[str, str], ...] = (("retention.ms", "60000"), ("cleanup.policy", "compact"))
+    """What every topic of east is configured as, and its copy once it takes over."""
     clock: BusyClock = field(default_factory=BusyClock)
     login: MirrorLogin = field(default_factory=lambda: MirrorLogin("User:mirror"))
     sink: MemorySink = field(default_factory=MemorySink)
@@ -116,7 +119,7 @@ class World:
                 wish=Wish.MIRRORING,
                 source_topic_id=f"id-of-{name}",
                 partitions=count,
-                held_configs=(("retention.ms", "60000"), ("cleanup.policy", "compact")),
+                held_configs=self.held,
                 held_rules=(WRITER, WriteRule("User:mirror", "*", allowed=True)),
                 changed_at=EpochMs(0),
             )
@@ -261,8 +264,10 @@ class World:
         runner: str = "eve@host",
         request: str | None = None,
     ) -> Outcome:
-        tools = self.tools(checkpoint, runner)
-        return run(plan, self.clusters("operator"), tools, self.command(seconds), until=until, request=request)
+        tools, clusters = self.tools(checkpoint, runner), self.clusters("operator")
+        halves = Halves(clusters.destination.sealing, checkpoint)
+        clusters = replace(clusters, destination=replace(clusters.destination, sealing=halves))
+        return run(plan, clusters, tools, self.command(seconds), until=until, request=request)
 
     # ── what must never be ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -106,8 +106,9 @@ def _drained(intent: Intent, facts: Facts) -> bool:
 
 
 def _sealed(intent: Intent, facts: Facts) -> bool:
+    """And where the topic is compacted its barrier was kept from the cleaner: only a mark tells that this was tried."""
     ours = {each.partition: each for each in facts.partitions}
-    return all(at in ours and ours[at].sealed is True for at in intent.partitions)
+    return facts.marked("kept") and all(at in ours and ours[at].sealed is True for at in intent.partitions)
 
 
 def _counted(intent: Intent, facts: Facts) -> bool:

@@ -8,7 +8,7 @@ from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.health import barrier_check, fences_check, runs_check
 from tanist.domain.states import Wish
-from tanist.ports.sealing import Barrier
+from tanist.ports.sealing import Barrier, Kept
 from tanist.usecases.failover.observe import attempt
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def checks(spec: MirrorSpec, view: StateView, sealing: Sealing, run: Run) -> tup
     """Do they still hold? None of this stops a failover of other topics."""
     taken = [at for t in view.topics(spec.mirror) if t.wish is Wish.REMOVED for at in t.all_partitions()]
     return (
-        barrier_check(_sealed(spec, taken, sealing, run)),
+        barrier_check(_sealed(spec, taken, sealing, run), _bare(spec, taken, sealing, run)),
         fences_check(view.source_fences(spec.mirror)),
         runs_check(view.failovers(spec.mirror)),
     )
@@ -38,6 +38,25 @@ def _sealed(
     if isinstance(answers, TanistError):
         return dict.fromkeys(partitions, answers)
     return {at: _stands(answers[at]) for at in partitions}
+
+
+def _bare(
+    spec: MirrorSpec, partitions: list[TopicPartition], sealing: Sealing, run: Run
+) -> dict[TopicPartition, bool | TanistError]:
+    """Of partitions whose topic is compacted: whether nothing but a marker is their barrier."""
+    topics = {at.topic for at in partitions}
+    policies = attempt(lambda: sealing.compacted(topics, run.by)) if topics else {}
+    if isinstance(policies, TanistError):
+        return dict.fromkeys(partitions, policies)
+    found: dict[TopicPartition, bool | TanistError] = {}
+    found |= {at: why for at in partitions if isinstance(why := policies[at.topic], TanistError)}
+    writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
+    asked = {at: writers for at in partitions if policies[at.topic] is True}
+    answers = attempt(lambda: sealing.kept(asked, run.by)) if asked else {}
+    if isinstance(answers, TanistError):
+        return found | dict.fromkeys(asked, answers)
+    bare = {at: kept if isinstance(kept, TanistError) else kept is Kept.BARE for at, kept in answers.items()}
+    return found | bare
 
 
 def _stands(answer: Barrier | TanistError) -> bool | TanistError:

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
+from tanist.domain.topic_configs import CLEANUP_POLICY
+from tanist.ports.sealing import Kept
 from tanist.usecases.failover.last_look import last_look
+from tanist.usecases.failover.observe import raise_first
 from tanist.usecases.failover.work import Done, NotYet
 
 if TYPE_CHECKING:
+    from tanist.domain.names import TopicPartition
     from tanist.usecases.failover.work import Work
 
 
@@ -23,11 +27,33 @@ def do(work: Work) -> Done:
     writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
     open_yet = [each.partition for each in work.facts.partitions if each.sealed is not True]
     work.confirm()
-    half = open_yet[: len(open_yet) // 2]
-    ends = dict(work.clusters.destination.sealing.seal(dict.fromkeys(half, writers), work.run.by))
-    work.tools.checkpoint("seal:half")
-    rest = open_yet[len(half) :]
-    ends |= work.clusters.destination.sealing.seal(dict.fromkeys(rest, writers), work.run.by)
+    ends = work.clusters.destination.sealing.seal(dict.fromkeys(open_yet, writers), work.run.by)
     if failed := [f"{at}: {end}" for at, end in ends.items() if isinstance(end, TanistError)]:
         raise NotYet(f"{len(failed)} partition(s) could not be sealed: {'; '.join(failed[:3])}")
-    return Done({"ends": {str(at): end for at, end in ends.items()}})
+    work.tools.checkpoint("seal:sealed")
+    by_marker_alone = _keep(work, writers)
+    work.mark("kept")
+    return Done({"ends": {str(at): end for at, end in ends.items()}, "by_marker_alone": by_marker_alone})
+
+
+def _keep(work: Work, writers: Writers) -> dict[str, str]:
+    """Before anybody can write, so the last value of a key is still the last one when it is repeated.
+
+    What cannot be repeated is told, and by `tanist status` as well: there is no way back any more.
+    """
+    partitions = _compacted(work)
+    answers = work.clusters.destination.sealing.keep(dict.fromkeys(partitions, writers), work.run.by)
+    if failed := [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError) and why.retriable]:
+        raise NotYet(f"{len(failed)} barrier(s) of compacted topics are not kept yet: {'; '.join(failed[:3])}")
+    if bare := [str(at) for at, kept in answers.items() if kept is Kept.BARE]:
+        raise NotYet(f"{len(bare)} barrier(s) of compacted topics are not kept yet: {', '.join(bare[:3])}")
+    empty = {str(at): "it has no record with a key" for at, kept in answers.items() if kept is Kept.EMPTY}
+    return empty | {str(at): str(why) for at, why in answers.items() if isinstance(why, TanistError)}
+
+
+def _compacted(work: Work) -> tuple[TopicPartition, ...]:
+    """Of topics that are compacted, or will be once they are configured as at the source."""
+    own = work.clusters.destination.sealing.compacted(work.intent.names, work.run.by)
+    raise_first(own)
+    held = {topic.topic for topic in work.wanted() if "compact" in dict(topic.held_configs).get(CLEANUP_POLICY, "")}
+    return tuple(at for at in work.intent.partitions if at.topic in held or own[at.topic] is True)

@@ -1,0 +1,92 @@
+"""Barriers of promotions are put up again before brokers forget our ids, and kept from the cleaner."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.anchoring import Writers
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.states import Wish
+from tanist.ports.sealing import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Clock
+    from tanist.ports.sealing import Sealing
+
+log = logging.getLogger(__name__)
+
+SEAL_AGAIN_SECONDS: Final = 900.0
+"""Far below a quarter of the shortest time for which brokers usually remember a producer id (a day)."""
+KEEP_SECONDS: Final = 15.0
+"""Somebody may make a topic a compacted one at any time; cleaners take their time as well."""
+REST_SECONDS: Final = 5.0
+"""A log that has not grown for so long is not being written to while its last record is repeated."""
+_ANSWER_SECONDS: Final = 8.0
+"""How long the destination has to answer."""
+
+
+class Barriers:
+    """Owned by one thread. Each worker looks after the partitions that are its own (`ours`)."""
+
+    def __init__(self, sealing: Sealing, ours: Callable[[MirrorSpec, TopicPartition], bool], clock: Clock) -> None:
+        self._sealing, self._ours, self._clock = sealing, ours, clock
+        self._sealed_at = self._kept_at = float("-inf")
+
+    def renew(self, view: StateView) -> None:
+        """What stands already gets nothing more."""
+        now = self._clock.monotonic()
+        if now - self._sealed_at >= SEAL_AGAIN_SECONDS:
+            self._sealed_at = now
+            self._each(view, self._seal)
+        if now - self._kept_at >= KEEP_SECONDS:
+            self._kept_at = now
+            self._each(view, self._keep)
+
+    def close(self) -> None:
+        self._sealing.close()
+
+    def _each(
+        self,
+        view: StateView,
+        do: Callable[[Mapping[TopicPartition, Writers]], list[str]],
+    ) -> None:
+        for spec in view.mirrors():
+            if not (taken := self._taken(view, spec)):
+                continue
+            try:
+                failed = do(taken)
+            except Stopped:
+                raise
+            except TanistError as why:
+                failed = [why.reason]
+            if failed:
+                log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
+
+    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, Writers]:
+        writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
+        return {
+            at: writers
+            for topic in view.topics(spec.mirror)
+            if topic.wish is Wish.REMOVED
+            for at in topic.all_partitions()
+            if self._ours(spec, at)
+        }
+
+    def _seal(self, taken: Mapping[TopicPartition, Writers]) -> list[str]:
+        answers = self._sealing.seal(taken, self._clock.deadline(_ANSWER_SECONDS))
+        return [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
+
+    def _keep(self, taken: Mapping[TopicPartition, Writers]) -> list[str]:
+        """With an authorizer this fails: the mirror may not write there any more. `tanist status` says what to do."""
+        by = self._clock.deadline(_ANSWER_SECONDS)
+        policies = self._sealing.compacted({at.topic for at in taken}, by)
+        compacted = {at: writers for at, writers in taken.items() if policies[at.topic] is True}
+        answers = self._sealing.keep(compacted, by, rest=REST_SECONDS) if compacted else {}
+        bare = [f"{at}: compaction erases it, and its log does not rest" for at, k in answers.items() if k is Kept.BARE]
+        return [*(f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)), *bare]
