@@ -299,3 +299,16 @@ def test_a_missed_drain_undoes_everything_by_itself() -> None:
     assert world.source_is_as_it_was()
     assert world.sink.kept is not None
     assert world.sink.kept.events[-1].step == "abort"
+
+
+def test_an_approval_that_was_left_over_begins_a_plan_that_is_done_anew() -> None:
+    """Two people approve one plan. Were the second approval run too, an abort of that would lift the first run's fence."""
+    world = World()
+    world.approve()
+    plan = world.approve().plan
+    assert world.run(plan).record.status is RunStatus.DONE
+    with pytest.raises(NotPermitted, match="ALREADY_PROMOTED"):
+        world.run(plan, runner="bob@host")
+    (run,) = world.worker.catch_up(world.soon()).failovers(DR)
+    assert run.status is RunStatus.DONE
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)

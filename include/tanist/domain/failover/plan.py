@@ -232,9 +232,10 @@ def has_accepted(run: FailoverRun | None, limitation: str) -> bool:
 def past_return(facts: Facts) -> bool:
     """Whether this plan's own run was about to fence the first producer: from here on forward is the only safe way.
 
-    Never because a partition is fenced: that may be another run's work, and this one has fenced no source yet.
+    Never because a partition is fenced: that may be another run's work, and this one has fenced no source yet. Nor once
+    the run has ended: another run of the plan begins before its point of no return.
     """
-    return facts.run is not None and facts.run.no_return
+    return facts.run is not None and held(facts) and facts.run.no_return
 
 
 def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[Step, ...]:
