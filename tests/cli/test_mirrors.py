@@ -234,6 +234,7 @@ def test_a_name_that_lists_brokers_of_two_clusters_ends_every_command_at_once(
         ("mirrors", "pause", name, *there, "--topic", ".*"),
         ("mirrors", "list", *there),
         ("status", *there),
+        ("fetcher", "run", *there),
     ):
         start = time.monotonic()
         answer = tanist(*typed)

@@ -40,6 +40,7 @@ def run_fetcher(world: World, destination: str, *, worker: str | None, metrics_p
 
     Raises:
         CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.
+        TwoClusters: its bootstrap addresses lead to two.
     """
     from tanist.fetcher.metrics import serve  # noqa: PLC0415
     from tanist.fetcher.service import Service, run_until_told  # noqa: PLC0415
@@ -67,6 +68,7 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
 
     cluster = world.cluster(destination)
     by = clock.deadline(_START_SECONDS)
+    world.connect(destination).topics.cluster_id(by)  # raises TwoClusters: each lane might reach another one
 
     def store(topic: str) -> CompactedTopic:
         return _store(cluster, topic, by)
