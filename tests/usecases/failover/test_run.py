@@ -302,7 +302,7 @@ def test_a_missed_drain_undoes_everything_by_itself() -> None:
 
 
 def test_an_approval_that_was_left_over_begins_a_plan_that_is_done_anew() -> None:
-    """Two people approve one plan. Were the second approval run too, an abort of that would lift the first run's fence."""
+    """Two people approve one plan. Were the second approval run too, its abort would lift the first run's fence."""
     world = World()
     world.approve()
     plan = world.approve().plan
