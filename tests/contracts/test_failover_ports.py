@@ -107,6 +107,10 @@ class Memory:
     def make_super(self) -> None:
         self.cluster.supers.add(self.super_user)
 
+    def allow_app(self, topic: str) -> None:
+        """And the mirror."""
+        self.cluster.rules[topic] = tuple(WriteRule(f"User:{who}", "*", allowed=True) for who in ("app", "mirror"))
+
     def led(self, _name: str, _partitions: int) -> None:
         """A topic of memory has no leaders."""
 
@@ -148,6 +152,9 @@ class Real:
 
     def make_super(self) -> None:
         """It is one."""
+
+    def allow_app(self, topic: str) -> None:
+        """It may write to every topic, as the mirror may."""
 
     def led(self, name: str, partitions: int) -> None:
         """Returns when its leaders know that they lead."""
@@ -447,6 +454,17 @@ def test_who_copies_is_shut_out_whoever_opens(rig: Rig, topic_name: str) -> None
     assert opening.open({topic_name: ()}, SOON(10), mirrors) == {topic_name: None}
     wait_until(lambda: opening.shut_out([topic_name], SOON(10), mirrors) == {topic_name: True})
     assert rig.world.writes(topic_name, "app")
+
+
+@pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)
+def test_who_else_may_write_is_told_of_each_topic(rig: Rig, topic_name: str) -> None:
+    """By rules of any pattern; not the mirror's own login, nobody who is denied, nobody while all are kept off."""
+    rig.topic(topic_name, 1)
+    rig.world.allow_app(topic_name)
+    wait_until(lambda: rig.opening.others([topic_name], SOON(10)) == {topic_name: {"User:app"}})
+    assert rig.opening.others([topic_name], SOON(10), ["User:app"])[topic_name] >= {"User:mirror"} - {"User:app"}
+    rig.fencing.apply([FenceBefore(topic=topic_name, kind=rig.kind)], SOON(10))
+    wait_until(lambda: rig.opening.others([topic_name], SOON(10)) == {topic_name: frozenset()})
 
 
 def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(rig: Rig, topic_name: str) -> None:

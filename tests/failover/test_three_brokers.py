@@ -85,6 +85,11 @@ class Watched:
     ) -> Mapping[str, bool | TanistError]:
         return self.real.shut_out(topics, by, mirrors)
 
+    def others(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, frozenset[str]]:
+        return self.real.others(topics, by, mirrors)
+
     def principal(self) -> str | None:
         return self.real.principal()
 

@@ -19,7 +19,7 @@ from tanist.domain.failover.approving import (
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.write_rules import ANYBODY
+from tanist.domain.write_rules import ANYBODY, writers
 from tanist.ports.replicas import ClusterSeen, InSync
 from tanist.ports.sealing import Barrier, Kept
 from tests.fakes.cluster import MemoryCluster
@@ -274,6 +274,16 @@ class MemoryOpening:
         if not self._cluster.authorizer or own not in others:
             return {topic: denied[topic] and self._cluster.authorizer for topic in topics}
         return {topic: denied[topic] and not self._may_write(topic) for topic in topics}
+
+    def others(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, frozenset[str]]:
+        self._cluster.answer()
+        kept, ours = self._cluster, self._logins(mirrors)
+        denied = {topic: {who for at, who in kept.deny if at == topic} for topic in topics}
+        closed = {topic for topic in topics if ANYBODY in denied[topic] or not kept.authorizer}
+        found = {topic: writers(kept.rules.get(topic, ()), ours) - denied[topic] for topic in topics}
+        return {topic: frozenset() if topic in closed else frozenset(found[topic]) for topic in topics}
 
     def principal(self) -> str | None:
         return f"User:{self._cluster.user}"

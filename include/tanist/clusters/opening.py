@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.clusters import rules
 from tanist.clusters.logins import login_of
 from tanist.domain.names import TopicPartition
-from tanist.domain.write_rules import ANYBODY
+from tanist.domain.write_rules import ANYBODY, writers
 from tanist.wire.rights import may_write
 from tanist.wire.router import Router
 from tanist.wire.transactions import empty_transaction
@@ -67,6 +67,12 @@ class KafkaOpening:
             return by_name
         told = may_write(self._router, topics, by)
         return {topic: not may and by_name[topic] if isinstance(may, bool) else may for topic, may in told.items()}
+
+    def others(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, frozenset[str]]:
+        found, ours = rules.writing(self._router, topics, by), self._logins(mirrors)
+        return {topic: writers(found[topic], ours) for topic in topics}
 
     def principal(self) -> str | None:
         return self._own

@@ -42,6 +42,16 @@ class Opening(Protocol):
         """
         ...
 
+    def others(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, frozenset[str]]:
+        """Principals besides the mirror's that rules let write to each topic; nobody where there are no rules.
+
+        Raises:
+            ClusterAuthorizationFailed: rules are not told to us.
+        """
+        ...
+
     def principal(self) -> str | None:
         """As whom this connection logs in, as far as that is known."""
         ...

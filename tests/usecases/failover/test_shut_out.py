@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain.errors import Interrupted
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.damage import OTHERS
 from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import NOT_SHUT_OUT
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
-from tests.usecases.failover.world import DR, TOPICS, World
+from tanist.domain.write_rules import WriteRule
+from tests.usecases.failover.world import DATA, DR, TOPICS, WRITER, World
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.run import Outcome
@@ -81,3 +84,27 @@ def test_without_an_authorizer_nothing_is_said_of_shutting_anybody_out() -> None
     world = World(authorizer=False, login=MirrorLogin(None))
     assert NOT_SHUT_OUT not in limitations(world)
     assert "shut_out" not in opened(world.run(world.approve().plan))
+
+
+def test_who_else_may_write_to_a_copy_is_accepted_by_name_or_taken_away() -> None:
+    """Whoever may write to a mirror topic can make it something else than a copy between any two looks."""
+    world = World()
+    assert OTHERS not in limitations(world)
+    approved = world.approve().plan
+    world.west.rules["orders"] = (WRITER, WriteRule("User:mirror", "*", allowed=True))
+    assert limitations(world)[OTHERS] is False
+    with pytest.raises(NotPermitted, match=r"OTHERS_MAY_WRITE: .*orders: User:eve"):
+        world.run(approved)
+    assert world.run(world.approve().plan).record.status is RunStatus.DONE
+
+
+def test_a_right_that_somebody_gets_while_it_runs_stops_the_run_before_its_point_of_no_return() -> None:
+    world = World()
+
+    def meanwhile(point: str) -> None:
+        if point == "after:fence":
+            world.west.rules["orders"] = (WRITER,)
+
+    with pytest.raises(NotPermitted, match="OTHERS_MAY_WRITE"):
+        world.run(world.approve().plan, meanwhile)
+    assert not any(at.topic == "orders" and world.west.epochs.get((at, DATA), -1) > 0 for at in world.west.ends)

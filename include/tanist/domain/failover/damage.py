@@ -46,10 +46,13 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         )
         mendable = intent.mode is Mode.PLANNED or facts.source is not SourceState.SILENT
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)
-    if writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
-        yield Limitation("OTHERS_MAY_WRITE", f"besides the mirror, to the copy: {named(writers)}")
+    if untold := [each.topic for each in seen if each.others is None]:
+        yield Limitation(OTHERS, f"who may write to the copy besides the mirror is not told: {named(untold)}")
+    elif writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
+        yield Limitation(OTHERS, f"besides the mirror, to the copy: {named(writers)}")
 
 
+OTHERS = "OTHERS_MAY_WRITE"
 _AGAIN = "take the topic out of the mirror, delete it at the destination, and add it again"
 
 

@@ -142,15 +142,15 @@ class TopicSeen:
 
     `shut_out`: the mirror itself may not write any more, by its brokers' own word. Of the copy: `mirrored` partitions
     are on record and `partitions` are there; `altered` are the configs (`name=value`) that a mirror topic must not
-    have; `others` may write to it besides the mirror. `recreated`: which topic was deleted and created again since it
-    was mirrored, in words; empty: none.
+    have; `others` may write to it besides the mirror (None: not told). `recreated`: which topic was deleted and created
+    again since it was mirrored, in words; empty: none.
     """
 
     topic: str
     mirrored: int | None = None
     partitions: int | None = None
     altered: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...] | None = ()
     recreated: str = ""
     generation: int = 0
     removed: bool = False

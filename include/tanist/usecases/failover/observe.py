@@ -290,6 +290,7 @@ class Observer:
         ours = principals(logins_of(view.workers()))
         opened = _told(lambda: opening.is_open(held, by, ours))
         shut_out = _told(lambda: opening.shut_out(names, by, ours))
+        others = attempt(lambda: opening.others(names, by, ours))
         found = []
         for topic in wanted:
             now, copy = view.topic(mirror, topic.topic), described[topic.topic]
@@ -309,6 +310,7 @@ class Observer:
                     configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
                     writable=opened.get(topic.topic),
                     shut_out=shut_out.get(topic.topic),
+                    others=None if isinstance(others, TanistError) else tuple(sorted(others[topic.topic])),
                 )
             )
         return found
