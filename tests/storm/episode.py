@@ -110,7 +110,10 @@ class Episode:
 
     def _act(self, asking: Operator, judge: Judge, reader: Reader) -> None:
         scene = self.scene
-        operators = [Operator(scene, f"op{n}", Random(f"{self.dice.random()}/{n}")) for n in range(1, OPERATORS + 1)]
+        operators = [
+            Operator(scene, f"op{n}", Random(f"{self.dice.random()}/{n}"), self.dice.randint(*THINGS))
+            for n in range(1, OPERATORS + 1)
+        ]
         self.phase = "operators are at work"
         for operator in operators:
             operator.start()

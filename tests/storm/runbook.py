@@ -48,7 +48,8 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        return not self.wrong
+        """Nothing was wrong, and there was something to go wrong."""
+        return not self.wrong and bool(self.tally.requests and self.tally.figures["failovers DONE"])
 
     def show(self, console: Console) -> None:
         """What has happened, and what was wrong."""
