@@ -213,7 +213,8 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     until(lambda: state(pair.east).promotions(MirrorName("fire"), "fire") == 1, 40)
     checks = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
     told = [(check["verdict"], check["observed"]) for check in checks if check["check"].endswith(" of east")]
-    assert told == [("PASS", "a source: 1 topic(s) promoted elsewhere")]
+    ((verdict, observed),) = told  # other tests promote topics of east, too
+    assert (verdict, observed.startswith("a source: "), observed.endswith("promoted elsewhere")) == ("PASS", True, True)
     _from_an_old_state(pair)
 
 
