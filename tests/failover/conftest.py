@@ -308,7 +308,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             client_certificates=source.client_certificates,
             heap_mb=384,
             brokers=brokers,
-            properties=properties,
+            properties=dict(properties),
         )
         specs = (source, west_spec)
         both = [Cluster.new(spec, guardian=guardian) for spec in specs]
