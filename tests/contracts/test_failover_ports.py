@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient
 
 from tanist.clusters.approvals import KafkaApprovals
 from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of
@@ -123,6 +124,9 @@ class Memory:
     def record(self, at: TopicPartition) -> None:
         self.cluster.grow(at)
 
+    def drop(self, topic: str) -> None:
+        self.cluster.drop(topic)
+
     def wait(self, seconds: float) -> None:
         self.cluster.clock.jump(seconds)
 
@@ -181,6 +185,12 @@ class Real:
         producer = Producer({**self.users["admin"], "compression.type": "zstd"})
         producer.produce(at.topic, b"value" * 100, key=b"key", partition=at.partition, headers=[("h", b"1")])
         assert producer.flush(10) == 0
+
+    def drop(self, topic: str) -> None:
+        """Returns when the broker knows."""
+        client = AdminClient(self.users["admin"])
+        client.delete_topics([topic])[topic].result(20)
+        wait_until(lambda: topic not in client.list_topics(timeout=10).topics, 10)
 
     def wait(self, seconds: float) -> None:
         SystemClock().wait(seconds)
@@ -315,6 +325,21 @@ def test_a_filler_that_was_raised_is_shut_out_too(rig: Rig, topic_name: str) -> 
     rig.sealing.seal({at: rig.writers}, SOON(10))
     assert not rig.world.filler(at, rig.writers, 8)
     assert not rig.world.filler(at, rig.writers, 32_766)
+
+
+def test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_earlier_one(
+    rig: Rig, topic_name: str
+) -> None:
+    """So a mirror that is made again under its name can write, but where the mirror was shut out."""
+    (at,) = rig.topic(topic_name, 1)
+    rig.sealing.seal({at: rig.writers}, SOON(10))
+    rig.opening.open({topic_name: ()}, SOON(10))
+    rig.world.drop(topic_name)
+    rig.topic(topic_name, 1)
+    assert rig.world.end(at) == 0
+    assert rig.sealing.proof({at: rig.writers}, SOON(10)) == {at: Barrier.OPEN}
+    shut = rig.opening.shut_out([topic_name], SOON(10))[topic_name]
+    assert shut is (rig.kind is FenceKind.DENY_WRITE)
 
 
 def test_a_partition_that_is_not_there_does_not_hide_the_others(rig: Rig, topic_name: str) -> None:

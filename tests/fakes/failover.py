@@ -71,6 +71,12 @@ class GuardedCluster(MemoryCluster):
             return not {(topic, ANYBODY), (topic, f"User:{user}")} & self.deny
         return self.topics[topic].configs.get(MAX_BYTES) != "78"
 
+    def drop(self, topic: str) -> None:
+        """The topic is deleted, with its log and what leaders remember of its writers. Rules name it still."""
+        del self.topics[topic]
+        self.ends = {at: end for at, end in self.ends.items() if at.topic != topic}
+        self.epochs = {key: epoch for key, epoch in self.epochs.items() if key[0].topic != topic}
+
     def append(self, at: TopicPartition, producer: int, epoch: int) -> bool:
         """Whether a writer of that epoch gets one record in."""
         if self.epochs.get((at, producer), -1) > epoch:

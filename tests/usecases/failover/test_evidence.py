@@ -15,7 +15,9 @@ from tests.usecases.failover.world import World
 REASON = "corruption seen by billing <ticket 4711>"
 
 
-@pytest.mark.parametrize(("mode", "alive"), [(Mode.PLANNED, True), (Mode.UNPLANNED, False), (Mode.UNPLANNED, True)], ids=str)
+@pytest.mark.parametrize(
+    ("mode", "alive"), [(Mode.PLANNED, True), (Mode.UNPLANNED, False), (Mode.UNPLANNED, True)], ids=str
+)
 def test_the_evidence_says_who_approved_why_and_what_was_accepted_by_name(mode: Mode, alive: bool) -> None:
     """As data and on its page; an unplanned failover from a source that answers needs it most."""
     world = World()

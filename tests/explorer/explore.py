@@ -1,0 +1,130 @@
+"""Plays stories, and makes the ones that break something as short as they get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tests.explorer import judge
+from tests.explorer.people import Operator
+from tests.explorer.place import Place, Violation
+from tests.explorer.product import Mode, TanistError, repeatable
+from tests.explorer.stage import Stage
+from tests.explorer.story import Story, drawn
+from tests.explorer.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.explorer.story import Role
+
+LONGEST_SECONDS: Final = 1_500.0
+REST_SECONDS: Final = 40.0
+UNEXPECTED: Final = "only errors of ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """`trace`: what happened, where it was asked for. `points`: how many calls were made."""
+
+    story: Story
+    violations: tuple[Violation, ...]
+    trace: tuple[str, ...]
+    points: int
+
+    def broke(self, rule: str) -> bool:
+        return any(each.rule == rule for each in self.violations)
+
+
+def _forget(_place: Place) -> None:
+    """For those who want the verdict only."""
+
+
+def play(story: Story, *, traced: bool = False, keep: Callable[[Place], None] = _forget) -> Played:
+    """One story, from the first deed until everybody has come to rest; `keep` gets the place as it is left."""
+    trace: list[str] = []
+    stage = Stage(orders=story.orders)
+    began = stage.now
+    if traced:
+        stage.tell = lambda who, what: trace.append(f"{stage.now - began:8.2f} s  {who:<8} {what}")
+    with repeatable():
+        place = Place(stage, authorizer=story.authorizer, writing=story.writing)
+        _act(place, story)
+        _come_to_rest(place)
+    for each in stage.actors:
+        if each.crash is not None:
+            place.violated(UNEXPECTED, f"{each.name}: {type(each.crash).__name__}: {each.crash}")
+    keep(place)
+    points = sum(each.seen["*"] for each in stage.actors)
+    return Played(story, tuple(place.violations), tuple(trace), points)
+
+
+def _act(place: Place, story: Story) -> None:
+    worker = Worker(place)
+    for _ in range(3):
+        worker.round()
+    worker.enter()
+    for role in story.roles:
+        operator = Operator(place, role.name, lambda record: judge.done(place, record))
+        place.stage.enter(role.name, _deeds(operator, role), role.after)
+    place.stage.play(LONGEST_SECONDS)
+
+
+def _deeds(operator: Operator, role: Role) -> Callable[[], None]:
+    def act() -> None:
+        for deed in role.deeds:
+            operator.does(deed.name, *deed.args)
+
+    return act
+
+
+def _come_to_rest(place: Place) -> None:
+    """Whoever is left is gone, a healthy worker has time; then status is asked, and where it says GO it is tried."""
+    stage = place.stage
+    stage.dismiss()
+    stage.say("everybody is gone; a new worker runs")
+    worker = Worker(place, "rested")
+    worker.enter()
+    stage.enter("time", lambda: stage.sleep(REST_SECONDS))
+    stage.play(REST_SECONDS * 2)
+    judge.at_rest(place)
+    if not place.east.dead and judge.go(place):
+        last = Operator(place, "last", lambda record: judge.done(place, record))
+        ended: list[str] = []
+        stage.enter("last", lambda: ended.append(_tried(last)))
+        stage.play(LONGEST_SECONDS)
+        if ended and "DONE" not in ended[0]:
+            place.violated("status GO is no lie", f"a planned failover of everything ends with {ended[0]}")
+    stage.dismiss()
+
+
+def _tried(last: Operator) -> str:
+    last.place.stage.say("status says GO: a planned failover of everything")
+    try:
+        return last.failover(Mode.PLANNED, ".*")
+    except TanistError as why:
+        return str(why)
+
+
+def explore(first: int, runs: int) -> Iterator[Played]:
+    for seed in range(first, first + runs):
+        yield play(drawn(seed))
+
+
+def shortest(found: Played, rule: str) -> Played:
+    """The same violation with as little as possible, traced."""
+    story, smaller = found.story, True
+    while smaller:
+        smaller = False
+        for candidate in story.shorter():
+            if play(candidate).broke(rule):
+                story, smaller = candidate, True
+                break
+    return play(story, traced=True)
+
+
+def told(found: Played, rule: str) -> str:
+    """For people: the seed, the story, what happened."""
+    violation = next(each for each in found.violations if each.rule == rule)
+    lines = [f"seed {found.story.seed} breaks {rule!r}: {violation.what}", "", *found.story.lines(), "", *found.trace]
+    return "\n".join(lines)

@@ -1,0 +1,150 @@
+"""What must hold: when a run is called DONE, and once everybody has come to rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.explorer import pointed
+from tests.explorer.place import DR, EARLIER_LIFE, PARTITIONS, TOPICS, Place
+from tests.explorer.product import (
+    TO_BE_LIFTED,
+    Approval,
+    Approved,
+    FailoverRun,
+    FenceStatus,
+    Mode,
+    Readiness,
+    Reading,
+    Run,
+    RunStatus,
+    Seen,
+    Silence,
+    StateReaders,
+    Verdict,
+    observe,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.explorer.product import MirrorSpec
+
+HELD: Final = frozenset({FenceStatus.PROVED, FenceStatus.UNPROVED, FenceStatus.STANDING})
+DONE_UNDONE: Final = "never DONE undone"
+
+
+def done(place: Place, record: FailoverRun) -> None:
+    """A run was called DONE: everything that its plan promised is so."""
+    if record.status is not RunStatus.DONE:
+        return
+    spec = place.spec()
+    if spec is None or record.started_at < spec.created_at:
+        place.violated(EARLIER_LIFE, f"plan {record.plan} is DONE, by a run of an earlier mirror")
+        return
+    approval = next(
+        (each for each in place.west.approvals if isinstance(each, Approval) and each.id == record.approval), None
+    )
+    if isinstance(approval, Approval) and approval.at < spec.created_at:
+        place.violated(EARLIER_LIFE, f"plan {record.plan} ran on an approval of an earlier mirror")
+    intent = Approved.read(record.shown).intent
+    for topic in intent.topics:
+        for lacking in _lacking(place, spec, topic.topic, topic.generation, intent.mode):
+            place.violated(DONE_UNDONE, f"{topic.topic} {lacking}")
+    _loss(place, spec, record)
+
+
+def _lacking(place: Place, spec: MirrorSpec, topic: str, before: int, mode: Mode) -> Iterator[str]:
+    view = place.view()
+    wish = view.topic(DR, topic)
+    if wish is not None and wish.generation > before:
+        return  # taken in again since
+    if any(not place.sealed(spec, at) for at in PARTITIONS if at.topic == topic):
+        yield "is not sealed"
+    if view.promotions(DR, topic) <= before:
+        yield "has no promotion counted"
+    if not place.is_open(topic):
+        yield "is not open at the destination"
+    if topic in place.excused:
+        return
+    fence = place.fence(topic)
+    owed = fence is not None and fence.status is FenceStatus.OWED and mode is Mode.UNPLANNED
+    if not owed and (fence is None or fence.status not in HELD):
+        yield f"was never fenced at the source: on record it is {fence.status if fence else 'nothing'}"
+
+
+def _loss(place: Place, spec: MirrorSpec, record: FailoverRun) -> None:
+    approved = Approved.read(record.shown)
+    intent = approved.intent
+    if intent.mode is not Mode.PLANNED:
+        return  # what nobody has seen is accepted by name
+    sealed = {at: place.sealed_at.get((int(spec.data_id), at)) for at in intent.partitions}
+    known = {at: each for at, each in sealed.items() if each is not None}
+    lost = {at: each.acknowledged - each.copied for at, each in known.items() if each.acknowledged > each.copied}
+    if sum(lost.values()) > intent.loss_tolerance:
+        named = ", ".join(f"{count} of {at}" for at, count in lost.items())
+        place.violated("nothing acknowledged lost", f"{named} are missing, {intent.loss_tolerance} are tolerated")
+    cut = {at: each.cut for at, each in known.items() if each.cut}
+    if cut and "COPY_TRUNCATED" not in approved.limitations:
+        named = ", ".join(f"{count} of {at}" for at, count in cut.items())
+        place.violated("no damaged copy is promoted as a whole one", f"{named} were deleted from the copy, not a word")
+
+
+# ── at rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def seen(place: Place) -> Seen | None:
+    """What `tanist status` says; None: there is no such mirror."""
+    if place.spec() is None:
+        return None
+    run = Run(clock=place.clock, by=place.clock.deadline(60))
+    reading = Reading(
+        readers=StateReaders(place.west.side()),
+        silence=Silence(place.clock),
+        clusters=lambda spec: pointed.clusters(place, spec, run, "anybody"),
+        run=run,
+    )
+    (found,) = observe(reading, DR)
+    return found
+
+
+def at_rest(place: Place) -> None:
+    """Everybody is gone but a worker that lives."""
+    told = seen(place)
+    for topic in TOPICS:
+        if not is_told(told, topic):
+            _two_sides(place, topic)
+            _fence_is_known(place, topic)
+
+
+def is_told(told: Seen | None, topic: str) -> bool:
+    """Whether `tanist status` FAILs because of `topic`, or of a run that is unfinished."""
+    if told is None:
+        return False
+    bad = [each for each in told.status.checks if each.verdict is Verdict.FAIL]
+    return any(each.name in {"runs", "fences"} and (topic in each.reason or each.name == "runs") for each in bad)
+
+
+def _two_sides(place: Place, topic: str) -> None:
+    if place.is_open(topic) and place.source_takes(topic) and topic not in place.excused:
+        rule = "what a console undoes is told" if topic in place.by_hand else "never two writable sides"
+        place.violated(rule, f"at rest {topic} takes records on both sides, and status is content")
+
+
+def _fence_is_known(place: Place, topic: str) -> None:
+    if topic not in place.put_up or place.source_takes(topic) or topic in place.abandoned:
+        return
+    if place.spec() is None:
+        place.violated("a fence that stands is on record", f"{topic} is fenced, and no mirror is there to lift it")
+        return
+    held = place.fence(topic)
+    if held is None or held.status not in TO_BE_LIFTED:
+        what = held.status if held else "nothing"
+        place.violated(
+            "a fence that stands is on record", f"{topic} is fenced, the record says {what}, status is content"
+        )
+
+
+def go(place: Place) -> bool:
+    """Whether status says that a planned failover can start now."""
+    told = seen(place)
+    return told is not None and told.status.planned is Readiness.GO and place.view().unfinished(DR) is None

@@ -1,0 +1,218 @@
+"""Operators: each deed is a command of the product, as its CLI and the steps of its DAG call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.explorer import pointed
+from tests.explorer.place import DR, TOPICS, Book, Place
+from tests.explorer.product import (
+    ROUTE,
+    STATE_TOPIC,
+    Chosen,
+    FailoverRun,
+    MetadataRequest,
+    MirrorRequest,
+    Mode,
+    Patience,
+    Run,
+    SyncRequest,
+    TanistError,
+    Tools,
+    abort,
+    administer,
+    create,
+    desire,
+    metadata_sync,
+    planning,
+    running,
+    sides,
+    sync_locked,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.explorer.product import Clusters, MirrorSpec
+
+COMMAND_SECONDS: Final = 120.0
+PATIENCE: Final = Patience(proof=2.0, drain=60.0, budget=5.0)
+EVERYTHING: Final = ".*"
+
+
+@dataclass
+class Operator:
+    """`did`: outcomes of runs that this operator was told, with the spec of the mirror then."""
+
+    place: Place
+    name: str
+    judge: Callable[[Any], None]
+    _hash: str = field(default="")
+
+    def does(self, deed: str, *args: Any) -> None:
+        """One command; that it is refused is a fine answer."""
+        say = self.place.stage.say
+        say(f"begins: {deed} {' '.join(map(str, args))}".rstrip())
+        try:
+            told = getattr(self, deed)(*args)
+        except TanistError as refused:
+            say(f"{deed}: {refused.name}: {refused.reason[:140]}")
+        else:
+            say(f"{deed}: ok{f' ({told})' if told else ''}")
+
+    # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def failover(self, mode: Mode, include: str) -> str:
+        """Plan, approve, run."""
+        self._approved(mode, include)
+        return self._run(self._hash)
+
+    def approves(self, mode: Mode, include: str) -> str:
+        """Plan and approve; `go_on` runs it."""
+        self._approved(mode, include)
+        return self._hash
+
+    def steps(self, mode: Mode, include: str) -> str:
+        """Plan, approve, and each step by itself: what the tasks of the DAG call."""
+        self._approved(mode, include)
+        status = ""
+        for step in ROUTE:
+            status = self._run(self._hash, until=step.id)
+        return status
+
+    def one_step(self, mode: Mode, include: str, step: str) -> str:
+        self._hash = self._plan(mode, include)
+        return self._run(self._hash, until=step)
+
+    def go_on(self) -> str:
+        """Run what is unfinished to its end."""
+        found = self._unfinished()
+        return self._run(found.plan if found else self._hash)
+
+    def abort(self) -> str:
+        run = self._command()
+        done = abort.abort(self._clusters(run), self._tools(""), run, "enough")
+        return f"{done.record.plan} is {done.record.status}"
+
+    def lift(self, of_promoted: bool) -> str:
+        run = self._command()
+        if of_promoted:
+            self.place.excused |= {topic for topic in TOPICS if self.place.view().promoted(DR, topic)}
+        return ", ".join(str(each.topic) for each in abort.lift(self._clusters(run), run, of_promoted=of_promoted))
+
+    # ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pause(self, topic: str) -> None:
+        desire.wish(DR, [topic], desire.paused, self._west(), self._command())
+
+    def resume(self, topic: str) -> None:
+        desire.wish(DR, [topic], desire.resumed, self._west(), self._command())
+
+    def alter(self) -> None:
+        fill = 1_000 + round(self.place.stage.now)
+        administer.alter(DR, administer.Alteration(max_start_fill=fill), self._west(), self._command())
+
+    def add(self, topic: str) -> None:
+        desire.add(DR, [topic], self._west(), lambda _: self._east(), self._command(), promoted=True)
+
+    def delete(self, abandon: str = "") -> str:
+        told = administer.delete(DR, self._west(), self._command(), abandon=abandon)
+        self.place.abandoned |= {each.topic for each in told.abandoned}
+        return f"{len(told.abandoned)} abandoned"
+
+    def create(self) -> None:
+        request = MirrorRequest(mirror=DR, include=tuple(TOPICS), promoted=True)
+        create(request, self._east(), self._west(), self._command())
+
+    def recreate(self) -> None:
+        """The mirror is deleted, its copies with it, and made again under its name."""
+        self.does("delete", "a new life")
+        if self.place.spec() is None:
+            self.place.wipe_destination()
+            self.place.source_returns()
+            self.does("create")
+            self.place.clock.wait(8)
+
+    def sync_metadata(self) -> None:
+        metadata_sync(MetadataRequest(mirror=DR), self._west(), lambda _: self._east(), self._command())
+
+    def sync_groups(self) -> str:
+        run = self._command()
+        contacts = pointed.contacts(self.place)
+        synced = sync_locked(self._spec(run), contacts, SyncRequest(chosen=Chosen(), prove_seconds=2.0), run)
+        return f"{sum(row.committed for row in synced.rows)} committed"
+
+    def rest(self, seconds: float) -> None:
+        self.place.clock.wait(seconds)
+
+    # ── a console ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def source_dies(self) -> None:
+        self.place.source_dies()
+
+    def source_returns(self) -> None:
+        self.place.source_returns()
+
+    def lifts_by_hand(self, topic: str) -> None:
+        self.place.fence_lifted_by_hand(topic)
+
+    def truncates(self, topic: str) -> None:
+        at = next(at for at in self.place.west.ends if at.topic == topic)
+        self.place.truncate(at, 3)
+
+    def produces(self, topic: str) -> None:
+        for at in [at for at in self.place.east.ends if at.topic == topic]:
+            if self.place.source_takes(topic):
+                self.place.east.grow(at, 40)
+
+    def adds_partitions(self, topic: str) -> None:
+        east = self.place.east
+        if not east.dead:
+            facts = east.topics[topic]
+            east.side().topics.grow(topic, facts.partitions + 1, self.place.clock.deadline(9))
+
+    # ── how ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _command(self) -> Run:
+        gone = self.place.stage.is_gone
+        return Run(clock=self.place.clock, by=self.place.clock.deadline(COMMAND_SECONDS), holder=self.name, gone=gone)
+
+    def _west(self) -> Any:
+        return pointed.side(self.place, self.place.west)
+
+    def _east(self) -> Any:
+        return pointed.side(self.place, self.place.east)
+
+    def _spec(self, run: Run) -> MirrorSpec:
+        west = self._west()
+        return sides.spec_of(sides.read(west, STATE_TOPIC, run.by), DR, west.name)
+
+    def _clusters(self, run: Run) -> Clusters:
+        return pointed.clusters(self.place, self._spec(run), run, self.name)
+
+    def _tools(self, plan: str) -> Tools:
+        sink = self.place.books.setdefault(plan, Book())
+        return Tools(patience=PATIENCE, sink=sink, runner=self.name, gone=self.place.stage.is_gone)
+
+    def _plan(self, mode: Mode, include: str) -> str:
+        run = self._command()
+        made = planning.plan(planning.Asked(mode=mode, include=(include,)), self._clusters(run), run)
+        return str(made.plan.hash)
+
+    def _approved(self, mode: Mode, include: str) -> None:
+        self._hash = self._plan(mode, include)
+        run = self._command()
+        asked = planning.Asked(mode=mode, include=(include,))
+        planning.approve(self._hash, asked, self._clusters(run), run, reason="drill", valid_seconds=3600.0)
+
+    def _run(self, plan: str, until: str | None = None) -> str:
+        run = self._command()
+        clusters = self._clusters(run)
+        outcome = running.run(plan, clusters, self._tools(plan), run, until=until)
+        self.judge(outcome.record)
+        return f"{plan} is {outcome.record.status}{f' until {until}' if until else ''}"
+
+    def _unfinished(self) -> FailoverRun | None:
+        view = sides.read(self._west(), STATE_TOPIC, self._command().by)
+        return view.unfinished(DR)

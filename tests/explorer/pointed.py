@@ -1,0 +1,134 @@
+"""Ports whose every call is a point of the stage: there an actor may be frozen or killed, or lose its answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.explorer.groups import NothingToCompare
+from tests.explorer.place import DR
+from tests.explorer.product import (
+    Chosen,
+    Clusters,
+    Destination,
+    GroupContacts,
+    GroupsMoved,
+    MemoryApprovals,
+    MemoryFencing,
+    MemoryOpening,
+    MemoryPositions,
+    MemoryReplicas,
+    MemorySealing,
+    Run,
+    Source,
+    SourceContacts,
+    SyncRequest,
+    moved_by,
+    sync_groups,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.explorer.place import Place
+    from tests.explorer.product import Deadline, GuardedCluster, MirrorName, MirrorSpec, Side
+
+_AT_ONCE: Final = frozenset({"close", "view", "ended"})
+"""These ask no cluster."""
+
+
+class Pointed:
+    """Any port."""
+
+    def __init__(self, place: Place, name: str, port: Any) -> None:
+        self._place, self._name, self._port = place, name, port
+
+    def __getattr__(self, method: str) -> Any:
+        found = getattr(self._port, method)
+        if method in _AT_ONCE:
+            return found
+
+        def call(*args: Any, **named: Any) -> Any:
+            label = f"{self._name}.{method}"
+            self._place.stage.point(label)
+            self._place.before(label, args)
+            told = found(*args, **named)
+            self._place.after(label, args)
+            self._place.stage.answer(label)
+            return told
+
+        return call
+
+
+def side(place: Place, cluster: GuardedCluster) -> Side:
+    """A cluster as commands see it."""
+    bare = cluster.side()
+
+    def open_store(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> Any:
+        what = "open" if mirror else "read"
+        place.stage.point(f"state.{what}")
+        store = bare.open_store(topic, mirror, by, create=create)
+        place.stage.answer(f"state.{what}")
+        return Pointed(place, "state", store)
+
+    return replace(
+        bare,
+        open_store=open_store,
+        topics=Pointed(place, "topics", bare.topics),
+        configs=Pointed(place, "configs", bare.configs),
+        logs=Pointed(place, "logs", bare.logs),
+        access=Pointed(place, "access", bare.access),
+    )
+
+
+def clusters(place: Place, spec: MirrorSpec, run: Run, user: str) -> Clusters:
+    """Both clusters, with everything that a failover asks of them."""
+    east, west = side(place, place.east), side(place, place.west)
+    return Clusters(
+        spec=spec,
+        source=Source(
+            side=east,
+            fencing=Pointed(place, "fencing", MemoryFencing(place.east)),
+            replicas=Pointed(place, "replicas", MemoryReplicas(place.east)),
+        ),
+        destination=Destination(
+            side=west,
+            sealing=Pointed(place, "sealing", MemorySealing(place.west)),
+            opening=Pointed(place, "opening", MemoryOpening(place.west)),
+            replicas=Pointed(place, "replicas", MemoryReplicas(place.west)),
+            approvals=Pointed(place, "approvals", MemoryApprovals(place.west, user)),
+        ),
+        move_groups=_MoveGroups(place, spec, run),
+    )
+
+
+class _MoveGroups:
+    """The last translation, by the same use case as `tanist groups sync`."""
+
+    def __init__(self, place: Place, spec: MirrorSpec, run: Run) -> None:
+        self._place, self._spec, self._run = place, spec, run
+
+    def __call__(
+        self,
+        topics: Sequence[str],
+        groups: Sequence[str],
+        by: Deadline,
+        confirm: Callable[[], None],
+        *,
+        ask_source: bool,
+    ) -> GroupsMoved:
+        chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
+        request = SyncRequest(chosen=chosen, prove_seconds=2.0, confirm=confirm)
+        return moved_by(sync_groups(self._spec, contacts(self._place), request, replace(self._run, by=by)))
+
+
+def contacts(place: Place) -> GroupContacts:
+    return GroupContacts(
+        destination=side(place, place.west),
+        positions=Pointed(place, "positions", MemoryPositions(place.at_west, DR, place.stage.point)),
+        source=SourceContacts(
+            side=side(place, place.east),
+            positions=Pointed(place, "source positions", MemoryPositions(place.at_east, DR)),
+            proofs=NothingToCompare(),
+        ),
+    )

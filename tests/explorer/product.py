@@ -1,0 +1,180 @@
+"""Everything of the product that is played, by the names that it has now: nothing else here imports the product."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+from uuid import UUID
+
+from tanist.domain.checks import Mode, Readiness, Verdict
+from tanist.domain.errors import TanistError, TimedOut, Unreachable
+from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
+from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.plan import ROUTE, Approved
+from tanist.domain.fences import TO_BE_LIFTED, FenceStatus
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.records import (
+    GROUPS_TOPIC,
+    OFFSETS_TOPIC,
+    SLICES,
+    STATE_TOPIC,
+    FailoverRun,
+    Fences,
+    Following,
+    GroupPosition,
+    GroupsFollowed,
+    MirrorSpec,
+    RunStatus,
+    SourceEnd,
+    SourceEnds,
+    WorkerAlive,
+)
+from tanist.domain.state_view import StateView
+from tanist.domain.states import Finding, MirrorState, Wish
+from tanist.domain.translation import Proof
+from tanist.domain.write_rules import ANYBODY, WriteRule
+from tanist.fetcher.assignment import Report
+from tanist.fetcher.debts import EVERY_SECONDS, Debts, Guards
+from tanist.fetcher.planning import Moment, next_observed, owned
+from tanist.ports.clock import Deadline
+from tanist.ports.positions import Committed, Compared
+from tanist.usecases import sides
+from tanist.usecases.failover import abort, planning
+from tanist.usecases.failover import run as running
+from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Patience, Source
+from tanist.usecases.failover.steps.groups import moved_by
+from tanist.usecases.failover.work import Tools
+from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
+from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.metadata.compare import Request as MetadataRequest
+from tanist.usecases.metadata.sync import sync as metadata_sync
+from tanist.usecases.mirrors import administer, desire
+from tanist.usecases.mirrors import create as creating
+from tanist.usecases.mirrors.create import Request as MirrorRequest
+from tanist.usecases.mirrors.create import create
+from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.sides import Run, Side
+from tanist.usecases.status import Reading, Seen, observe
+from tests.fakes.clock import JumpingClock
+from tests.fakes.failover import (
+    GuardedCluster,
+    MemoryApprovals,
+    MemoryFencing,
+    MemoryOpening,
+    MemoryReplicas,
+    MemorySealing,
+)
+from tests.fakes.positions import MemoryGroup, MemoryGroups, MemoryPositions
+from tests.fakes.state import WORKER, MemoryStateStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "ANYBODY",
+    "APPROVALS_TOPIC",
+    "EVERY_SECONDS",
+    "GROUPS_TOPIC",
+    "OFFSETS_TOPIC",
+    "ROUTE",
+    "SLICES",
+    "STATE_TOPIC",
+    "TO_BE_LIFTED",
+    "WORKER",
+    "Approval",
+    "Approved",
+    "Chosen",
+    "Clusters",
+    "Committed",
+    "Compared",
+    "Deadline",
+    "Debts",
+    "Destination",
+    "EpochMs",
+    "Evidence",
+    "FailoverRun",
+    "FenceStatus",
+    "Fences",
+    "Finding",
+    "Following",
+    "GroupContacts",
+    "GroupPosition",
+    "GroupsFollowed",
+    "GroupsMoved",
+    "GuardedCluster",
+    "Guards",
+    "JumpingClock",
+    "MemoryApprovals",
+    "MemoryFencing",
+    "MemoryGroup",
+    "MemoryGroups",
+    "MemoryOpening",
+    "MemoryPositions",
+    "MemoryReplicas",
+    "MemorySealing",
+    "MemoryStateStore",
+    "MetadataRequest",
+    "MirrorName",
+    "MirrorRequest",
+    "MirrorSpec",
+    "MirrorState",
+    "Mode",
+    "Moment",
+    "Patience",
+    "ProducerId",
+    "Proof",
+    "Purpose",
+    "Readiness",
+    "Reading",
+    "Report",
+    "Run",
+    "RunStatus",
+    "Seen",
+    "Side",
+    "Silence",
+    "Source",
+    "SourceContacts",
+    "SourceEnd",
+    "SourceEnds",
+    "SourceOffset",
+    "StateReaders",
+    "StateView",
+    "SyncRequest",
+    "TanistError",
+    "TimedOut",
+    "Tools",
+    "TopicPartition",
+    "Unreachable",
+    "Verdict",
+    "Wish",
+    "WorkerAlive",
+    "WriteRule",
+    "abort",
+    "administer",
+    "create",
+    "desire",
+    "metadata_sync",
+    "mirror_lock",
+    "moved_by",
+    "next_observed",
+    "observe",
+    "owned",
+    "planning",
+    "repeatable",
+    "running",
+    "sides",
+    "sync_groups",
+    "sync_locked",
+]
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """The ids of mirrors are numbers instead of random ones: a plan's hash is the same each time."""
+    numbers = count(1)
+    with patch.object(creating, "uuid4", lambda: UUID(int=next(numbers))):
+        yield

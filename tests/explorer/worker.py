@@ -1,0 +1,210 @@
+"""A worker: what it says of partitions, and what it settles, is the product's; only the copying is modelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tests.explorer.place import GROUP, PARTITIONS
+from tests.explorer.pointed import Pointed, side
+from tests.explorer.product import (
+    EVERY_SECONDS,
+    GROUPS_TOPIC,
+    SLICES,
+    STATE_TOPIC,
+    WORKER,
+    Debts,
+    EpochMs,
+    Finding,
+    Following,
+    GroupPosition,
+    GroupsFollowed,
+    Guards,
+    MemoryFencing,
+    MemorySealing,
+    MemoryStateStore,
+    MirrorState,
+    Moment,
+    Purpose,
+    Report,
+    Run,
+    SourceEnd,
+    SourceEnds,
+    SourceOffset,
+    TanistError,
+    WorkerAlive,
+    mirror_lock,
+    next_observed,
+    owned,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from tanist.domain.records import Generation
+    from tanist.domain.state_record import StateRecord
+    from tanist.usecases.lock import LockedMirror
+    from tests.explorer.place import Place
+    from tests.explorer.product import Deadline, MirrorName, MirrorSpec, StateView
+
+ROUND_SECONDS: Final = 1.0
+NEWS_SECONDS: Final = 5.0
+ALL: Final = frozenset(range(SLICES))
+MOST_A_ROUND: Final = 60
+_FINDINGS: Final = {
+    MirrorState.PREPARING: Finding.ALIGNED,
+    MirrorState.PAUSING: Finding.QUIET,
+    MirrorState.STOPPING: Finding.SEALED,
+}
+
+
+class _SourceStates:
+    """The port `SourceStates`."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def read(self, source: str, by: Deadline) -> StateView:
+        self._place.east.answer()
+        return MemoryStateStore(self._place.east, STATE_TOPIC).catch_up(by)
+
+    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+        self._place.east.answer()
+        if STATE_TOPIC not in self._place.east.topics:
+            self._place.east.with_topic(STATE_TOPIC)
+        MemoryStateStore(self._place.east, STATE_TOPIC, WORKER).append(promotions, by)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Worker:
+    place: Place
+    name: str = "worker"
+    _news_at: float = field(default=float("-inf"))
+    _following: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        place = self.place
+        self.state = Pointed(place, "state", MemoryStateStore(place.west, STATE_TOPIC, WORKER))
+        self.groups = MemoryStateStore(place.west, GROUPS_TOPIC, WORKER)
+        guards = Guards(
+            fencing=lambda _source: Pointed(place, "fencing", MemoryFencing(place.east)),
+            sealing=Pointed(place, "sealing", MemorySealing(place.west)),
+            sources=Pointed(place, "sources", _SourceStates(place)),
+            lock=self._lock,
+        )
+        self.debts = Debts(guards, self.state, SLICES, place.clock, lambda _slice: True)
+
+    def enter(self) -> None:
+        """Two threads of one process."""
+        self.place.stage.enter(self.name, self._copies, extra=True)
+        self.place.stage.enter(f"{self.name}'s debts", self._settles, extra=True)
+
+    def _lock(self, mirror: MirrorName, operation: str, by: Deadline) -> AbstractContextManager[LockedMirror]:
+        run = Run(clock=self.place.clock, by=by, holder=self.name)
+        return mirror_lock(
+            side(self.place, self.place.west), mirror, Purpose(operation=operation, preemptible=True), run
+        )
+
+    def _copies(self) -> None:
+        while True:
+            self.round()
+            self.place.clock.wait(ROUND_SECONDS)
+
+    def _settles(self) -> None:
+        while True:
+            self.place.clock.wait(EVERY_SECONDS)
+            try:
+                self.debts.settle(self.state.view())
+            except TanistError as why:
+                self.place.stage.say(f"debts are not settled: {why.name}")
+
+    def round(self) -> None:
+        """As the coordination thread: what fails is tried again in the next one."""
+        try:
+            view = self.state.catch_up(self._soon())
+            self.place.beats = self.place.stage.now
+            if written := [*self._observed(view), *self._news(view)]:
+                view = self.state.append(written, self._soon())
+            self._copy(view)
+        except TanistError as why:
+            self.place.stage.say(f"a round failed: {why.name}")
+
+    def _soon(self) -> Deadline:
+        return self.place.clock.deadline(10)
+
+    def _observed(self, view: StateView) -> list[StateRecord]:
+        now = Moment(self.place.clock.now(), self.place.clock.monotonic())
+        found: list[StateRecord] = []
+        for mine in owned(view, ALL, SLICES):
+            held = view.observed(mine.spec.mirror, mine.partition)
+            state = held.state if held else MirrorState.UNKNOWN
+            report = Report(finding=_FINDINGS.get(state))
+            if new := next_observed(mine, held, report, 1, now):
+                found.append(new)
+        return found
+
+    def _news(self, view: StateView) -> list[StateRecord]:
+        now = self.place.clock
+        if now.monotonic() - self._news_at < NEWS_SECONDS:
+            return []
+        self._news_at = now.monotonic()
+        written: list[StateRecord] = [
+            WorkerAlive(
+                worker=self.name, version="1", host="h", started_at=EpochMs(0), at=now.now(), principal="User:mirror"
+            )
+        ]
+        if self.place.east.dead:
+            return written
+        for spec in {mine.spec.mirror: mine.spec for mine in owned(view, ALL, SLICES)}.values():
+            ours = [at for at in PARTITIONS if at in self.place.east.ends]
+            ends = [(at, self.place.east.ends[at]) for at in ours]
+            seen = tuple(SourceEnd(at, SourceOffset(high), SourceOffset(stable)) for at, (_, stable, high) in ends)
+            written.append(SourceEnds(mirror=spec.mirror, mirror_id=spec.id, chunk=0, ends=seen, at=now.now()))
+            self._follow(spec)
+        return written
+
+    def _follow(self, spec: MirrorSpec) -> None:
+        """Positions of groups are kept at the destination."""
+        at_ms, held = self.place.clock.now(), self.place.at_east.group(GROUP).positions
+        kept: list[StateRecord] = [
+            GroupPosition(
+                mirror=spec.mirror,
+                mirror_id=spec.id,
+                group=GROUP,
+                partition=at,
+                offset=SourceOffset(each.offset),
+                at=at_ms,
+            )
+            for at, (_, each) in held.items()
+        ]
+        told = GroupsFollowed(
+            mirror=spec.mirror,
+            mirror_id=spec.id,
+            worker=self.name,
+            how=Following.TAILING,
+            groups=1,
+            upto=at_ms,
+            at=at_ms,
+        )
+        self.groups.append([*kept, told], self._soon())
+
+    def _copy(self, view: StateView) -> None:
+        """Modelled: an append lands right after the previous one or not at all, so nothing is ever copied twice."""
+        self.place.stage.point("worker.copy")
+        east, west, now = self.place.east, self.place.west, self.place.spec()
+        if east.dead or west.dead:
+            return
+        for mine in owned(view, ALL, SLICES):
+            at, held = mine.partition, view.observed(mine.spec.mirror, mine.partition)
+            if held is None or held.state not in {MirrorState.MIRRORING, MirrorState.PAUSING}:
+                continue
+            if now is None or now.data_id != mine.spec.data_id or at not in west.ends:
+                continue
+            if view.promoted(mine.spec.mirror, at.topic) or west.epochs.get((at, now.data_id), -1) > 0:
+                continue
+            for _ in range(min(MOST_A_ROUND, east.ends[at][1] - west.ends[at][2])):
+                west.append(at, now.data_id, 0)
