@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.checks import Verdict
 from tanist.domain.errors import Interrupted
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.damage import OTHERS
@@ -14,6 +15,7 @@ from tanist.domain.failover.plan import NOT_SHUT_OUT
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
 from tanist.domain.write_rules import WriteRule
+from tanist.usecases.failover.standing import checks
 from tests.usecases.failover.world import DATA, DR, TOPICS, WRITER, World
 
 if TYPE_CHECKING:
@@ -25,6 +27,15 @@ SIGN = "no rule lets User:mirror write to orders, and this login may: a super us
 def opened(outcome: Outcome) -> dict[str, Any]:
     """What the evidence says of the step."""
     return dict(outcome.evidence.found("open"))
+
+
+def opening_told(world: World) -> tuple[Verdict, str]:
+    """What `tanist status` says of what took over."""
+    clusters, command = world.clusters(), world.command()
+    view = clusters.destination.side.open_store("__mirror_state", None, command.by).view()
+    told = checks(world.spec, view, clusters.destination.sealing, clusters.destination.opening, command)
+    found = next(each for each in told if each.name == "openings")
+    return found.verdict, found.reason
 
 
 def limitations(world: World) -> dict[str, bool]:
@@ -108,3 +119,22 @@ def test_a_right_that_somebody_gets_while_it_runs_stops_the_run_before_its_point
     with pytest.raises(NotPermitted, match="OTHERS_MAY_WRITE"):
         world.run(world.approve().plan, meanwhile)
     assert not any(at.topic == "orders" and world.west.epochs.get((at, DATA), -1) > 0 for at in world.west.ends)
+
+
+def test_a_mirror_that_is_let_in_again_is_told_by_status_with_the_command_that_mends_it() -> None:
+    """Somebody takes the rule away, or a late command does; a right that was accepted is no failure."""
+    world = World()
+    world.run(world.approve().plan)
+    assert opening_told(world) == (Verdict.PASS, "")
+    world.west.deny.discard(("orders", "User:mirror"))
+    verdict, reason = opening_told(world)
+    assert verdict is Verdict.FAIL
+    assert "orders: the mirror's login may write to it" in reason
+    assert "kafka-acls.sh --add --deny-principal User:mirror --operation Write --topic NAME" in reason
+
+
+def test_that_a_super_user_was_accepted_is_no_failure_for_ever() -> None:
+    world = World(login=MirrorLogin("User:mirror", SIGN))
+    world.west.supers.add("mirror")
+    world.run(world.approve().plan)
+    assert opening_told(world) == (Verdict.PASS, "")

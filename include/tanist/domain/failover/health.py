@@ -7,6 +7,7 @@ verdict of its own about failing over.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -216,6 +217,21 @@ def barrier_check(
         limit="all partitions that took over",
         age_ms=0,
         reason=named([*gone, *weak, *blind]) + (_AGAIN if gone else _ADDS if weak else ""),
+    )
+
+
+def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[str]) -> Check:
+    """Is the mirror still shut out of what took over? Somebody may have taken the rule away."""
+    let_in = [f"{topic}: the mirror's login may write to it" for topic, shut in shut_out.items() if shut is False]
+    blind = [f"{topic}: {shut}" for topic, shut in shut_out.items() if not isinstance(shut, bool)]
+    denied = " ".join(f"--deny-principal {shlex.quote(login)}" for login in sorted(logins))
+    mend = f"; `kafka-acls.sh --add {denied} --operation Write --topic NAME` shuts it out again" if let_in else ""
+    return Check(
+        name="openings",
+        verdict=Verdict.FAIL if let_in else Verdict.UNKNOWN if blind else Verdict.PASS,
+        observed=f"the mirror is shut out of {sum(shut is True for shut in shut_out.values())} of {len(shut_out)}",
+        limit="all topics that took over where there are ACLs, unless it was accepted",
+        reason=named([*let_in, *blind]) + mend,
     )
 
 

@@ -224,9 +224,18 @@ class Approved:
         return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]))
 
 
+def plan_of(run: FailoverRun) -> Approved | None:
+    """What `run` was approved for; None: this version cannot read it."""
+    try:
+        return Approved.read(run.shown)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def has_accepted(run: FailoverRun | None, limitation: str) -> bool:
     """Whether that limitation is among those on which `run` was approved."""
-    return run is not None and limitation in Approved.read(run.shown).limitations
+    plan = plan_of(run) if run is not None else None
+    return plan is not None and limitation in plan.limitations
 
 
 def past_return(facts: Facts) -> bool:

@@ -6,25 +6,32 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.health import barrier_check, fences_check, runs_check
+from tanist.domain.failover.health import barrier_check, fences_check, openings_check, runs_check
+from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
+from tanist.domain.logins import logins_of, principals
+from tanist.domain.records import RunStatus
 from tanist.domain.states import Wish
 from tanist.ports.sealing import Barrier, Kept
 from tanist.usecases.failover.observe import attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tanist.domain.checks import Check
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
+    from tanist.ports.opening import Opening
     from tanist.ports.sealing import Sealing
     from tanist.usecases.sides import Run
 
 
-def checks(spec: MirrorSpec, view: StateView, sealing: Sealing, run: Run) -> tuple[Check, ...]:
+def checks(spec: MirrorSpec, view: StateView, sealing: Sealing, opening: Opening, run: Run) -> tuple[Check, ...]:
     """Do they still hold? None of this stops a failover of other topics."""
     taken = [at for t in view.topics(spec.mirror) if t.wish is Wish.REMOVED for at in t.all_partitions()]
     return (
         barrier_check(_sealed(spec, taken, sealing, run), _bare(spec, taken, sealing, run)),
+        openings_check(*_shut_out(spec, view, opening, run)),
         fences_check(view.source_fences(spec.mirror)),
         runs_check(view.failovers(spec.mirror)),
     )
@@ -57,6 +64,25 @@ def _bare(
         return found | dict.fromkeys(asked, answers)
     bare = {at: kept if isinstance(kept, TanistError) else kept is Kept.BARE for at, kept in answers.items()}
     return found | bare
+
+
+def _shut_out(
+    spec: MirrorSpec, view: StateView, opening: Opening, run: Run
+) -> tuple[Mapping[str, bool | TanistError], frozenset[str]]:
+    """Of topics that took over with the mirror shut out: whether it still is. And its logins, as workers tell them."""
+    done = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.DONE]
+    plans = [plan for each in done if (plan := plan_of(each)) and NOT_SHUT_OUT not in plan.limitations]
+    proved = {topic for plan in plans for topic in plan.intent.names}
+    names = [t.topic for t in view.topics(spec.mirror) if t.wish is Wish.REMOVED and t.topic in proved]
+    told = logins_of(view.workers())
+    logins = principals(told)
+    guarded = attempt(lambda: opening.has_authorizer(run.by)) if names and logins else False
+    if guarded is not True:
+        return {} if guarded is False else dict.fromkeys(names, guarded), logins
+    if any(login.unbound for login in told):
+        return dict.fromkeys(names, False), logins
+    answers = attempt(lambda: opening.shut_out(names, run.by, logins))
+    return (dict.fromkeys(names, answers) if isinstance(answers, TanistError) else answers), logins
 
 
 def _stands(answer: Barrier | TanistError) -> bool | TanistError:

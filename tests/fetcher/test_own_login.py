@@ -1,0 +1,85 @@
+"""A worker tells in its heartbeat who it is to the destination's authorizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.logins import Login, LoginSeen, MirrorLogin, Origin, PrincipalUnknown
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.records import TopicDesired
+from tanist.domain.state_view import StateView
+from tanist.domain.states import Wish
+from tanist.fetcher.own_login import EVERY_SECONDS, OwnLogin
+from tests.fakes.access import MemoryAccess
+from tests.fakes.cluster import MemoryCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.ports.clock import Deadline
+
+OPEN = LoginSeen(login=Login("User:x", Origin.SASL), authorizer=False)
+
+
+class Watched(MemoryAccess):
+    """`asked`: of which topics, each time; `nameless`: nobody says who we are; `guarded`: there is an authorizer."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        super().__init__(cluster)
+        self.asked: list[list[str]] = []
+        self.nameless, self.guarded = False, True
+
+    def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
+        self.asked.append(list(topics))
+        if self.nameless:
+            raise PrincipalUnknown("nobody knows")
+        return super().login(topics, by) if self.guarded else OPEN
+
+
+def view(*topics: str) -> StateView:
+    desired = [
+        TopicDesired(
+            mirror=MirrorName("dr"),
+            topic=name,
+            wish=Wish.MIRRORING,
+            source_topic_id="id",
+            partitions=1,
+            changed_at=EpochMs(0),
+        )
+        for name in topics
+    ]
+    return StateView({each.key: each for each in desired})
+
+
+def test_a_worker_asks_again_where_topics_have_changed_and_now_and_then() -> None:
+    cluster = MemoryCluster()
+    access = Watched(cluster)
+    own = OwnLogin(access, cluster.clock)
+    for _ in range(3):
+        assert own.seen(view("b", "a")) == MirrorLogin("User:approver")
+    own.seen(view("a"))
+    cluster.clock.wait(EVERY_SECONDS)
+    own.seen(view("a"))
+    assert access.asked == [["a", "b"], ["a"], ["a"]]
+
+
+def test_what_is_not_told_any_more_stays_as_it_was_told() -> None:
+    cluster = MemoryCluster()
+    cluster.rules["a"] = ()
+    own = OwnLogin(Watched(cluster), cluster.clock)
+    told = own.seen(view("a"))
+    assert "no rule lets User:approver write to a" in told.unbound
+    cluster.dead = True
+    cluster.clock.wait(EVERY_SECONDS)
+    assert own.seen(view("a")) == told
+
+
+def test_a_login_that_nobody_names_says_so_and_without_an_authorizer_nobody_is_anybody() -> None:
+    cluster = MemoryCluster()
+    access = Watched(cluster)
+    own = OwnLogin(access, cluster.clock)
+    access.nameless = True
+    assert own.seen(view("a")) == MirrorLogin(None, "nobody knows")
+    access.nameless, access.guarded = False, False
+    cluster.clock.wait(EVERY_SECONDS)
+    assert own.seen(view("a")) == MirrorLogin(None)
