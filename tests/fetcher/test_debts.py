@@ -285,3 +285,17 @@ def test_a_source_fence_is_changed_under_the_lock_of_its_mirror_only() -> None:
     with mirror_lock(world.west.side(), DR, Purpose(operation="mirrors alter"), command):
         assert settled(world, debts(world)) == {FenceStatus.OWED}
     assert settled(world, debts(world)) == {FenceStatus.STANDING}
+
+
+def test_status_names_a_fence_that_landed_after_the_abort_before_any_worker_has_looked() -> None:
+    """It said GO while every producer of the source was refused."""
+    world = aborted()
+    assert "SOURCE_FENCED" not in names(world)
+    late_fence(world)
+    assert "SOURCE_FENCED" in names(world)
+    abort.lift(world.clusters(), world.command(), of_promoted=False)
+    assert "SOURCE_FENCED" not in names(world)
+
+
+def names(world: World) -> set[str]:
+    return {limitation.name for limitation in world.plan().plan.limitations}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.failover.facts import Facts, PartitionFacts
+    from tanist.domain.failover.facts import Facts, PartitionFacts, TopicSeen
     from tanist.domain.failover.plan import Approved
     from tanist.domain.names import EpochMs, TopicPartition
 
@@ -153,12 +153,20 @@ def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """A source fence that no failover at work has put up keeps producers off a source that is in use."""
     if held(facts):
         return
-    left = [seen.fence for seen in facts.of(intent.names) if seen.fence is not None]
     if stale := [
-        f"{each.topic} ({each.status})" for each in left if each.status is not FenceStatus.LIFTED or each.reason
+        f"{each.topic} ({each.fence.status})" for each in facts.of(intent.names) if each.fence and _stands(each)
     ]:
         why = f"left by an earlier failover: {_named(stale)}; `tanist fence lift {intent.mirror}` lifts it"
         yield Limitation("SOURCE_FENCED", why)
+
+
+def _stands(seen: TopicSeen) -> bool:
+    """Whether a source fence of ours stands, or is on record as if it did; not one that was there before ours."""
+    fence = seen.fence
+    if fence is None:
+        return False
+    ours = fence.before is not None and not fence.before.had_deny
+    return fence.status is not FenceStatus.LIFTED or bool(fence.reason) or (ours and seen.fence_stands is True)
 
 
 def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:

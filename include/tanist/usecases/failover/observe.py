@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceState, TopicSeen, Uncopied
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.takeover import missing
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
 from tanist.domain.growth import growth
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
@@ -53,6 +53,10 @@ class Look:
     facts: Facts
     source: Ends
     destination: Ends
+
+
+_WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
+"""What stands, and what was lifted: the request of a command that was frozen may put that up again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +196,7 @@ class Observer:
         more = growth(wanted, seen.partitions)
         errors += [f"{topic}: {more.trouble(topic)}" for topic in more.untold]
         beyond = known(source.side.logs.ends(more.partitions, by)) if more.partitions else {}
-        held = [each.before for each in fences if each.before and each.status in HOLDS_PRODUCERS_OFF]
+        held = [each.before for each in fences if each.before and each.status in _WATCHED]
         standing = known(source.fencing.standing(held, by)) if held else {}
         fenced = all(standing.get(topic.topic) for topic in wanted)
         authorizer = source.fencing.has_authorizer(by)
