@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from tanist.ports.sealing import Sealing
     from tanist.ports.topics import Topics
     from tanist.sandbox.cluster import Cluster
-    from tests.conftest import ClientConfig
+    from tests.conftest import ClientConfig, ClusterFactory
 
 pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
 DR = MirrorName("dr")
@@ -479,6 +479,25 @@ def test_who_copies_is_shut_out_whoever_opens(rig: Rig, topic_name: str) -> None
     assert opening.open({topic_name: ()}, SOON(10), mirrors) == {topic_name: None}
     wait_until(lambda: opening.shut_out([topic_name], SOON(10), mirrors) == {topic_name: True})
     assert rig.world.writes(topic_name, "app")
+
+
+def test_where_everybody_may_write_a_rule_for_the_mirror_does_not_keep_all_others_off(
+    cluster_factory: ClusterFactory, client_config: ClientConfig
+) -> None:
+    """On a topic that no rule is about, the first one ends what `allow.everyone.if.no.acl.found` has granted."""
+    lenient = {"allow.everyone.if.no.acl.found": "true"}
+    cluster = cluster_factory("lenient", brokers=1, authorizer=True, properties=lenient)
+    mirror, app = (cluster.endpoint_for(user) for user in ("mirror", "app"))
+    with ExitStack() as stack:
+        topics = stack.enter_context(closing(KafkaTopics(mirror)))
+        opening = stack.enter_context(closing(KafkaOpening(mirror, DR)))
+        assert topics.create([NewTopic(name="free", partitions=1, replication_factor=1)], SOON(20)) == {"free": None}
+        real = Real(stack.enter_context(Router(cluster.endpoint(), "tanist-test")), {"app": client_config(app)})
+        wait_until(lambda: real.writes("free", "app"), 10)
+        assert opening.open({"free": ()}, SOON(10)) == {"free": None}
+        assert real.writes("free", "app")
+        assert opening.is_open({"free": ()}, SOON(10)) == {"free": True}
+        assert opening.shut_out(["free"], SOON(10)) == {"free": False}, "and nobody says that the mirror is"
 
 
 @pytest.mark.parametrize("rig", ["memory-guarded", "kafka-guarded"], indirect=True)

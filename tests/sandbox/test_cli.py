@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tanist.cli.sandbox import app
+from tanist.clusters.access import KafkaAccess
+from tanist.domain.logins import Login, Origin
+from tanist.settings import load
+from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,6 +52,20 @@ def test_a_cluster_of_no_directory_is_one_error(home: Path) -> None:
         code, _, told = run(command, "east", "--dir", home)
         assert (code, told.count("\n")) == (2, 1)
         assert told.startswith("error: INVALID_CONFIG: no cluster 'east'")
+
+
+@pytest.mark.faults
+def test_users_log_in_with_certificates_where_they_were_asked_for(home: Path) -> None:
+    """The configuration that `up` writes names one, and the cluster knows whose it is."""
+    code, _, told = run("up", "--name", "east", "--client-certificates", "--dir", home)
+    assert code == 0, told
+    endpoint = load(home / "tanist.toml", {}).endpoint("east")
+    assert endpoint.sasl is None
+    with closing(KafkaAccess(endpoint)) as access:
+        seen = access.login([], SystemClock().deadline(20))
+    assert seen.login == Login("User:CN=admin,OU=Tanist sandbox", Origin.CERTIFICATE)
+    assert seen.authorizer
+    assert (home / "east" / "secrets" / "app.key").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.faults

@@ -135,8 +135,16 @@ def _freeze_and_thaw(cluster: Cluster, admin: AdminClient) -> None:
     assert admin.list_topics(timeout=TIMEOUT).cluster_id == cluster.cluster_id
 
 
-@pytest.mark.parametrize("wrong", [{"name": "../up"}, {"name": "a", "brokers": 0}, {"name": "a", "ports": (1, 2)}])
-def test_an_impossible_cluster_is_refused(wrong: dict[str, str]) -> None:
+WRONG = (
+    {"name": "../up"},
+    {"name": "a", "brokers": 0},
+    {"name": "a", "ports": (1, 2)},
+    {"name": "a", "client_certificates": True, "tls": True},
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_impossible_cluster_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(Misconfigured):
         ClusterSpec(**wrong)  # type: ignore[arg-type]
 

@@ -93,5 +93,6 @@ def unbound(principal: str, may_write: Mapping[str, bool], rules: Mapping[str, I
         if may and denied:
             return f"{principal} is denied WRITE on {topic}, and this login may: a super user, or another name"
         if may and not any(rule.allowed for rule in about):
-            return f"no rule lets {principal} write to {topic}, and this login may: a super user, or another name"
+            why = "a super user, another name, or a cluster that lets everybody in"
+            return f"no rule lets {principal} write to {topic}, and this login may: {why}"
     return ""
