@@ -47,6 +47,7 @@ def test_taking_a_topic_out_is_a_failover_of_it_by_an_approved_plan(tanist: Tani
     chosen = str(plan["plan_hash"])
     approved = tanist("failover", "approve", mirror, chosen, *WEST, "--topic", mirror, "--reason", "drill", "--json")
     assert approved.code == 0, approved.err
+    assert "was asked for" not in approved.err, "which kind of failover it is was not said, and is no refusal"
     assert str(planned(approved)["approver"]).startswith("UNPROTECTED:")
     held = tanist("failover", "run", mirror, "--plan", chosen, *WEST, "--until", "hold", "--json")
     assert held.code == 0, held.err

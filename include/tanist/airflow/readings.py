@@ -29,7 +29,8 @@ from tanist.wire.clock import SystemClock
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS: Final = 5.0
-PATIENCE_SECONDS: Final = 4.0
+PATIENCE_SECONDS: Final = 6.0
+"""Longer than a reading needs that asks one dead source in vain."""
 READ_SECONDS: Final = 20.0
 
 Items = Sequence[Mapping[str, Any]]

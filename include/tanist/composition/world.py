@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC, MirrorSpec
+from tanist.ports.clock import Deadline
 from tanist.usecases import sides
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.mirrors.describe import Describer
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from tanist.clusters.compacted_topic import CompactedTopic
     from tanist.clusters.topics import KafkaTopics
     from tanist.domain.names import MirrorName
-    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.clock import Clock
     from tanist.ports.positions import Positions, Proofs
     from tanist.settings import ClusterSettings, Settings
 
 
 PARTITIONS: Final = {STATE_TOPIC: SLICES, OFFSETS_TOPIC: 1, GROUPS_TOPIC: 1}
+LOOK_SECONDS: Final = 5.0
+"""How long a cluster has to say whether it holds mirrors: nobody who looks for one waits longer for a dead one."""
 _CONTACTS: Final = 16
 """Clusters that are looked at side by side: a dead one takes its time alone."""
 
@@ -136,7 +139,8 @@ class World:
 
     def _look(self, side: Side, mirror: MirrorName | None, run: Run) -> bool | TanistError:
         try:
-            sides.identify((side,), run)
+            brief = replace(run, by=Deadline(min(run.by.at, run.clock.deadline(LOOK_SECONDS).at)))
+            sides.identify((side,), brief)
             if mirror is None:
                 return sides.exists(side, STATE_TOPIC, run.by)
             return sides.read(side, STATE_TOPIC, run.by).mirror(mirror) is not None

@@ -1,0 +1,46 @@
+"""`tanist status` while a source hangs."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tanist.sandbox.cluster import Cluster
+    from tests.cli.conftest import Broker, Tanist
+
+pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+MIRRORS = 12
+
+
+def test_one_source_that_hangs_delays_the_status_of_twelve_mirrors_once_and_blames_no_destination(
+    tanist: Tanist, clusters: Mapping[str, Cluster], east: Broker, configured: Path, topic_name: str
+) -> None:
+    """Each asked it again: 33 s for all of them, and on the page the healthy destination had not answered."""
+    names = [f"{topic_name}-{n}" for n in range(MIRRORS)]
+    for name in names:
+        east.topic(name)
+        assert tanist("mirrors", "create", name, "--source", "east", "-d", "west", "--topic", name).code == 0
+    with socket.create_server(("127.0.0.1", 0)) as never_answers:
+        hung = section(clusters["east"], through=f"127.0.0.1:{never_answers.getsockname()[1]}")
+        configured.write_text(hung + section(clusters["west"]))
+        for where in (("-d", "west"), ()):
+            began = time.monotonic()
+            answer = tanist("status", *where, "--json")
+            took = time.monotonic() - began
+            ours = {item["mirror"]: item for item in answer.items if item["mirror"] in names}
+            assert len(ours) == MIRRORS
+            assert {item["planned"] for item in ours.values()} == {"UNKNOWN"}
+            assert {item["unplanned"] for item in ours.values()} == {"ACCEPT"}, "no worker has reported anything"
+            checks = {check["name"]: check["verdict"] for check in ours[names[-1]]["checks"]}
+            assert checks["destination"] == "PASS"
+            assert took < 15, f"{took:.1f} s"
+            print(f"status {' '.join(where)}: {took:.1f} s")  # noqa: T201
