@@ -535,6 +535,12 @@ def test_a_canary_spends_offsets_that_no_reader_ever_sees(rig: Rig, topic_name: 
     assert rig.world.writes(topic_name, "app")
 
 
+def test_a_canary_passes_a_near_fence(rig: Rig, topic_name: str) -> None:
+    """It is markers only: that it was sung does not say that records of any size get in."""
+    rig.topic(topic_name, 1, max_message_bytes="78")
+    assert rig.opening.canary([topic_name], SOON(20)) == {topic_name: None}
+
+
 def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
     missing = TopicPartition(f"{topic_name}-missing", 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.explorer import judge
 from tests.explorer.people import Operator
-from tests.explorer.place import Place, Violation
+from tests.explorer.place import DR, Place, Violation
 from tests.explorer.product import Mode, TanistError, repeatable
 from tests.explorer.stage import Stage
 from tests.explorer.story import Story, drawn
@@ -50,7 +50,7 @@ def play(story: Story, *, traced: bool = False, keep: Callable[[Place], None] = 
     with repeatable():
         place = Place(stage, authorizer=story.authorizer, writing=story.writing)
         _act(place, story)
-        _come_to_rest(place)
+        _come_to_rest(place, story)
     for each in stage.actors:
         if each.crash is not None:
             place.violated(UNEXPECTED, f"{each.name}: {type(each.crash).__name__}: {each.crash}")
@@ -78,8 +78,8 @@ def _deeds(operator: Operator, role: Role) -> Callable[[], None]:
     return act
 
 
-def _come_to_rest(place: Place) -> None:
-    """Whoever is left is gone, a healthy worker has time; then status is asked, and where it says GO it is tried."""
+def _come_to_rest(place: Place, story: Story) -> None:
+    """Whoever is left is gone, and a healthy worker has time. Then status is asked, and taken at its word."""
     stage = place.stage
     stage.dismiss()
     stage.say("everybody is gone; a new worker runs")
@@ -88,20 +88,38 @@ def _come_to_rest(place: Place) -> None:
     stage.enter("time", lambda: stage.sleep(REST_SECONDS))
     stage.play(REST_SECONDS * 2)
     judge.at_rest(place)
-    if not place.east.dead and judge.go(place):
-        last = Operator(place, "last", lambda record: judge.done(place, record))
-        ended: list[str] = []
-        stage.enter("last", lambda: ended.append(_tried(last)))
-        stage.play(LONGEST_SECONDS)
-        if ended and "DONE" not in ended[0]:
-            place.violated("status GO is no lie", f"a planned failover of everything ends with {ended[0]}")
+    last = Operator(place, "last", lambda record: judge.done(place, record))
+    if place.view().unfinished(DR) is not None:
+        stage.enter("last", lambda: _end(last))
+    elif judge.says_yes(place, mode := Mode.UNPLANNED if place.east.dead or story.seed % 2 else Mode.PLANNED):
+        stage.enter("last", lambda: _take_at_its_word(last, mode))
+    stage.play(LONGEST_SECONDS)
     stage.dismiss()
 
 
-def _tried(last: Operator) -> str:
-    last.place.stage.say("status says GO: a planned failover of everything")
+def _take_at_its_word(last: Operator, mode: Mode) -> None:
+    """Status says that this failover can start now."""
+    last.place.stage.say(f"status says yes: {mode}, everything")
+    last.place.writing = False  # what is written meanwhile may rightly void an approval
+    if mode is Mode.UNPLANNED:
+        last.place.source_dies()
+    told = _tried(lambda: last.failover(mode, ".*"))
+    if not told.endswith("is DONE"):
+        last.place.violated("status GO is no lie", f"a failover of everything, {mode}, ends with {told}")
+
+
+def _end(last: Operator) -> None:
+    """What is unfinished can be run to its end, or aborted, whoever comes."""
+    ran = _tried(last.go_on)
+    aborted = "" if ran.endswith("is DONE") else _tried(last.abort)
+    last.place.stage.say(f"ends it: {ran}; {aborted}")
+    if last.place.view().unfinished(DR) is not None:
+        last.place.violated("what is unfinished can be ended", f"run: {ran}; abort: {aborted}")
+
+
+def _tried(deed: Callable[[], str]) -> str:
     try:
-        return last.failover(Mode.PLANNED, ".*")
+        return deed()
     except TanistError as why:
         return str(why)
 

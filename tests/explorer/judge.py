@@ -73,13 +73,13 @@ def _lacking(place: Place, spec: MirrorSpec, topic: str, before: int, mode: Mode
 
 
 def _loss(place: Place, spec: MirrorSpec, record: FailoverRun) -> None:
+    """In both modes: what was acknowledged, and had been heard of. What nobody has seen is accepted by name."""
     approved = Approved.read(record.shown)
-    intent = approved.intent
-    if intent.mode is not Mode.PLANNED:
-        return  # what nobody has seen is accepted by name
+    intent, planned = approved.intent, approved.intent.mode is Mode.PLANNED
     sealed = {at: place.sealed_at.get((int(spec.data_id), at)) for at in intent.partitions}
     known = {at: each for at, each in sealed.items() if each is not None}
-    lost = {at: each.acknowledged - each.copied for at, each in known.items() if each.acknowledged > each.copied}
+    ends = {at: each.acknowledged if planned else each.told for at, each in known.items()}
+    lost = {at: ends[at] - each.copied for at, each in known.items() if ends[at] > each.copied}
     if sum(lost.values()) > intent.loss_tolerance:
         named = ", ".join(f"{count} of {at}" for at, count in lost.items())
         place.violated("nothing acknowledged lost", f"{named} are missing, {intent.loss_tolerance} are tolerated")
@@ -144,7 +144,7 @@ def _fence_is_known(place: Place, topic: str) -> None:
         )
 
 
-def go(place: Place) -> bool:
-    """Whether status says that a planned failover can start now."""
+def says_yes(place: Place, mode: Mode) -> bool:
+    """Whether status says that a failover can start now, perhaps with more to accept."""
     told = seen(place)
-    return told is not None and told.status.planned is Readiness.GO and place.view().unfinished(DR) is None
+    return told is not None and told.status.word(mode) in {Readiness.GO, Readiness.ACCEPT}

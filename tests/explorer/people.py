@@ -131,6 +131,8 @@ class Operator:
         if self.place.spec() is None:
             self.place.wipe_destination()
             self.place.source_returns()
+            for topic in sorted(self.place.abandoned):
+                self.place.fence_lifted_by_hand(topic)
             self.does("create")
             self.place.clock.wait(8)
 

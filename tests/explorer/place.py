@@ -57,10 +57,14 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A partition when it was sealed. `acknowledged`: by the source; `cut`: deleted from the copy alone."""
+    """A partition when it was sealed. `acknowledged`: by the source; `told`: of that, what workers had written down.
+
+    `cut`: deleted from the copy alone.
+    """
 
     copied: int
     acknowledged: int
+    told: int
     cut: int
 
 
@@ -220,7 +224,11 @@ class Place:
                 if key not in self.sealed_at and at in self.west.ends:
                     start, _, end = self.west.ends[at]
                     cut = max(0, start - self.east.ends[at][0])
-                    self.sealed_at[key] = Sealed(end, self.east.ends[at][2], cut)
+                    self.sealed_at[key] = Sealed(end, self.east.ends[at][2], self._told(at), cut)
+
+    def _told(self, at: TopicPartition) -> int:
+        chunks = self.view().source_ends(DR)
+        return max((end.high_watermark for chunk in chunks for end in chunk.ends if end.partition == at), default=0)
 
     def after(self, label: str, args: tuple[Any, ...]) -> None:
         """A call was done."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.usecases.lock import LockedMirror
     from tests.explorer.place import Place
-    from tests.explorer.product import Deadline, MirrorName, MirrorSpec, StateView
+    from tests.explorer.product import Deadline, MirrorName, MirrorSpec, StateView, TopicPartition
 
 ROUND_SECONDS: Final = 1.0
 NEWS_SECONDS: Final = 5.0
@@ -161,8 +161,7 @@ class Worker:
             return written
         for spec in {mine.spec.mirror: mine.spec for mine in owned(view, ALL, SLICES)}.values():
             ours = [at for at in PARTITIONS if at in self.place.east.ends]
-            ends = [(at, self.place.east.ends[at]) for at in ours]
-            seen = tuple(SourceEnd(at, SourceOffset(high), SourceOffset(stable)) for at, (_, stable, high) in ends)
+            seen = tuple(_end(at, self.place.east.ends[at]) for at in ours)
             written.append(SourceEnds(mirror=spec.mirror, mirror_id=spec.id, chunk=0, ends=seen, at=now.now()))
             self._follow(spec)
         return written
@@ -208,3 +207,8 @@ class Worker:
                 continue
             for _ in range(min(MOST_A_ROUND, east.ends[at][1] - west.ends[at][2])):
                 west.append(at, now.data_id, 0)
+
+
+def _end(at: TopicPartition, ends: tuple[int, int, int]) -> SourceEnd:
+    start, stable, high = ends
+    return SourceEnd(at, SourceOffset(high), SourceOffset(stable), log_start=SourceOffset(start))

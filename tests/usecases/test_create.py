@@ -97,6 +97,16 @@ def test_the_right_to_read_what_the_source_says_is_named(east: MemoryCluster, we
     assert not west.calls
 
 
+def test_a_copy_that_inherits_a_near_fence_takes_nothing_when_it_has_taken_over(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """The fence of a mirror that was deleted still stands: its max.message.bytes must not be copied."""
+    east.with_topic("orders-fenced", max_message_bytes="78")
+    with pytest.raises(errors.TopicFenced, match="orders-fenced"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.topics
+
+
 def test_the_same_again_changes_nothing(east: MemoryCluster, west: MemoryCluster) -> None:
     first = create(REQUEST, east.side(), west.side(), a_run())
     west.calls.clear()

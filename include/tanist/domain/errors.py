@@ -78,6 +78,11 @@ class UnknownTopic(Refused):
     operator_action = "no topic of the source matches: check the regular expression, it must match the whole name"
 
 
+class TopicFenced(Refused):
+    name = "TOPIC_FENCED"
+    operator_action = "its copy would be fenced, too: lift the fence at the source first; nothing was changed"
+
+
 class GroupNotInMirror(Refused):
     name = "GROUP_NOT_IN_MIRROR"
     operator_action = "`tanist groups list` shows those whose positions are kept; nothing was changed"

@@ -216,8 +216,6 @@ def _outside(both: _Pair, names: Sequence[str], view: StateView, situation: Situ
 
 
 def _addition(plan: TopicPlan, spec: MirrorSpec, generation: int, now: EpochMs) -> Decision:
-    if metadata.is_fenced(None, plan.source.effective):
-        return metadata.left(plan.name, Outcome.CONFLICT, "not in the mirror, and fenced at the source: lift it first")
     new = plan.new_topic()
     row = MetadataRow(
         topic=plan.name,

@@ -13,9 +13,12 @@ from tanist.domain.errors import (
     Interrupted,
     Misconfigured,
     TanistError,
+    TopicFenced,
     UnsafeStateTopic,
 )
+from tanist.domain.metadata import is_fenced
 from tanist.domain.problems import Findings
+from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
 from tanist.usecases.mirrors.decide import Situation, TopicPlan, owners, plan_topic
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.topics import NewTopic
+    from tanist.ports.topics import NewTopic, TopicFacts
     from tanist.usecases.sides import Side
 
 
@@ -51,7 +54,7 @@ def examine(
         return ()
     needs = rights.destination_needs(existing, state=situation.state_exists)
     found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
-    answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
+    answers = [_fenced(topic) or plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
     found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
     plans = tuple(
         replace(answer, held_rules=writers.get(answer.name) or ())
@@ -62,6 +65,14 @@ def examine(
     found.problems += found.attempt(lambda: rehearse(destination, new, by)) or ()
     found.settle()
     return plans
+
+
+def _fenced(topic: TopicFacts) -> TanistError | None:
+    """A near fence is a config, and configs are copied."""
+    if not is_fenced(None, topic.effective):
+        return None
+    limit = f"{MAX_MESSAGE_BYTES}={topic.effective[MAX_MESSAGE_BYTES]}"
+    return TopicFenced(f"{topic.name!r} has {limit} at the source: nobody can write there, as behind a fence")
 
 
 def situation(destination: Side, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
