@@ -178,3 +178,22 @@ def test_a_transactional_producer_that_never_gives_up_holds_no_drain(trio: Pair)
         assert trio.tanist(*asked).item["status"] == "DONE"
     written = [value for value in read_committed(trio.west, "retried") if value.endswith(b"x")]
     assert written == committed
+
+
+def test_what_the_old_source_takes_past_a_near_fence_is_told_for_as_long_as_it_is_there(trio: Pair) -> None:
+    """Acknowledged at the source after everything was done: small records pass `max.message.bytes`."""
+    plan = mirrored(trio, "leaky", 1)
+    trio.tanist("failover", "run", "leaky", "--plan", plan, "--fence-proof", "1s", "--drain", "60s")
+
+    def left_behind() -> dict[str, str]:
+        item = trio.tanist("status", "leaky", "--json", expected=None).item
+        (found,) = (each for each in item["checks"] if each["check"] == "left_behind")
+        return dict(found)
+
+    assert left_behind()["verdict"] == "PASS"
+    late = Writer(Producer(trio.east.client(acks="all")))
+    late.writes("leaky", 0, range(2))
+    assert late.producer.flush(20) == 0
+    assert len(late.acknowledged) == 2, "they pass the fence"
+    assert left_behind()["verdict"] == "FAIL"
+    assert "leaky-0: the old source has 2 offsets which the new primary lacks" in left_behind()["reason"]

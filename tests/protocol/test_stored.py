@@ -8,6 +8,7 @@ from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatu
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
+    CopiedUpTo,
     FailoverRun,
     Fences,
     Following,
@@ -77,6 +78,11 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         Generation(mirror=MIRROR, topic=PARTITION.topic, count=2),
         "generation/east.to-west_1/orders.v1_a-b",
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2}',
+    ),
+    (
+        CopiedUpTo(mirror=MIRROR, topic=PARTITION.topic, copied=(7, -1), at=EpochMs(3)),
+        "copied/east.to-west_1/orders.v1_a-b",
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"at":3}',
     ),
     (
         PartitionObserved(

@@ -99,6 +99,22 @@ class Generation(MirrorRecord):
     mirror_id: str = ""
 
 
+@stored("copied", "mirror", "topic")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedUpTo(MirrorRecord):
+    """Up to where each partition of the source had been copied when its topic took over.
+
+    Written before the first barrier: what the source has behind it, the new primary lacks. `copied`: source offsets by
+    partition, -1 where it was not known.
+    """
+
+    mirror: MirrorName
+    topic: str
+    copied: tuple[int, ...]
+    at: EpochMs
+    mirror_id: str = ""
+
+
 @stored("partition", "mirror", "partition", placement=Placement.HASHED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionObserved(MirrorRecord):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.records import (
     Claim,
+    CopiedUpTo,
     FailoverRun,
     Fences,
     Generation,
@@ -80,6 +81,9 @@ class StateView(Mapping[str, StateRecord]):
 
     def promotion(self, mirror: MirrorName, topic: str) -> Generation | None:
         return self._of(mirror, self._found(Generation, f"generation/{mirror}/{topic}"))
+
+    def copied_up_to(self, mirror: MirrorName, topic: str) -> CopiedUpTo | None:
+        return self._of(mirror, self._found(CopiedUpTo, f"copied/{mirror}/{topic}"))
 
     def promoted(self, mirror: MirrorName, topic: str) -> bool:
         """Whether a topic has left its mirror: nobody may copy into it any more."""

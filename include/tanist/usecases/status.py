@@ -92,7 +92,7 @@ def _seen(reading: Reading, spec: MirrorSpec, view: StateView, destination_id: s
     past = (
         workers_check(alive, now),
         groups_check(followed, now),
-        *standing.checks(spec, view, clusters.destination.sealing, clusters.destination.opening, run),
+        *standing.checks(clusters, view, reading.silence, run),
     )
     intents = {mode: intent_of(spec, mode, wanted) for mode in Mode}
     offsets = maps(reading.readers.view(OFFSETS_TOPIC, run.by), spec)

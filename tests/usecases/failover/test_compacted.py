@@ -11,7 +11,8 @@ from tanist.domain.checks import Verdict
 from tanist.domain.records import RunStatus
 from tanist.fetcher.barriers import KEEP_SECONDS
 from tanist.usecases.failover.standing import checks
-from tests.fakes.failover import MemoryOpening, MemorySealing
+from tanist.usecases.readers import Silence
+from tests.fakes.failover import MemorySealing
 from tests.fetcher.test_debts import debts, settled
 from tests.usecases.failover.test_run import PLANNED, assert_promoted, killer
 from tests.usecases.failover.world import PARTITIONS, Killed, World
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def barrier(world: World) -> Check:
     view = world.worker.catch_up(world.soon())
-    found = checks(world.spec, view, MemorySealing(world.west), MemoryOpening(world.west), world.command())
+    found = checks(world.clusters(), view, Silence(world.clock), world.command())
     return next(each for each in found if each.name == "barrier")
 
 

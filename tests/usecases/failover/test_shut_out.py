@@ -16,6 +16,7 @@ from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
 from tanist.domain.write_rules import WriteRule
 from tanist.usecases.failover.standing import checks
+from tanist.usecases.readers import Silence
 from tests.usecases.failover.world import DATA, DR, TOPICS, WRITER, World
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def opening_told(world: World) -> tuple[Verdict, str]:
     """What `tanist status` says of what took over."""
     clusters, command = world.clusters(), world.command()
     view = clusters.destination.side.open_store("__mirror_state", None, command.by).view()
-    told = checks(world.spec, view, clusters.destination.sealing, clusters.destination.opening, command)
+    told = checks(clusters, view, Silence(world.clock), command)
     found = next(each for each in told if each.name == "openings")
     return found.verdict, found.reason
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
+from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, make_plan, planned_intent, word
 from tanist.domain.fences import FenceStatus
@@ -21,7 +22,6 @@ from tanist.domain.records import Following, RunStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tanist.domain.errors import TanistError
     from tanist.domain.failover.facts import Facts, PartitionFacts
     from tanist.domain.failover.plan import Intent, Limitation
     from tanist.domain.fences import FencedTopic
@@ -232,6 +232,24 @@ def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[
         observed=f"the mirror is shut out of {sum(shut is True for shut in shut_out.values())} of {len(shut_out)}",
         limit="all topics that took over where there are ACLs, unless it was accepted",
         reason=named([*let_in, *blind]) + mend,
+    )
+
+
+def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | TanistError) -> Check:
+    """Has the old source of what took over records that nobody copied, from before its fence or past it?"""
+    if isinstance(behind, TanistError):
+        silent, limit = "the old source does not answer", "0 offsets"
+        return Check(name="left_behind", verdict=Verdict.UNKNOWN, observed=silent, limit=limit, reason=str(behind))
+    lacking = {at: count for at, count in behind.items() if isinstance(count, int) and count}
+    blind = [f"{at}: {count}" for at, count in behind.items() if not isinstance(count, int)]
+    told = [f"{at}: the old source has {count} offsets which the new primary lacks" for at, count in lacking.items()]
+    return Check(
+        name="left_behind",
+        verdict=Verdict.FAIL if lacking else Verdict.UNKNOWN if blind else Verdict.PASS,
+        observed=f"{sum(lacking.values())} offsets at the old source only",
+        limit="0 offsets",
+        age_ms=0,
+        reason=named([*told, *blind]),
     )
 
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.anchoring import Writers
-from tanist.domain.errors import TanistError
-from tanist.domain.failover.health import barrier_check, fences_check, openings_check, runs_check
+from tanist.domain.errors import AnotherCluster, TanistError
+from tanist.domain.failover.health import (
+    barrier_check,
+    fences_check,
+    left_behind_check,
+    openings_check,
+    runs_check,
+)
 from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.records import RunStatus
 from tanist.domain.states import Wish
+from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Barrier, Kept
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.left_behind import left_behind, taken_over
 from tanist.usecases.failover.observe import attempt
 
 if TYPE_CHECKING:
@@ -23,18 +32,37 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.opening import Opening
     from tanist.ports.sealing import Sealing
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.readers import Silence
     from tanist.usecases.sides import Run
 
 
-def checks(spec: MirrorSpec, view: StateView, sealing: Sealing, opening: Opening, run: Run) -> tuple[Check, ...]:
-    """Do they still hold? None of this stops a failover of other topics."""
-    taken = [at for t in view.topics(spec.mirror) if t.wish is Wish.REMOVED for at in t.all_partitions()]
+def checks(clusters: Clusters, view: StateView, silence: Silence, run: Run) -> tuple[Check, ...]:
+    """Do they still hold? None of this stops a failover of other topics. A source that is silent is not asked again."""
+    spec, sealing, opening = clusters.spec, clusters.destination.sealing, clusters.destination.opening
+    taken = [at for t in taken_over(spec, view) for at in t.all_partitions()]
     return (
+        left_behind_check(_left_behind(clusters, view, silence, run) if taken else {}),
         barrier_check(_sealed(spec, taken, sealing, run), _bare(spec, taken, sealing, run)),
         openings_check(*_shut_out(spec, view, opening, run)),
         fences_check(view.source_fences(spec.mirror)),
         runs_check(view.failovers(spec.mirror)),
     )
+
+
+def _left_behind(
+    clusters: Clusters, view: StateView, silence: Silence, run: Run
+) -> dict[TopicPartition, int | TanistError] | TanistError:
+    source = clusters.source
+    if not isinstance(source, Source):
+        return source
+    if (why := silence.of(source.side.name)) is not None:
+        return why
+    by = Deadline(min(run.by.at, run.clock.deadline(SOURCE_SECONDS).at))
+    found = attempt(lambda: left_behind(clusters.spec, view, source.side.logs, source.replicas, by))
+    if isinstance(found, TanistError) and not isinstance(found, AnotherCluster):
+        silence.keep(source.side.name, found)
+    return found
 
 
 def _sealed(

@@ -1,49 +1,89 @@
-"""The old source is told, and who has not moved yet is listed. After writes are open: nobody waits for this."""
+"""The old source is told, and watched until nobody writes there. After writes are open: nobody waits for this."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
 from tanist.domain.generations import untold
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
-from tanist.usecases.failover.observe import attempt, known
+from tanist.usecases.failover.left_behind import left_behind
+from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.steps.generation import generations
+from tanist.usecases.failover.watching import Watch
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.names import TopicPartition
     from tanist.usecases.failover.work import Work
+
+_LOOK_SECONDS: Final = 0.5
+_WINDOWS: Final = 3
+"""Somebody who goes on writing is waited for so many times the window, and is told of then."""
 
 
 def do(work: Work) -> Done:
-    """A list, no judgement; `tanist failover status` makes it again."""
-    found = listing(work)
-    told = attempt(lambda: _tell_source(work)) if found["still_growing"] is not None else TimedOut(str(found["why"]))
+    """A list, no judgement: `tanist status` goes on watching (`left_behind`)."""
+    began = work.run.clock.monotonic()
+    found = {"fences_owed": _owed(work), **_seen(work)}
+    waited = work.run.clock.monotonic() - began
+    told = attempt(lambda: _tell_source(work)) if "why" not in found else TimedOut(str(found["why"]))
     work.tools.checkpoint("movers:told")
     work.mark("movers")
-    return Done(found | {"source": f"not told: {told}" if isinstance(told, TanistError) else "told"})
+    return Done(found | {"source": f"not told: {told}" if isinstance(told, TanistError) else "told"}, waited)
 
 
-def listing(work: Work) -> dict[str, Any]:
-    owed = [
+def _owed(work: Work) -> list[str]:
+    return [
         each.topic
         for each in work.observer.view().source_fences(work.intent.mirror)
         if each.status is FenceStatus.OWED and each.topic in work.intent.names
     ]
+
+
+def _seen(work: Work) -> dict[str, Any]:
+    """Who still wrote while we watched, and what the source has that was not copied, earlier writes included."""
     source = work.clusters.source
     if not isinstance(source, Source):
-        return {"fences_owed": owed, "still_growing": None, "why": str(source)}
-    by = work.run.clock.deadline(SOURCE_SECONDS)
-    ends = attempt(lambda: source.side.logs.ends(work.intent.partitions, by))
-    if isinstance(ends, TanistError):
-        return {"fences_owed": owed, "still_growing": None, "why": str(ends)}
-    now = known(ends)
-    last = {each.partition: each.known.high_watermark for each in work.facts.partitions if each.known}
-    growing = [str(at) for at, found in now.items() if at in last and found.high_watermark > last[at]]
-    return {"fences_owed": owed, "still_growing": growing}
+        return {"still_growing": None, "why": str(source)}
+    watched = attempt(lambda: _watched(work, source))
+    if isinstance(watched, TanistError):
+        return {"still_growing": None, "why": str(watched)}
+    grown, silent = watched
+    return {"still_growing": _named(grown), "silent": silent, **_lacking(work, source)}
+
+
+def _lacking(work: Work, source: Source) -> dict[str, Any]:
+    by, view = work.run.clock.deadline(SOURCE_SECONDS), work.observer.view()
+    behind = attempt(lambda: left_behind(work.clusters.spec, view, source.side.logs, source.replicas, by))
+    if isinstance(behind, TanistError):
+        return {"left_behind": None, "untold": str(behind)}
+    ours = {at: count for at, count in behind.items() if at.topic in work.intent.names and count != 0}
+    return {"left_behind": {str(at): n if isinstance(n, int) else str(n) for at, n in sorted(ours.items())}}
+
+
+def _watched(work: Work, source: Source) -> tuple[set[TopicPartition], bool]:
+    """Partitions that took a record, and whether none did for a whole window at last: as long as producers rest."""
+    window, clock = work.tools.patience.proof, work.run.clock
+    watch = Watch(source.side.logs, work.intent.partitions)
+    watch.look(clock.deadline(SOURCE_SECONDS))
+    began = still = clock.monotonic()
+    grown: set[TopicPartition] = set()
+    while clock.monotonic() - still < window and clock.monotonic() - began < _WINDOWS * window:
+        work.wait(min(_LOOK_SECONDS, window))
+        seen = watch.look(clock.deadline(SOURCE_SECONDS))
+        grown |= set(seen.data)
+        still = clock.monotonic() if seen.data or seen.untold else still
+    return grown, clock.monotonic() - still >= window
+
+
+def _named(partitions: Iterable[TopicPartition]) -> list[str]:
+    return [str(at) for at in sorted(partitions)]
 
 
 def _tell_source(work: Work) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
+from tanist.domain.names import TopicPartition
+from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.sealing import Kept
 from tanist.usecases.failover.last_look import last_look
@@ -13,7 +15,6 @@ from tanist.usecases.failover.observe import raise_first
 from tanist.usecases.failover.work import Done, NotYet
 
 if TYPE_CHECKING:
-    from tanist.domain.names import TopicPartition
     from tanist.usecases.failover.work import Work
 
 
@@ -21,6 +22,7 @@ def do(work: Work) -> Done:
     """Asks nothing of the source. What is sealed already gets nothing more."""
     if not work.record.no_return:
         last_look(work)
+        work.write(_copied(work))
         work.save(no_return=True)
     work.tools.checkpoint("seal:no-return")
     spec = work.clusters.spec
@@ -34,6 +36,18 @@ def do(work: Work) -> Done:
     by_marker_alone = _keep(work, writers)
     work.mark("kept")
     return Done({"ends": {str(at): end for at, end in ends.items()}, "by_marker_alone": by_marker_alone})
+
+
+def _copied(work: Work) -> list[CopiedUpTo]:
+    """As it was last seen: the first barrier adds offsets of our own."""
+    copied = {each.partition: each.copied for each in work.facts.partitions}
+    spec, now = work.clusters.spec, work.run.clock.now()
+    found = []
+    for topic in work.intent.topics:
+        ends = (copied.get(TopicPartition(topic.topic, n)) for n in range(topic.partitions))
+        known = tuple(-1 if end is None else int(end) for end in ends)
+        found.append(CopiedUpTo(mirror=spec.mirror, mirror_id=spec.mirror_id, topic=topic.topic, copied=known, at=now))
+    return found
 
 
 def _keep(work: Work, writers: Writers) -> dict[str, str]:

@@ -1,0 +1,79 @@
+"""What a source that was replaced has, and the topics that took over have not: a check of the past."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.states import Wish
+from tanist.usecases import sides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.logs import Logs
+    from tanist.ports.replicas import ClusterSeen, Replicas
+
+NOT_ON_RECORD = "how far it had been copied when it took over is not on record"
+
+
+def taken_over(spec: MirrorSpec, view: StateView) -> tuple[TopicDesired, ...]:
+    """The topics that have left the mirror."""
+    return tuple(topic for topic in view.topics(spec.mirror) if topic.wish is Wish.REMOVED)
+
+
+def left_behind(
+    spec: MirrorSpec, view: StateView, logs: Logs, replicas: Replicas, by: Deadline
+) -> dict[TopicPartition, int | TanistError]:
+    """Offsets that the source's logs have behind what was copied, of each partition that took over; markers are none.
+
+    A topic that is gone there, or was made anew, has nothing that could be lacking.
+
+    Raises:
+        CouldNotTell, BrokerError: the source does not answer. AnotherCluster: its connection leads elsewhere.
+    """
+    topics = taken_over(spec, view)
+    seen = replicas.cluster([topic.topic for topic in topics], by)
+    sides.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
+    found: dict[TopicPartition, int | TanistError] = {}
+    copied: dict[TopicPartition, int] = {}
+    for topic in topics:
+        if _gone(topic, seen):
+            found |= dict.fromkeys(topic.all_partitions(), 0)
+            continue
+        ends = view.copied_up_to(spec.mirror, topic.topic)
+        for at in topic.all_partitions():
+            end = -1 if ends is None or at.partition >= len(ends.copied) else ends.copied[at.partition]
+            if end < 0:
+                found[at] = CouldNotTell(f"{at}: {NOT_ON_RECORD}")
+            else:
+                copied[at] = end
+    return found | _behind(copied, logs, by)
+
+
+def _gone(topic: TopicDesired, seen: ClusterSeen) -> bool:
+    if isinstance(seen.partitions[topic.topic], UnknownTopicOrPartition):
+        return True
+    now = seen.topic_ids.get(topic.topic)
+    return now is not None and now != topic.source_topic_id
+
+
+def _behind(copied: Mapping[TopicPartition, int], logs: Logs, by: Deadline) -> dict[TopicPartition, int | TanistError]:
+    ends = logs.true_ends(tuple(copied), by) if copied else {}
+    more = {at: (copied[at], end) for at, end in ends.items() if not isinstance(end, TanistError) and end > copied[at]}
+    only_control = logs.only_control(more, by) if more else {}
+    found: dict[TopicPartition, int | TanistError] = {}
+    for at, end in ends.items():
+        markers = only_control.get(at, True)
+        if isinstance(end, TanistError):
+            found[at] = end
+        elif isinstance(markers, TanistError):
+            found[at] = markers
+        else:
+            found[at] = 0 if markers else end - copied[at]
+    return found
