@@ -6,6 +6,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition as At
@@ -14,7 +15,7 @@ from tanist.clusters.positions import KafkaPositions
 from tanist.domain.errors import MirrorLocked
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
-from tests.fetcher.rig import until
+from tests.fetcher.rig import Rig, until
 from tests.groups.freezing import ADD_OFFSETS, ASLEEP, END_TXN, OFFSET_FETCH, WRITES, frozen
 from tests.groups.mirrors import Mirrored, run
 from tests.groups.readers import commit, committed, consumer, read_some
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tanist.domain.names import TopicPartition
-    from tests.fetcher.rig import Rig
+    from tests.fetcher.rig import Side
     from tests.groups.freezing import Frozen
 
 pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
@@ -78,12 +79,20 @@ class Both:
         return frozen(self.patch, command, *MOVES[moves])
 
 
-@pytest.fixture
-def both(rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Both]:
-    (at,) = rig.create(topic_name)
+@pytest.fixture(scope="module")
+def copied(sides: tuple[Side, Side]) -> tuple[Rig, TopicPartition]:
+    """Groups are what tests of this file write; records none of them."""
+    rig = Rig(*sides)
+    (at,) = rig.create(f"frozen-{uuid4().hex[:8]}")
     rig.source.produce(at, [b"%d" % n for n in range(120)])
     with rig.copier([at]) as copier:
         rig.copied(copier)
+    return rig, at
+
+
+@pytest.fixture
+def both(copied: tuple[Rig, TopicPartition], topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Both]:
+    rig, at = copied
     with Mirrored(rig, (at,)) as mirrored:
         yield Both(rig, at, topic_name, mirrored, monkeypatch)
 
