@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tanist.composition.connections import connections
 from tanist.domain.endpoint import Address, SaslMechanism, Secret, SecurityProtocol
 from tanist.domain.errors import Misconfigured
 from tanist.settings import KEYS, connection, from_connection, from_flags, load
@@ -292,3 +293,10 @@ def test_everything_that_is_wrong_in_a_connection_is_told_at_once_in_its_own_wor
 def test_the_words_of_a_connection_and_of_the_file_are_the_same() -> None:
     """Whatever connects in the file can be said in a connection."""
     assert set(connection.section(dict.fromkeys(connection.KEYS))) == {k for k in KEYS if not k.endswith("_file")}
+
+
+def test_what_an_orchestrator_is_told_of_a_cluster_leads_to_the_same_one_as_the_same_login(file: Path) -> None:
+    file.write_text(SECURE + 'principal = "User:t"\n')
+    settings = load(file, {"EAST": "secret"})
+    (told, *_) = connections(settings)
+    assert from_connection("east", told.extra) == settings.cluster("east")

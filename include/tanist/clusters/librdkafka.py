@@ -60,7 +60,7 @@ _LOCAL_NAMES: Final = {KafkaError._UNKNOWN_TOPIC: 3, KafkaError._UNKNOWN_PARTITI
 def configuration(endpoint: Endpoint, role: str, witness: Witness, **options: Any) -> dict[str, Any]:
     """The configuration of a client for `endpoint`; `role` goes into client.id, `options` with '_' for '.'."""
     found: dict[str, Any] = {
-        "bootstrap.servers": ",".join(_address(a.host, a.port) for a in endpoint.bootstrap),
+        "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
         "client.id": f"tanist-{role}",
         "security.protocol": str(endpoint.security_protocol),
         "error_cb": witness,
@@ -76,10 +76,6 @@ def configuration(endpoint: Endpoint, role: str, witness: Witness, **options: An
     if endpoint.tls:
         found |= _tls(endpoint.tls)
     return found | {name.replace("_", "."): value for name, value in options.items()}
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _sasl(sasl: Sasl) -> dict[str, str]:
@@ -143,7 +139,7 @@ def cause(exception: KafkaException) -> KafkaError:
 
 def addresses(endpoint: Endpoint) -> str:
     """The bootstrap servers as a message names them."""
-    return ", ".join(_address(a.host, a.port) for a in endpoint.bootstrap)
+    return ", ".join(map(str, endpoint.bootstrap))
 
 
 def _readable(error: KafkaError) -> str:
