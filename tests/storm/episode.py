@@ -92,7 +92,10 @@ class Episode:
         include = ("--topic", "|".join(scene.topics))
         for words in (
             ("mirrors", "create", scene.mirror, "--source", "east", *include),
-            ("mirrors", "wait", scene.mirror, "--for", "lag=0", "--timeout", "60s"),
+            *(
+                ("mirrors", "wait", scene.mirror, "--for", goal, "--timeout", "60s")
+                for goal in ("state=MIRRORING", "lag=0")
+            ),
         ):
             answer = asking.command(*words)
             if answer is None or answer.code:

@@ -14,7 +14,7 @@ from tests import forked
 from tests.failover.conftest import Answer, Doors, Pair
 from tests.storm import mishaps
 from tests.storm.mishaps import HELD, Mishap, Verb, Way
-from tests.storm.proxy import NAMES, Held, Proxy
+from tests.storm.proxy import BARRIER, NAMES, WRITE_TXN_MARKERS, Held, Proxy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,7 +228,7 @@ class Operator(threading.Thread):
 
     def _keep_back(self, command: forked.Command, mishap: Mishap, doors: Doors) -> None:
         side, key, skip = mishap.request
-        held: Held = getattr(doors, side).hold(key, skip=skip)
+        held: Held = getattr(doors, side).hold(key, BARRIER if key == WRITE_TXN_MARKERS else b"", skip=skip)
         while not held.wait(_LOOK_SECONDS):
             if not command.alive:
                 return

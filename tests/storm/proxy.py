@@ -37,6 +37,8 @@ NAMES: Final = {
     DELETE_ACLS: "DeleteAcls",
     INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
 }
+BARRIER: Final = (2**31 - 1).to_bytes(4)
+"""The coordinator epoch of a promotion's markers: what only asks whether they stand has another one."""
 _NAMING_BROKERS: Final = frozenset({3, 10, 60})
 """Metadata, FindCoordinator, DescribeCluster."""
 _SIZE: Final = struct.Struct(">i")
