@@ -91,6 +91,8 @@ def _come_to_rest(place: Place, story: Story) -> None:
     last = Operator(place, "last", lambda record: judge.done(place, record))
     if place.view().unfinished(DR) is not None:
         stage.enter("last", lambda: _end(last))
+    elif judge.stray_fences(place):
+        stage.enter("last", lambda: _lift(last))
     elif judge.says_yes(place, mode := Mode.UNPLANNED if place.east.dead or story.seed % 2 else Mode.PLANNED):
         stage.enter("last", lambda: _take_at_its_word(last, mode))
     stage.play(LONGEST_SECONDS)
@@ -106,6 +108,13 @@ def _take_at_its_word(last: Operator, mode: Mode) -> None:
     told = _tried(lambda: last.failover(mode, ".*"))
     if not told.endswith("is DONE"):
         last.place.violated("status GO is no lie", f"a failover of everything, {mode}, ends with {told}")
+
+
+def _lift(last: Operator) -> None:
+    """Fences that stand though nothing wants them can be lifted by whoever is told of them."""
+    told = _tried(lambda: last.lift(of_promoted=False))
+    for topic in judge.stray_fences(last.place):
+        last.place.violated("a fence that stands can be lifted", f"{topic}: {told}")
 
 
 def _end(last: Operator) -> None:

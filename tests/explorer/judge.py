@@ -144,6 +144,15 @@ def _fence_is_known(place: Place, topic: str) -> None:
         )
 
 
+def stray_fences(place: Place) -> list[str]:
+    """Topics of the mirror that the product has fenced at a source that answers, and that have not taken over."""
+    view, spec = place.view(), place.spec()
+    if spec is None or place.east.dead:
+        return []
+    inside = {topic.topic for topic in view.topics(DR) if not view.promoted(DR, topic.topic)}
+    return [topic for topic in sorted(place.put_up) if topic in inside and not place.source_takes(topic)]
+
+
 def says_yes(place: Place, mode: Mode) -> bool:
     """Whether status says that a failover can start now, perhaps with more to accept."""
     told = seen(place)

@@ -249,7 +249,7 @@ class Place:
     def _of_this_life(self, topics: frozenset[str]) -> None:
         """A worker puts up a fence: some failover of this very mirror must have wanted it."""
         spec = self.spec()
-        if self.stage.player not in WORKERS or spec is None:
+        if self.stage.player not in WORKERS or self.stage.is_late or spec is None:
             return
         if not any(each.started_at >= spec.created_at for each in self.view().failovers(DR)):
             named = ", ".join(sorted(topics))

@@ -68,6 +68,7 @@ class Actor:
     gone: bool = False
     crash: BaseException | None = None
     loses: bool = False
+    late: bool = False
     seen: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -133,6 +134,11 @@ class Stage:
         """Who runs now."""
         return self.current.name if self.current else "-"
 
+    @property
+    def is_late(self) -> bool:
+        """Whether who runs now has been frozen for long directly before this call."""
+        return self.current is not None and self.current.late
+
     # ── what actors call ──────────────────────────────────────────────────────────────────────────────────────────
 
     def point(self, label: str) -> None:
@@ -154,7 +160,8 @@ class Stage:
             elif order.effect in self.cues:
                 self.cues[order.effect]()
         self._until(actor, self.now + seconds)
-        if seconds > 1:
+        actor.late = seconds > 1
+        if actor.late:
             self._say(actor.name, "wakes")
 
     def answer(self, label: str) -> None:

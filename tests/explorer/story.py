@@ -64,11 +64,17 @@ class Story:
 
 LABELS: Final = (
     "state.open", "state.open", "state.append", "state.append", "state.catch_up", "fencing.snapshot", "fencing.apply",
-    "fencing.apply", "fencing.lift", "sealing.seal", "opening.open", "opening.canary", "positions.commit",
-    "positions.commit", "approvals.all", "logs.ends", "clock.wait", "topics.create", "*", "*", "*",
+    "fencing.apply", "fencing.lift", "sealing.seal", "opening.open", "opening.canary", "positions.take_over",
+    "groups:before-pending", "groups:before-end", "approvals.all", "approvals.append", "logs.ends", "clock.wait",
+    "topics.create", "*", "*", "*",
 )  # fmt: skip
+UNGUARDED: Final = (
+    "fencing.apply", "fencing.apply", "fencing.lift", "fencing.lift", "opening.open", "sealing.seal",
+    "topics.alter_configs", "groups:before-end", "groups:before-pending", "topics.create", "state.open",
+)  # fmt: skip
+"""What Kafka does not fence by itself, or what does the fencing."""
 _MOST: Final = {
-    "*": 160,
+    "*": 200,
     "state.append": 25,
     "state.catch_up": 60,
     "logs.ends": 30,
@@ -82,13 +88,16 @@ _CHOICES: Final = (".*", ".*", "orders", "payments")
 
 def drawn(seed: int) -> Story:
     draw = random.Random(seed)
-    kind = draw.choice((_free, _free, _free, _two_plans, _recreated, _quiet))
+    kind = draw.choice((_free, _free, _two_plans, _late, _late, _recreated, _quiet))
     roles = kind(draw)
     names = [role.name for role in roles if role.name != "console"]
     orders = [_order(draw, names) for _ in range(draw.choice((0, 1, 1, 1, 2, 2, 3, 4)))]
     if kind is _two_plans:
         at = draw.choice(("state.open", "state.open", "state.append", "fencing.apply", "positions.commit"))
         orders.append(Order("bob", at, 1, Effect.FREEZE, draw.choice(_LONG)))
+    elif kind is _late:
+        who = draw.choice(("ann", "ann", "ann", "worker's debts"))
+        orders.append(Order(who, draw.choice(UNGUARDED), 1, Effect.FREEZE, draw.choice((9.0, 25.0, 60.0, AT_LAST))))
     return Story(
         seed=seed,
         authorizer=draw.random() < 0.85,
@@ -150,6 +159,17 @@ def _two_plans(draw: random.Random) -> list[Role]:
         "eve", draw.choice((1.0, 6.0, 20.0, 60.0)), (draw.choice((Deed("abort"), Deed("abort"), Deed("go_on"))),)
     )
     return [ann, bob, eve][: draw.choice((2, 3, 3, 3))] + (_console(draw) if draw.random() < 0.3 else [])
+
+
+def _late(draw: random.Random) -> list[Role]:
+    """Somebody is about to do what Kafka does not fence, and does it late: others have gone on meanwhile."""
+    ann = Role("ann", 0.0, (_deed(draw) if draw.random() < 0.3 else _failover(draw),))
+    lost = [Deed("source_dies"), Deed("rest", (draw.choice((3.0, 20.0)),)), Deed("source_returns")]
+    next_ = (Deed("abort"), Deed("abort"), Deed("go_on"), Deed("go_on"), Deed("lift", (True,)), Deed("recreate"))
+    after = [draw.choice(next_), *(_deed(draw) for _ in range(draw.randint(0, 2)))]
+    bob = Role("bob", draw.choice((1.0, 6.0, 14.0)), tuple(after))
+    console = [Role("console", draw.choice((0.0, 2.0)), tuple(lost))] if draw.random() < 0.3 else []
+    return [ann, bob, *console]
 
 
 def _recreated(draw: random.Random) -> list[Role]:
