@@ -174,14 +174,21 @@ class House:
 
     def run(self, dag: DAG, conf: dict[str, Any], person: Answering | None = None, by_hand: str = "") -> Ran:
         """Run it to its end, `person` answering; the tasks that `by_hand` matches are marked successful, not run."""
+        from airflow.sdk.definitions.param import ParamsDict  # noqa: PLC0415 -- its settings are made above
+
         thread = threading.Thread(target=person.work, daemon=True) if person else None
         if thread:
             thread.start()
+        holders = [ParamsDict(each.params) for each in (dag, *dag.tasks)]
+        params = [each.get_param(name) for each in holders for name in each]
+        defaults = [param.value for param in params]
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(time, "sleep", _impatient)
                 ended = dag.test(run_conf=conf, mark_success_pattern=re.compile(by_hand) if by_hand else None)
         finally:
+            for param, value in zip(params, defaults, strict=True):
+                param.value = value  # a run in this process leaves its own there
             if person and thread:
                 person.ended.set()
                 thread.join(10)

@@ -205,6 +205,67 @@ def test_a_killed_child_is_told_and_started_again() -> None:
     in_a_loop(run)
 
 
+STANDS_STILL = """
+    import json, sys, threading
+    from tanist.airflow.worker import Pulse
+    tell = Pulse(1)
+    tell(1)
+    print("ready", file=sys.stderr, flush=True)
+    while not threading.Event().wait(0.05):
+        tell(1)  # its main thread lives, what it should do stands still
+"""
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("freeze", [False, True], ids=["stands still", "frozen"])
+def test_a_fetcher_that_hangs_is_started_again(monkeypatch: pytest.MonkeyPatch, freeze: bool) -> None:
+    """Nothing was copied any more until somebody noticed: the process lived, so it was left alone."""
+    monkeypatch.setattr(host, "HUNG_SECONDS", 1.0)
+    monkeypatch.setenv("PYTHONPATH", str(INCLUDE))
+
+    async def run() -> None:
+        trigger = Hosted(STANDS_STILL)
+        events: Any = trigger.run()
+        async with aclosing(events):
+            first = asyncio.ensure_future(anext(events))
+            await trigger.heard.until("ready")
+            if freeze:
+                os.kill(trigger.pid, signal.SIGSTOP)
+            event = await first
+            assert event.payload["exit_code"] == -signal.SIGKILL
+            assert event.payload["last_lines"][-1] == "ERROR hangs, and is killed silent_seconds=1.0"
+            trigger.heard.clear()
+            second = asyncio.ensure_future(anext(events))
+            await trigger.heard.until("ready")
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+
+    in_a_loop(run)
+
+
+def test_a_child_that_goes_round_is_left_alone() -> None:
+    """However long it lives; and one that waits for a connection waits for us."""
+    goes = """
+        import sys, time
+        from tanist.airflow import worker
+        worker._PULSE_SECONDS = 0.0
+        tell = worker.Pulse(1)
+        for n in range(40):
+            tell(n)
+            time.sleep(0.1)
+    """
+
+    async def run() -> None:
+        child = await Child.start([*stub(goes)], Heard(), lends)
+        ended = await child.ended(patience=1.0)
+        assert (ended.code, ended.seconds > 3) == (0, True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(INCLUDE))
+        in_a_loop(run)
+
+
 @pytest.mark.usefixtures("quick")
 def test_the_log_of_a_child_is_the_triggers_log_whatever_its_fields_are_called() -> None:
     """A line that cannot be logged would end the trigger, and with it the child, again and again."""

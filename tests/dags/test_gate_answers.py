@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,13 +13,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow.sdk.timezone import utcnow
 from sqlalchemy import event
 
-from tanist.airflow import failover, gate, validation
+from tanist.airflow import validation
 from tanist.airflow.gate import NotAnswered, PlanGate
 from tanist.airflow.variables import four_eyes
 from tanist.airflow.wish import PARAMS, Wish
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
-from tanist.domain.names import EpochMs, mirror_name
-from tanist.domain.records import FailoverRun, RunStatus
 from tanist.sandbox.airflow.rest import Connection
 from tests.dags.conftest import ROOT, SPARK, environment
 
@@ -40,17 +36,6 @@ YES: Final = {
     "timedout": False,
 }
 WISHED: Final = {name: param.value for name, param in PARAMS.items()} | {"mirror": "dr", "destination": "west"}
-RECORD: Final = FailoverRun(
-    mirror=mirror_name("dr"),
-    plan="6aa47345f0740105",
-    shown="",
-    approval="1",
-    approver="alice",
-    runner="",
-    status=RunStatus.DONE,
-    started_at=EpochMs(0),
-    at=EpochMs(0),
-)
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +54,13 @@ def run_of(user: str | None = "bob", *, tries: int = 1, clears: int = 0, **param
     """The context of a run that `user` has triggered."""
     found: Any = {
         "dag": SimpleNamespace(params=PARAMS),
-        "dag_run": SimpleNamespace(triggering_user_name=user, clear_number=clears, run_id="manual__1"),
+        "dag_run": SimpleNamespace(
+            dag_id="mirror_failover",
+            triggering_user_name=user,
+            clear_number=clears,
+            run_id="manual__1",
+            start_date=utcnow(),
+        ),
         "params": WISHED | params,
         "run_id": "manual__1",
         "ti": SimpleNamespace(try_number=tries),
@@ -131,7 +122,7 @@ def test_four_eyes_are_on_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scheduler that took the asking process for a crash asked again after a no, and another user's yes counted."""
     monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
-    monkeypatch.setattr(gate, "unfinished", lambda *_: None)
+    monkeypatch.setattr(Wish, "to_adopt", lambda *_: None)
     asking = PlanGate(task_id="approve")
     with pytest.raises(AirflowFailException, match="a run asks once"):
         asking.execute(context)
@@ -140,7 +131,7 @@ def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monke
 def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever clears a run asks for it, and would be another user than who had triggered it. A no stands, too."""
     monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
-    monkeypatch.setattr(gate, "unfinished", lambda *_: None)
+    monkeypatch.setattr(Wish, "to_adopt", lambda *_: None)
 
     def clear(_mapper: object, _connection: object, run: DagRun) -> None:
         run.clear_number = 1
@@ -148,7 +139,7 @@ def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: py
     event.listen(DagRun, "before_insert", clear)
     try:
         wanted = {"mirror": "dr", "destination": "west"}
-        ran = house.run(house.dag("mirror_failover"), wanted, by_hand="^(open_run|observe|plan|report)$")
+        ran = house.run(house.dag("mirror_failover"), wanted, by_hand="^(open_run|undo|observe|plan|report)$")
     finally:
         event.remove(DagRun, "before_insert", clear)
     assert "NOT_APPROVED: a run asks once, and this one was cleared" in ran.why("approve")
@@ -160,38 +151,23 @@ def test_a_parameter_that_there_is_not_is_refused_before_anything(house: House) 
     wanted = {"mirror": "dr", "destination": "west"}
     ran = house.run(house.dag("mirror_failover"), wanted | {"topic": ["orders"]})
     assert "INVALID_CONFIG: no such parameter: topic; there are destination, mirror," in ran.why("open_run")
-    assert (ran.state, ran.tasks["observe"], ran.tasks["report"]) == ("failed", "upstream_failed", "upstream_failed")
+    assert (ran.state, ran.tasks["observe"]) == ("failed", "upstream_failed")
+    assert ran.report["verdict"].startswith("NOT STARTED: nothing was changed")
     ran = house.run(house.dag("mirror_validation"), wanted | {"topic": ["orders"]})
     assert ran.tasks == {"validate": "failed"}
     assert "INVALID_CONFIG: no such parameter: topic; there are destination, mirror," in ran.why("validate")
 
 
 def test_no_try_follows_the_gates_first_and_the_report_waits_for_no_validation() -> None:
-    """Whatever the DAG's defaults are. A run ends as its leaves do, of which a teardown is none: as `validate` does."""
+    """Whatever the DAG's defaults are. The report's failure is the run's; nothing that failed keeps it from running."""
     bag = DagBag(str(ROOT / "dags" / "mirror_failover.py"))
     assert not bag.import_errors
     dag = bag.dags["mirror_failover"]
     assert dag.get_task("approve").retries == 0
-    assert dag.get_task("report").upstream_task_ids == {"open_run", "movers"}
-    assert [task.task_id for task in dag.leaves if not task.is_teardown] == ["validate"]
-
-
-@pytest.mark.parametrize(
-    ("record", "failed", "verdict"),
-    [
-        (None, {}, "NOT STARTED"),
-        (RECORD, {}, "DONE$"),
-        (RECORD, {"hold": "RUN_UNDER_WAY"}, "DONE, but not hold$"),
-        (replace(RECORD, status=RunStatus.ABORTED), {}, "UNDONE: aborted$"),
-        (replace(RECORD, status=RunStatus.ABORTED, reason="by eve"), {"seal": "failed"}, "UNDONE: by eve$"),
-        (replace(RECORD, status=RunStatus.RUNNING), {}, "UNFINISHED: .*failover abort`$"),
-        (replace(RECORD, status=RunStatus.RUNNING, no_return=True), {}, "UNFINISHED past .*, it finishes the job$"),
-    ],
-    ids=["no record", "done", "done by another", "undone", "aborted by", "unfinished", "past no return"],
-)
-def test_a_verdict_says_what_a_run_came_to(record: FailoverRun | None, failed: dict[str, str], verdict: str) -> None:
-    """Nothing but a run that is on record as done is called done; past the barrier no way back is named."""
-    assert re.match(verdict, failover._verdict(record, failed))
+    report = dag.get_task("report")
+    assert (report.is_teardown, report.on_failure_fail_dagrun) == (True, True)
+    assert report.upstream_task_ids == {"movers"}
+    assert {task.task_id for task in dag.leaves} == {"validate", "report"}
 
 
 def validated(mode: str) -> None:

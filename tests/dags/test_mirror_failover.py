@@ -11,79 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.airflow import failover
 from tanist.ports.clock import Deadline
-from tests.dags.conftest import ASKING, SPARK, Answering, Sweeping, environment, login, respond
+from tests.dags.conftest import ASKING, Answering, Sweeping, login, respond
+from tests.dags.mirrors import ROUTE, conf, connections, dag, mirror, mirrors, nothing_was_done, runs, untouched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow.sdk import DAG
 
-    from tests.dags.conftest import House, Ran
+    from tests.dags.conftest import House
     from tests.failover.conftest import Pair
+
+__all__ = ["connections", "dag", "mirror", "mirrors", "untouched"]  # fixtures
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
 
 VALID_SECONDS = 15
 """Of an approval that is to expire: long enough for four steps on a busy machine."""
-ROUTE = ("hold", "fence", "drain", "groups", "seal", "generation", "configs", "canary", "open", "movers")
-
-
-@pytest.fixture(scope="module")
-def connections(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """East and west as the mirror's user, and the one connection that may approve."""
-    told = {"TANIST_APPROVERS": f"op,{ASKING}", "TANIST_EVIDENCE": str(tmp_path_factory.mktemp("evidence"))}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (told | environment(*pair.connections(), SPARK)).items():
-            patch.setenv(name, value)
-        yield
-
-
-@pytest.fixture
-def dag(house: House, connections: None) -> DAG:
-    return house.dag("mirror_failover")
-
-
-@pytest.fixture(scope="module")
-def mirrors(pair: Pair, request: pytest.FixtureRequest) -> list[str]:
-    """A mirror for each test that is to run and wants one, and `untouched`; made together, which takes least time."""
-    wanted = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    count = sum(item.module is request.module and "mirror" in item.fixturenames for item in wanted)
-    names = ["untouched", *(f"failed-over-{n}" for n in range(count))]
-    pair.worker()
-    pair.mirrors({name: [name] for name in names})
-    return names
-
-
-@pytest.fixture
-def mirror(mirrors: list[str]) -> str:
-    """A mirror of one topic of the same name, all of it copied, for this test alone."""
-    return mirrors.pop()
-
-
-@pytest.fixture
-def untouched(mirrors: list[str]) -> str:
-    """The mirror of those tests after which nothing may have happened."""
-    return mirrors[0]
-
-
-def conf(mirror: str, **more: Any) -> dict[str, Any]:
-    return {"mirror": mirror, "destination": "west", "fence_proof": 0.3, "validate": "nothing"} | more
-
-
-def runs(pair: Pair, mirror: str) -> list[dict[str, Any]]:
-    """What is on record of failovers of this mirror."""
-    found = pair.tanist("state", "dump", "--key", f"failover/{mirror}/", "--json").out
-    return list(json.loads(found)["items"])
-
-
-def nothing_was_done(pair: Pair, mirror: str, ran: Ran) -> None:
-    """No step did anything, which the report says: no run on record, and producers are free at the source."""
-    assert ran.state == "failed"
-    assert not {name for name in ROUTE if ran.tasks[name] == "success"}
-    assert ran.report["verdict"].startswith("NOT STARTED")
-    assert runs(pair, mirror) == []
-    assert pair.east.writes(mirror, range(2))
 
 
 def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair, mirror: str) -> None:
@@ -115,12 +59,14 @@ def test_a_validation_that_cannot_tell_makes_the_run_red_and_undoes_nothing(
     plan = pair.approved(mirror)
     assert pair.killed("nowhere", mirror, plan, ROUTE[-2]) == 0
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
-    ran = house.run(dag, conf(mirror, validate="batches"), by_hand="|".join(("open_run", "observe", *ROUTE[:-1])))
+    ran = house.run(
+        dag, conf(mirror, validate="batches"), by_hand="|".join(("open_run", "undo", "observe", *ROUTE[:-1]))
+    )
     assert {task for task, state in ran.tasks.items() if state != "success"} == {"validate"}
     assert ran.state == "failed"
     assert "connection 'spark_default' is not there" in ran.why("validate")
     assert (ran.report["verdict"], ran.report["failed"]) == ("DONE", {})
-    assert dag.get_task("report").upstream_task_ids == {"open_run", "movers"}
+    assert dag.get_task("report").upstream_task_ids == {"movers"}
     assert pair.west.writes(mirror, range(2))
 
 
@@ -183,11 +129,14 @@ def test_a_plan_that_has_changed_since_it_was_shown_is_not_approved(
 
 def test_facts_that_got_worse_after_the_approval_void_it(house: House, dag: DAG, pair: Pair, mirror: str) -> None:
     """The first step refuses, whatever Airflow says of the gate."""
-    plan = pair.approved(mirror)
-    pair.tanist("mirrors", "pause", mirror, "--topic", mirror, "--yes")
-    pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
-    vars(dag.get_task("plan"))["python_callable"] = lambda: {"plan": plan, "page": ""}
-    ran = house.run(dag, conf(mirror), by_hand="^approve$")
+
+    def worse_first(name: str) -> dict[str, Any]:
+        pair.tanist("mirrors", "pause", mirror, "--topic", mirror, "--yes")
+        pair.tanist("mirrors", "wait", mirror, "--for", "state=PAUSED", "--timeout", "40s")
+        return failover.step(name)
+
+    vars(dag.get_task("hold"))["python_callable"] = worse_first
+    ran = house.run(dag, conf(mirror), Answering(house.client, "op"))
     assert "NOT_PERMITTED: PARTITION_STOPPED_COPYING" in ran.why("hold")
     nothing_was_done(pair, mirror, ran)
 

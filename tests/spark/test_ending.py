@@ -134,7 +134,7 @@ def test_a_fetcher_ends_in_order_whatever_signal_tells_it_to(sign: signal.Signal
         @app.app.command("copies")
         def copies():
             with guard():
-                service.run_until_told(Service(), threading.Event())
+                service.run_until_told(Service(), threading.Event(), lambda _: None)
 
         sys.argv = ["tanist", "copies"]
         main.main()

@@ -1,7 +1,7 @@
 """A child process under an event loop: started, listened to, lent connections, and gone for certain.
 
     its standard error     its log, one line an event: JSON of `composition.logs`, or whatever a library prints
-    its standard output    asks: {"connection": "east"}
+    its standard output    asks: {"connection": "east"}, and says that it does not hang: {"alive": 7}
     its standard input     answers: {"connection": "east", "extra": {...}}, or "error": "why not"
 
 So no secret is in its arguments, in its environment or in a file, and it needs neither Airflow nor its database.
@@ -25,6 +25,7 @@ from tanist.domain.errors import TanistError
 GRACE_SECONDS: Final = 10.0
 """From SIGTERM to SIGKILL: time to land what is in flight and to leave the group."""
 _LAST_LINES: Final = 20
+_SETTLE_SECONDS: Final = 0.5
 _LEVELS: Final = frozenset({"debug", "info", "warning", "error", "critical"})
 
 Tell = Callable[[str, str, Mapping[str, Any]], None]
@@ -48,7 +49,7 @@ class Child:
     def __init__(self, process: asyncio.subprocess.Process, tell: Tell, lend: Lend) -> None:
         self.process = process
         self._tell, self._lend = tell, lend
-        self._started = time.monotonic()
+        self._started = self._alive = time.monotonic()
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._listening = asyncio.create_task(self._listen())
 
@@ -60,8 +61,20 @@ class Child:
         )
         return cls(process, tell, lend)
 
-    async def ended(self) -> Ended:
-        """Wait until it has ended and all it said is told."""
+    async def ended(self, patience: float | None = None) -> Ended:
+        """Wait until it has ended and all it said is told.
+
+        `patience`: one that has not said for so many seconds that it is alive hangs, and is killed.
+        """
+        while patience is not None and not self._listening.done():
+            await asyncio.wait(
+                {self._listening}, timeout=max(_SETTLE_SECONDS, self._alive + patience - time.monotonic())
+            )
+            await asyncio.sleep(_SETTLE_SECONDS)  # were we frozen ourselves, what it said meanwhile is read first
+            if not self._listening.done() and time.monotonic() - self._alive > patience:
+                self._note("error", "hangs, and is killed", {"silent_seconds": patience})
+                self._signal(signal.SIGKILL)
+                break
         return await asyncio.shield(self._listening)
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
@@ -83,14 +96,18 @@ class Child:
 
     async def _hear(self) -> None:
         async for line in _lines(self.process.stderr):
-            level, event, told = _parsed(line)
-            self._last.append(" ".join([level.upper(), event, *(f"{name}={value}" for name, value in told.items())]))
-            self._tell(level, event, told)
+            self._note(*_parsed(line))
+
+    def _note(self, level: str, event: str, told: Mapping[str, Any]) -> None:
+        self._last.append(" ".join([level.upper(), event, *(f"{name}={value}" for name, value in told.items())]))
+        self._tell(level, event, told)
 
     async def _answer(self) -> None:
         async for line in _lines(self.process.stdout):
             with contextlib.suppress(ValueError, KeyError, OSError):
-                await self._say(await self._lent(json.loads(line)["connection"]))
+                if "connection" in (said := json.loads(line)):
+                    await self._say(await self._lent(said["connection"]))
+                self._alive = time.monotonic()
 
     async def _lent(self, name: str) -> Mapping[str, Any]:
         try:

@@ -7,25 +7,28 @@ both clusters, each time anew.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from tanist.airflow import variables
 from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
-from tanist.airflow.tasks import WHY, Task, at_work
-from tanist.airflow.wish import Wish
+from tanist.airflow.tasks import WHY, Task, at_work, busy_or_retriable, never
+from tanist.airflow.verdict import UNKNOWN, Seen, green, verdict
+from tanist.airflow.wish import Unfinished, Wish, request_of
 from tanist.composition.failover import Folder, gone, runner
 from tanist.composition.status import look
-from tanist.domain.errors import RunUnderWay, TanistError
+from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.failover.plan import ROUTE
 from tanist.domain.names import mirror_name
-from tanist.domain.records import FailoverRun, RunStatus
-from tanist.usecases.failover import planning
+from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover import status as statuses
+from tanist.usecases.failover.abort import NothingToAbort, abort
+from tanist.usecases.failover.clusters import UNDO_SECONDS
 from tanist.usecases.failover.items import outcome_item, run_item
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.unfinished import left_alone, unfinished
@@ -35,29 +38,98 @@ from tanist.usecases.items import status_item
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow.sdk import Context
+
+    from tanist.domain.records import FailoverRun
+    from tanist.usecases.failover.clusters import Clusters
+
 STEPS: Final = tuple((step.id, step.title) for step in ROUTE)
+OPEN_SECONDS: Final = 12.0
+"""A person waits for it: a destination that has not answered by then is down."""
 STEP_SECONDS: Final = 600.0
-PLAN, GATE, VALIDATE, REPORT = "plan", "approve", "validate", "report"
+OPEN, UNDO, PLAN, GATE, VALIDATE, REPORT = "open_run", "undo", "plan", "approve", "validate", "report"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
 _LAST: Final = {VALIDATE, REPORT}
 _NO_WORD: Final = " without a word: its process was lost, or Airflow lost the answer to it"
+_MAY_HAVE_ASKED: Final = {"success", "failed", "skipped"}
+"""States of a gate."""
+
+
+class WasCleared(Refused):
+    name = "RUN_WAS_CLEARED"
+    operator_action = "trigger a new run; nothing was changed"
 
 
 def open_run() -> dict[str, Any]:
-    """Whether this run may begin at all: the mirror is there, nobody is at work on it, and somebody may approve."""
+    """Whether this run may begin at all: the mirror is there, nobody is at work on it, and somebody may approve.
+
+    An unfinished failover must be what is asked for, or one that can be undone where that is asked for.
+    """
     context = get_current_context()
     wish = Wish.of(context)
-    with at_work() as task, wish.clusters(task) as clusters:
+    with at_work(OPEN_SECONDS, again=never) as task, wish.clusters(task) as clusters:
         folder = Folder(variables.evidence())
         folder.check()
-        held = left_alone(clusters, task.run)
-        if held is None:
+        held = _to_undo(context, wish, clusters, task) if wish.undoes else _to_adopt(wish, clusters, task)
+        who: dict[str, Any] = {"asked by": "nobody: an unfinished run is finished"}
+        if held is None or wish.unfinished is Unfinished.ABORT:
             task.world.cluster(wish.approver)
             who = {"asked by": requester(context), "approvers": list(variables.approvers())}
-        else:
-            who = {"asked by": "nobody: an unfinished run is finished"}
-    return {"mirror": wish.mirror, "destination": wish.destination, "evidence": str(folder.path)} | who
+    left = {"plan": held.plan, "approval": held.approval} if held else None
+    place = {"mirror": wish.mirror, "destination": wish.destination, "evidence": str(folder.path)}
+    return place | {"unfinished": left} | who
+
+
+def _to_adopt(wish: Wish, clusters: Clusters, task: Task) -> FailoverRun | None:
+    if (held := unfinished(clusters, task.run)) is None:
+        return None
+    adopting.must_be_asked_for(held, wish.asked, clusters, task.run)
+    return left_alone(clusters, replace(task.run, by=task.run.clock.deadline(2 * OPEN_SECONDS)))
+
+
+def _to_undo(context: Context, wish: Wish, clusters: Clusters, task: Task) -> FailoverRun | None:
+    """A run that is cleared is not the wish of who has triggered it, and what is unfinished may be its own."""
+    if context["dag_run"].clear_number:
+        raise WasCleared(f"`unfinished: {wish.unfinished}` undoes what was there when a run was triggered")
+    held = unfinished(clusters, task.run)
+    if held is None and wish.unfinished is Unfinished.ABORT_ONLY:
+        raise NothingToAbort(f"mirror {wish.mirror!r} has no unfinished failover")
+    if held is not None:
+        adopting.must_be_undoable(held)
+    return held
+
+
+def undo() -> dict[str, Any]:
+    """Undo what was unfinished when this run was opened, where that is asked for: that run alone, however late we are.
+
+    Raises:
+        AirflowSkipException: nothing else was asked for.
+    """
+    context = get_current_context()
+    wish, held = Wish.of(context), _found_unfinished(context)
+    if not wish.undoes or held is None:
+        return {"undone": None}
+    folder = Folder(variables.evidence() / held["plan"])
+    by = context["dag_run"].triggering_user_name or "nobody"
+    with at_work(2 * UNDO_SECONDS) as task, wish.clusters(task) as clusters:
+        folder.check()
+        tools = Tools(patience=wish.patience, sink=folder, runner=runner(), gone=gone, tell=_say)
+        why = f"asked for by {by} in Airflow, run {context['run_id']}"
+        try:
+            for topic in abort(clusters, tools, task.run, why, approval=held["approval"]).owed:
+                _say("undo", f"the fence of {topic} could not be lifted; it is owed, and the fetcher goes on trying")
+        except NothingToAbort as already:
+            _say("undo", already.reason)
+    if wish.unfinished is Unfinished.ABORT_ONLY:
+        raise AirflowSkipException("nothing else was asked for")
+    return {"undone": held["plan"]}
+
+
+def _found_unfinished(context: Context) -> Mapping[str, str] | None:
+    """What was unfinished when this run was opened."""
+    left = context["ti"].xcom_pull(task_ids=OPEN)
+    return left.get("unfinished") if isinstance(left, dict) else None
 
 
 def observe() -> dict[str, Any]:
@@ -78,7 +150,7 @@ def plan() -> dict[str, Any]:
     """The plan as it is now; or the one of an unfinished run, which this one goes on with."""
     wish = Wish.of(get_current_context())
     with at_work() as task, wish.clusters(task) as clusters:
-        if (held := unfinished(clusters, task.run)) is not None:
+        if (held := wish.to_adopt(clusters, task.run)) is not None:
             page, found = adopted_page(held), held.plan
         else:
             planned = planning.plan(wish.asked, clusters, task.run)
@@ -96,80 +168,88 @@ def step(name: str) -> dict[str, Any]:
         AirflowFailException: it would be refused again.
     """
     context = get_current_context()
-    wish = Wish.of(context)
-    with at_work(STEP_SECONDS) as task, wish.clusters(task) as clusters:
-        found = _plan_of(context)
+    wish, request = Wish.of(context), request_of(context)
+    seconds = STEP_SECONDS + wish.patience.proof + wish.patience.drain + wish.patience.budget
+    with at_work(seconds, again=busy_or_retriable) as task, wish.clusters(task) as clusters:
+        if (found := _planned(context)) is None:
+            raise NotApproved("this run has no plan")
+        adopting.must_be_ours(found, wish.asked, request, clusters, task.run)
         folder = Folder(variables.evidence() / found)
         folder.check()
         tools = Tools(patience=wish.patience, sink=folder, runner=runner(), gone=gone, tell=_say)
-        try:
-            outcome = run_plan(found, clusters, tools, task.run, until=name)
-        except RunUnderWay as busy:  # what this task was before it was killed may still be alive for a moment
-            raise AirflowException(str(busy)) from busy
+        outcome = run_plan(found, clusters, tools, task.run, until=name, request=request)
     return outcome_item(outcome, str(folder.path))
 
 
 def report() -> dict[str, Any]:
-    """What came of it, whatever came of it; read from the destination, not from Airflow. Waits for no validation."""
-    context = get_current_context()
-    failed = _failed(context)
-    wish = Wish.of(context)
-    try:
-        found = _plan_of(context)
-        with at_work() as task:
-            record = _record(task, wish, found)
-    except (AirflowException, TanistError) as why:
-        found, record, verdict = "", None, f"UNKNOWN: {why}"
-    else:
-        verdict = _verdict(record, failed)
-    told_later = run_item(record, None, str(variables.evidence() / found)) if record else {}
-    for name, value in {"verdict": verdict, "not done": failed or "nothing", **told_later}.items():
-        print(f"{name}: {value}")  # noqa: T201
-    return {"verdict": verdict, "failed": failed} | told_later
+    """What came of it, whatever came of it; read from the destination, not from Airflow. Waits for no validation.
 
-
-def _plan_of(context: Mapping[str, Any]) -> str:
-    """The plan that the gate was about; without any answer of the gate the one that was made.
+    What was approved of this run, and on which nothing has begun, is withdrawn: the run is over.
 
     Raises:
-        NotApproved: neither is the hash of a plan.
+        AirflowFailException: what was asked for is not done, so the run must not be green.
+        AirflowException: that cannot be told now.
     """
+    context = get_current_context()
+    states = _states(context)
+    failed, only = _failed(context, states), context["params"].get("unfinished") == Unfinished.ABORT_ONLY
+    plan = (_found_unfinished(context) or {}).get("plan") if only else _planned(context)
+    record, error = None, None
+    try:
+        record = _record(Wish.of(context), plan) if plan else None
+        undone = (context["ti"].xcom_pull(task_ids=UNDO) or {}).get("undone")
+        said = verdict(Seen(record=record, failed=failed, undone=undone, abort_only=only))
+    except AirflowException as why:
+        said, error = f"{UNKNOWN}{why}", type(why)
+    told_later = run_item(record, None, str(variables.evidence() / record.plan)) if record else {}
+    found = {"verdict": said, "failed": failed} | told_later
+    for name, value in found.items():
+        print(f"{name}: {value}")  # noqa: T201
+    context["ti"].xcom_push(key="return_value", value=found)
+    if error is None and plan and not green(said) and states.get(GATE) in _MAY_HAVE_ASKED:
+        _take_back(context, plan, record)
+    if not green(said):
+        raise (error or AirflowFailException)(said)
+    return found
+
+
+def _planned(context: Context) -> str | None:
+    """The plan that the gate was about; without any answer of the gate the one that was made."""
     for task in (GATE, PLAN):
         left = context["ti"].xcom_pull(task_ids=task)
         found = left.get("plan") if isinstance(left, dict) else None
         if isinstance(found, str) and _HASH.fullmatch(found):
             return found
-    raise NotApproved("this run has no plan")
+    return None
 
 
-def _record(task: Task, wish: Wish, plan: str) -> FailoverRun | None:
-    with wish.clusters(task) as clusters:
+def _record(wish: Wish, plan: str) -> FailoverRun | None:
+    with at_work(OPEN_SECONDS) as task, wish.clusters(task) as clusters:
         return statuses.record(clusters, plan, task.run)
 
 
-def _failed(context: Mapping[str, Any]) -> dict[str, str]:
-    run, dag = context["run_id"], context["dag"].dag_id
-    states = context["ti"].get_task_states(dag_id=dag, run_ids=[run])[run]
-    bad = {task: str(state) for task, state in states.items() if task not in _LAST and str(state) not in _FINE}
+def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
+    """Where it cannot be done that is said: the approval permits no other run than this one, which is over."""
+    wish, request = Wish.of(context), request_of(context)
+    try:
+        with at_work(OPEN_SECONDS, {wish.destination: wish.approver}) as task, wish.clusters(task) as clusters:
+            if record is None or not adopting.begun_on(record, request, clusters, task.run):
+                planning.withdraw(plan, clusters, task.run, request=request, reason="its run is over")
+    except AirflowException as why:
+        _say("report", f"an approval of this run, if there is one, could not be withdrawn: {why}")
+
+
+def _states(context: Context) -> Mapping[str, str]:
+    run = context["run_id"]
+    found = context["ti"].get_task_states(dag_id=context["dag"].dag_id, run_ids=[run])[run]
+    return {task: str(state) for task, state in found.items()}
+
+
+def _failed(context: Context, states: Mapping[str, str]) -> dict[str, str]:
+    bad = {task: state for task, state in states.items() if task not in _LAST and state not in _FINE}
     return {
         task: context["ti"].xcom_pull(task_ids=task, key=WHY) or f"{state}{_NO_WORD}" for task, state in bad.items()
     }
-
-
-def _verdict(record: FailoverRun | None, failed: Mapping[str, str]) -> str:
-    if record is None:
-        return "NOT STARTED: nothing was changed"
-    match record.status:
-        case RunStatus.DONE:
-            return "DONE" if not failed else f"DONE, but not {', '.join(failed)}"
-        case RunStatus.ABORTED:
-            return f"UNDONE: {record.reason or 'aborted'}"
-        case RunStatus.RUNNING if record.no_return:
-            return (
-                "UNFINISHED past the point of no return: trigger it again with the same parameters, it finishes the job"
-            )
-        case RunStatus.RUNNING:
-            return "UNFINISHED: trigger it again with the same parameters, or `tanist failover abort`"
 
 
 def _say(step: str, what: str) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.standard.exceptions import HITLTimeoutError, HITLTriggerEventError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowException, TaskAwaitingInput
 
 from tanist.airflow import variables
 from tanist.airflow.markdown import adopted_page, plan_page
 from tanist.airflow.tasks import TASK_SECONDS, at_work, told
-from tanist.airflow.wish import Wish
+from tanist.airflow.wish import Wish, request_of
 from tanist.domain.errors import Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import NotApproved
 from tanist.usecases.failover import planning
@@ -30,15 +30,21 @@ if TYPE_CHECKING:
 VALID_SECONDS: Final = 3600.0
 """How long an approval holds: as long as the gate waits for one."""
 
+WITHDRAW_SECONDS: Final = 20.0
+
 
 class NotAnswered(NotApproved):
     operator_action = "nothing was changed; trigger the failover again if it is still wanted"
 
 
+class SaidNo(NotAnswered):
+    """An approver did: whatever was approved of that plan before, and has not begun, is withdrawn."""
+
+
 class PlanGate(ApprovalOperator):
     """Shows the plan as it is now, and writes the approval of exactly that plan once an approver answers Approve.
 
-    Where a run of the mirror is unfinished nobody is asked: the approval that it is on still holds.
+    Where just that failover is unfinished nobody is asked: the approval that it is on still holds.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -60,7 +66,7 @@ class PlanGate(ApprovalOperator):
         """
         wish = Wish.of(context)
         with at_work() as task, wish.clusters(task) as clusters:
-            if (held := unfinished(clusters, task.run)) is not None:
+            if (held := wish.to_adopt(clusters, task.run)) is not None:
                 self.log.info(adopted_page(held))
                 return {"plan": held.plan, "approver": held.approver, "approval": held.approval, "asked": False}
             _must_be_the_first_time(context)
@@ -82,9 +88,12 @@ class PlanGate(ApprovalOperator):
         Raises:
             AirflowFailException: nobody answered, or no, or whoever may not, or to something else than it is now.
         """
-        with told():
-            who = self._answered(context, event)
         wish = Wish.of(context)
+        with told():
+            try:
+                who = self._answered(context, event)
+            except SaidNo as no:
+                raise SaidNo(f"{no.reason}{_take_back(wish, _text(shown, 'plan'), no.reason)}") from None
         logins = {wish.destination: wish.approver}
         with at_work(TASK_SECONDS, logins) as task, wish.clusters(task) as clusters:
             if (held := unfinished(clusters, task.run)) is not None:
@@ -97,6 +106,7 @@ class PlanGate(ApprovalOperator):
                 reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
                 valid_seconds=VALID_SECONDS,
                 on_behalf_of=f"{who} via Airflow",
+                request=request_of(context),
             )
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
         return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
@@ -112,7 +122,8 @@ class PlanGate(ApprovalOperator):
         user = event.get("responded_by_user") or {}
         who, name = str(user.get("id") or ""), str(user.get("name") or "")
         if answer is None:
-            raise NotAnswered(f"{name or who} answered {self.REJECT}")
+            kind = SaidNo if who in variables.approvers() else NotAnswered
+            raise kind(f"{name or who} answered {self.REJECT}")
         if event.get("timedout") or not who:
             raise NotAnswered("no person has answered")
         if who not in variables.approvers():
@@ -138,6 +149,18 @@ def requester(context: Context) -> str:
     if not who and variables.four_eyes():
         raise Misconfigured("no user has triggered this run, so nobody can say that it is not the approver's own")
     return who or "nobody"
+
+
+def _take_back(wish: Wish, plan: str, reason: str) -> str:
+    """Withdraw what was approved of `plan` before; what came in the way, for others to read."""
+    if not plan:
+        return ""
+    try:
+        with at_work(WITHDRAW_SECONDS, {wish.destination: wish.approver}) as task, wish.clusters(task) as clusters:
+            planning.withdraw(plan, clusters, task.run, reason=reason)
+    except AirflowException as why:
+        return f"; what was approved of plan {plan} before could not be withdrawn: {why}"
+    return ""
 
 
 def _rejected(event: Mapping[str, Any]) -> bool:

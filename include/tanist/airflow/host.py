@@ -21,6 +21,9 @@ FIRST_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 60.0
 STEADY_SECONDS: Final = 30.0
 """A child that has lived so long was not started in vain: the next one is not kept waiting."""
+HUNG_SECONDS: Final = 120.0
+"""A child says every few seconds that it goes round. A round that asks clusters which do not answer takes long; a child
+that waits for us to look up a connection is one that waits for us."""
 
 
 def pause_after(ended: Ended, before: float | None) -> float:
@@ -36,7 +39,7 @@ _NEXT_STEPS: Final = {
     2: "correct the connection or the Variable named in its last lines",
     3: "look at the cluster that did not answer",
     70: "a bug of ours: report it with its last lines",
-    -signal.SIGKILL: "killed from outside: look for the out-of-memory killer on the triggerer's host",
+    -signal.SIGKILL: "its last line says whether it hung; if not, look for the out-of-memory killer on its host",
 }
 _TAKEN: Final = frozenset({"self", "event", "exc_info", "stack_info"})
 """Names of fields that a logger keeps for itself."""
@@ -77,7 +80,7 @@ class FetcherHost(BaseEventTrigger):
         try:
             while True:
                 self._child = await Child.start(self.command(), self._tell, lend)
-                ended = await self._child.ended()
+                ended = await self._child.ended(HUNG_SECONDS)
                 pause = pause_after(ended, pause)
                 yield TriggerEvent(self._payload(ended, pause))  # type: ignore[no-untyped-call]  # Airflow has no annotation there
                 await asyncio.sleep(pause)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -12,17 +13,29 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from tanist.airflow import connections
 from tanist.composition.failover import gone, runner
 from tanist.composition.world import World
-from tanist.domain.errors import TanistError
+from tanist.domain.errors import MirrorLocked, TanistError
 from tanist.domain.problems import each
 from tanist.usecases.sides import Run
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 TASK_SECONDS: Final = 60.0
 WHY: Final = "why"
 """The XCom in which a task that failed leaves its reason, for those that report."""
+
+Again: TypeAlias = "Callable[[TanistError], bool]"
+
+
+def never(_error: TanistError) -> bool:
+    """A person waits for the answer, and asks again if they want another."""
+    return False
+
+
+def busy_or_retriable(error: TanistError) -> bool:
+    """Who is at work on the mirror may be what this task was before it was killed: for a moment, it still is."""
+    return error.retriable or isinstance(error, MirrorLocked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +47,15 @@ class Task:
 
 
 @contextmanager
-def at_work(seconds: float = TASK_SECONDS, logins: Mapping[str, str] | None = None) -> Iterator[Task]:
+def at_work(
+    seconds: float = TASK_SECONDS, logins: Mapping[str, str] | None = None, again: Again = attrgetter("retriable")
+) -> Iterator[Task]:
     """Everything a task needs, for so long; what goes wrong inside is told as Airflow understands it (`told`).
 
     `logins`: clusters that are reached by another connection than the one of their name.
     """
     clock = SystemClock()
-    with told():
+    with told(again):
         known = connections.settings()
         found = {name: known.cluster(connection) for name, connection in (logins or {}).items()}
         extra = {name: replace(c, endpoint=replace(c.endpoint, name=name)) for name, c in found.items()}
@@ -49,8 +64,10 @@ def at_work(seconds: float = TASK_SECONDS, logins: Mapping[str, str] | None = No
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def told(again: Again = attrgetter("retriable")) -> Iterator[None]:
     """Name, reason and next step of a TanistError become the task's one error, and are left behind under `WHY`.
+
+    `again`: whether an error may pass by trying again.
 
     Raises:
         AirflowException: trying again may help, so the task's retries apply.
@@ -60,8 +77,7 @@ def told() -> Iterator[None]:
         yield
     except TanistError as error:
         leave(str(error))
-        again = all(problem.retriable for problem in each(error))
-        kind = AirflowException if again else AirflowFailException
+        kind = AirflowException if all(map(again, each(error))) else AirflowFailException
         raise kind(str(error)) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
@@ -19,7 +20,7 @@ from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import Sameness
-from tanist.jobs.submission import application, environment, spark_submit
+from tanist.jobs.submission import application, bound, environment, spark_submit
 from tanist.jobs.submit import handed_over, result_of
 from tanist.usecases.validation import Asked
 
@@ -56,6 +57,13 @@ PARAMS: Final = {
     ),
     "level": LEVEL,
 }
+
+
+class _Bound(SparkSubmitHook):
+    """Its JVM ends with the process of its task, whatever that dies of: another try would run beside it."""
+
+    def _build_spark_submit_command(self, application: str) -> list[str]:
+        return bound(super()._build_spark_submit_command(application))
 
 
 class Validate(SparkSubmitOperator):
@@ -127,6 +135,11 @@ class Validate(SparkSubmitOperator):
             finally:
                 self._close()
         return result_of(submission)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        hook.__class__ = _Bound  # the operator has no other place for one's own
+        return hook
 
     def _close(self) -> None:
         """Airflow's hook leaves the pipe open that it has read."""

@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Param
+from airflow.sdk.exceptions import AirflowSkipException
 
 from tanist.airflow.tasks import told
 from tanist.composition.failover import failover_clusters
 from tanist.domain.checks import Mode
-from tanist.domain.errors import Misconfigured
+from tanist.domain.errors import Misconfigured, RunUnderWay
+from tanist.domain.failover.approving import run_request
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERYTHING
+from tanist.usecases.failover.adopting import must_be_asked_for
 from tanist.usecases.failover.clusters import Patience
 from tanist.usecases.failover.planning import Asked
+from tanist.usecases.failover.unfinished import unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from airflow.sdk import Context
 
     from tanist.airflow.tasks import Task
+    from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.sides import Run
+
+
+class Unfinished(StrEnum):
+    """What becomes of a failover of the mirror that has begun and has not ended."""
+
+    CONTINUE = "continue"
+    ABORT = "abort"
+    ABORT_ONLY = "abort-only"
+
 
 _NAME: Final = r"^[A-Za-z0-9._-]+$"
 _PATIENCE: Final = Patience()
+_HOUR, _DAY = 3600, 86400
+BOUNDS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {"max_loss": (0, 2**63 - 1), "fence_proof": (0, _HOUR), "drain": (1, _DAY), "budget": (1, _HOUR)}
+)
+"""Least and most of each number. No offset of Kafka is larger; and who waits longer than that waits for nothing."""
+
+
+def _number(name: str, default: float | None, **schema: Any) -> Param:
+    least, most = BOUNDS[name]
+    return Param(default, **{"type": "number"} | schema, minimum=least, maximum=most)
+
+
 PARAMS: Final = {
     "destination": Param(
         type="string", pattern=_NAME, title="Destination", description="The cluster that takes over: its connection."
@@ -41,6 +71,22 @@ PARAMS: Final = {
         title="Mode",
         description="planned: the source lives and nothing is lost; unplanned: it does not answer.",
     ),
+    "unfinished": Param(
+        Unfinished.CONTINUE.value,
+        type="string",
+        enum=[each.value for each in Unfinished],
+        values_display={
+            Unfinished.CONTINUE.value: "continue: go on with it, on its approval",
+            Unfinished.ABORT.value: "abort: undo it, then plan this one and ask",
+            Unfinished.ABORT_ONLY.value: "abort-only: undo it, and do nothing else",
+        },
+        title="If a failover of this mirror is unfinished",
+        description=(
+            "continue: only if it is what is asked for here (mode, topics, groups, loss); otherwise the run says what "
+            "is unfinished. abort: also where somebody is at work on it, until its point of no return. "
+            "A planned failover whose source has died: mode unplanned, and abort."
+        ),
+    ),
     "topics": Param(
         list(EVERYTHING),
         type="array",
@@ -49,31 +95,33 @@ PARAMS: Final = {
         title="Topics",
         description="Regular expressions, each for whole names.",
     ),
-    "max_loss": Param(
+    "groups": Param(
+        list(EVERYTHING),
+        type="array",
+        items={"type": "string"},
+        minItems=1,
+        title="Consumer groups",
+        description="Whose positions are translated: regular expressions, each for whole names.",
+    ),
+    "max_loss": _number(
+        "max_loss",
         None,
         type=["null", "integer"],
-        minimum=0,
         title="Offsets that may be lost",
         description="Unplanned only. Empty: what is forecast when the approver is asked.",
     ),
-    "fence_proof": Param(
+    "fence_proof": _number(
+        "fence_proof",
         _PATIENCE.proof,
-        type="number",
-        minimum=0,
         title="Proof of the fence (s)",
         description="How long the ends of a fenced source must rest; 0: nobody looks.",
     ),
-    "drain": Param(
-        _PATIENCE.drain,
-        type="number",
-        exclusiveMinimum=0,
-        title="Drain (s)",
-        description="A planned drain that takes longer is undone.",
+    "drain": _number(
+        "drain", _PATIENCE.drain, title="Drain (s)", description="A planned drain that takes longer is undone."
     ),
-    "budget": Param(
+    "budget": _number(
+        "budget",
         _PATIENCE.budget,
-        type="number",
-        exclusiveMinimum=0,
         title="Budget (s)",
         description="How long an unplanned failover drains what still answers.",
     ),
@@ -84,39 +132,86 @@ def parameters(context: Context) -> Mapping[str, Any]:
     """What the run of this context was triggered with; Airflow has checked it against the schema.
 
     Raises:
-        AirflowFailException: a name that its DAG does not have, which Airflow would take in silence.
+        AirflowFailException: a name that its DAG does not have, which Airflow would take in silence; or a number out of
+            its bounds, which a schema lets pass that is older than this version, and NaN any.
     """
     given, known = context["params"], context["dag"].params
     with told():
         if strangers := sorted(set(given) - set(known)):
             raise Misconfigured(f"no such parameter: {', '.join(strangers)}; there are {', '.join(known)}")
+        for name, (least, most) in BOUNDS.items():
+            if (value := given.get(name)) is not None and not _within(value, least, most):
+                raise Misconfigured(f"{name} is {str(value)[:40]}: it must be a number from {least} to {most}")
     return given
+
+
+def _within(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+
+def request_of(context: Context) -> str:
+    """What an approval answers that permits the run of this context, and no other: the run as it was started.
+
+    Its id alone would not do: a run can be deleted, and another one triggered by that id. A run that has ended and is
+    cleared is another one, too: it was stopped, so what was approved of it is withdrawn.
+    """
+    run = context["dag_run"]
+    return run_request("airflow", f"{run.dag_id}/{run.run_id}/{run.start_date}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Which failover, and how patiently."""
+    """Which failover, how patiently, and what becomes of one that is unfinished."""
 
     destination: str
     mirror: str
     asked: Asked
     patience: Patience
+    unfinished: Unfinished
 
     @classmethod
     def of(cls, context: Context) -> Wish:
         """What the run of this context was triggered with. Raises what `parameters` does."""
         found = parameters(context)
+        loss = found["max_loss"]
         return cls(
             destination=found["destination"],
             mirror=found["mirror"],
-            asked=Asked(mode=Mode(found["mode"]), include=tuple(found["topics"]), loss_tolerance=found["max_loss"]),
+            asked=Asked(
+                mode=Mode(found["mode"]),
+                include=tuple(found["topics"]),
+                loss_tolerance=None if loss is None else int(loss),  # 5.0 is an integer to JSON, and another plan to us
+                groups=tuple(found["groups"]),
+            ),
             patience=Patience(proof=found["fence_proof"], drain=found["drain"], budget=found["budget"]),
+            unfinished=Unfinished(found["unfinished"]),
         )
 
     @property
     def approver(self) -> str:
         """The connection whose login may write approvals at the destination; no other connection's should."""
         return f"{self.destination}_approver"
+
+    @property
+    def undoes(self) -> bool:
+        """Whether an unfinished failover is to be undone."""
+        return self.unfinished is not Unfinished.CONTINUE
+
+    def to_adopt(self, clusters: Clusters, run: Run) -> FailoverRun | None:
+        """The unfinished failover that is gone on with, which is what is asked for; None: there is none.
+
+        Raises:
+            RunUnderWay: one has begun since what was unfinished was undone. What `must_be_asked_for` raises.
+            AirflowSkipException: nothing but the abort is asked for.
+        """
+        if self.unfinished is Unfinished.ABORT_ONLY:
+            raise AirflowSkipException("nothing but the abort is asked for")
+        if (held := unfinished(clusters, run)) is None:
+            return None
+        if self.undoes:
+            raise RunUnderWay(f"plan {held.plan} of {held.runner or 'nobody'} has begun since this run was opened")
+        must_be_asked_for(held, self.asked, clusters, run)
+        return held
 
     def asked_as(self, shown: Mapping[str, Any] | None) -> Asked:
         """The same with the loss that was shown: a forecast that has moved since must not make another plan."""

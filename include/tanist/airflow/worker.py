@@ -11,6 +11,7 @@ import os
 import select
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from platform import node as host_name
 from typing import Any, Final
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 BUG: Final = 70
 _ANSWER_SECONDS: Final = 120.0
 """A triggerer builds an API of its own for the first connection that is stored in the database: seconds of work."""
+_PULSE_SECONDS: Final = 5.0
 
 
 class Lent(Mapping[str, ClusterSettings]):
@@ -72,6 +74,20 @@ class Lent(Mapping[str, ClusterSettings]):
         return json.loads(line)
 
 
+class Pulse:
+    """Tells the parent every few seconds that the service goes round, and nothing while it does not."""
+
+    def __init__(self, tells: int) -> None:
+        self._tells = tells
+        self._rounds, self._at = -1, float("-inf")
+
+    def __call__(self, rounds: int) -> None:
+        now = time.monotonic()
+        if rounds != self._rounds and now - self._at >= _PULSE_SECONDS:
+            self._rounds, self._at = rounds, now
+            os.write(self._tells, json.dumps({"alive": rounds}).encode() + b"\n")
+
+
 def main() -> int:
     """Exit codes are those of `tanist fetcher run`."""
     destination, parent = sys.argv[1], int(sys.argv[2])
@@ -83,7 +99,7 @@ def main() -> int:
     log.info("started fetcher", extra={"destination": destination, "worker": worker})
     try:
         with World(Settings("the connections of this Airflow", Lent(asks, 0))) as world:
-            return run_fetcher(world, destination, worker=worker, metrics_port=None)
+            return run_fetcher(world, destination, worker=worker, metrics_port=None, tell=Pulse(asks))
     except TanistError as refusal:
         for problem in each(refusal):
             log.error("%s", problem)  # noqa: TRY400 -- a refusal needs no traceback

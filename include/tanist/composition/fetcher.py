@@ -35,8 +35,21 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _START_SECONDS: Final = 30.0
 
 
-def run_fetcher(world: World, destination: str, *, worker: str | None, metrics_port: int | None) -> int:
+def _tell_nobody(_rounds: int) -> None:
+    """Nobody watches whether it hangs."""
+
+
+def run_fetcher(
+    world: World,
+    destination: str,
+    *,
+    worker: str | None,
+    metrics_port: int | None,
+    tell: Callable[[int], None] = _tell_nobody,
+) -> int:
     """Run the service in the foreground until a signal ends it; its exit code.
+
+    `tell` hears every half second how often it has gone round: a number that stands still is a service that hangs.
 
     Raises:
         CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.
@@ -49,7 +62,7 @@ def run_fetcher(world: World, destination: str, *, worker: str | None, metrics_p
     service = Service(_parts(world, destination, worker or f"{host_name()}-{os.getpid()}", SystemClock(stop)))
     if metrics_port is not None:
         serve(service, metrics_port)
-    failed = run_until_told(service, stop)
+    failed = run_until_told(service, stop, tell)
     if isinstance(failed, TanistError):
         raise failed
     return 70 if failed else 0

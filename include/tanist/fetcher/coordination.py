@@ -89,6 +89,8 @@ class Coordination(threading.Thread):
         self._own_login = own_login
         self._stopping = threading.Event()
         self.died: BaseException | None = None
+        self.rounds = 0
+        """How often it has gone round: one that stands still hangs."""
         self.reports: dict[Copied, Report] = {}
         self._epochs: dict[int, int] = {}
         self._basis: tuple[StateView, frozenset[int]] | None = None
@@ -109,6 +111,7 @@ class Coordination(threading.Thread):
         try:
             while not self._stopping.is_set():
                 self._round()
+                self.rounds += 1
         except Stopped:
             pass
         except BaseException as bug:

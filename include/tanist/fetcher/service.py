@@ -136,6 +136,11 @@ class Service:
     def alive(self) -> bool:
         return self._coordination.is_alive()
 
+    @property
+    def rounds(self) -> int:
+        """How often the service has looked at everything that it does: it grows for as long as it does not hang."""
+        return self._coordination.rounds
+
     def reports(self) -> dict[Copied, Report]:
         """What the lanes know now; frozen values."""
         return self._coordination.reports
@@ -160,8 +165,10 @@ class Service:
             store.close()
 
 
-def run_until_told(service: Service, stop: threading.Event) -> BaseException | None:
+def run_until_told(service: Service, stop: threading.Event, tell: Callable[[int], None]) -> BaseException | None:
     """Run `service` in the foreground until SIGTERM, SIGINT, SIGHUP or `stop`; what it died of, or None.
+
+    `tell` hears every half second how often the service has gone round.
 
     Must be called in the main thread: only there signals can be handled.
     """
@@ -171,7 +178,7 @@ def run_until_told(service: Service, stop: threading.Event) -> BaseException | N
     _spare_the_collector()
     service.start()
     while service.alive and not service.failed and not stop.wait(LOOK_SECONDS):
-        pass
+        tell(service.rounds)
     failed = service.failed
     service.stop()
     return failed

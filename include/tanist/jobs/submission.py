@@ -14,7 +14,7 @@ from tanist.domain.errors import MissingDependency
 from tanist.protocol.values import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _HERE: Final = Path(__file__).parent
 _SETTINGS: Final = {
@@ -72,6 +72,11 @@ class Submission:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as private:
             json.dump(plain(self.job, reveal=True), private)
+
+
+def bound(command: Sequence[str]) -> list[str]:
+    """`command` as a process that ends with this one."""
+    return [sys.executable, "-m", "tanist.jobs.bound", str(os.getpid()), *command]
 
 
 def spark_submit() -> str:

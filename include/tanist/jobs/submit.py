@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TimedOut
-from tanist.jobs.submission import environment
+from tanist.jobs.submission import bound, environment
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _run(command: list[str], log: Path, by: Deadline, tell: Callable[[str], None
     with (
         log.open("wb") as kept,
         subprocess.Popen(
-            [sys.executable, "-m", "tanist.jobs.bound", str(os.getpid()), *command],
+            bound(command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=kept,

@@ -49,8 +49,10 @@ class Aborted:
     owed: tuple[str, ...]
 
 
-def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> Aborted:
+def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "", *, approval: str | None = None) -> Aborted:
     """Undo an unfinished run, alive or dead. `reason`: why, for others to read.
+
+    `approval`: of the run that was meant, for callers who may come late; no other one is undone.
 
     The lock is taken from a live run; what it had written until then is read afterwards. So a run that is about to
     fence the first producer cannot get past us, and we cannot miss that it has.
@@ -60,10 +62,10 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> A
     """
     command = replace(command, holder=tools.runner, gone=tools.gone)
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        plan = _to_abort(observer.view(), clusters).plan
+        plan = _to_abort(observer.view(), clusters, approval).plan
         purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
         with mirror_lock(clusters.destination.side, clusters.spec.mirror, purpose, command) as lock:
-            record = _to_abort(lock.view(), clusters)
+            record = _to_abort(lock.view(), clusters, approval)
             fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
             observer.run = fresh
             work = Work(
@@ -84,10 +86,12 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "") -> A
             return Aborted(record=work.record, owed=tuple(owed))
 
 
-def _to_abort(view: StateView, clusters: Clusters) -> FailoverRun:
-    unfinished = [run for run in view.failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
+def _to_abort(view: StateView, clusters: Clusters, approval: str | None) -> FailoverRun:
+    running = [run for run in view.failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
+    unfinished = [run for run in running if approval in {None, run.approval}]
     if not unfinished:
-        raise NothingToAbort(f"mirror {clusters.spec.mirror!r} has no unfinished run")
+        which = f" on approval {approval}" if approval else ""
+        raise NothingToAbort(f"mirror {clusters.spec.mirror!r} has no unfinished run{which}")
     if unfinished[0].no_return:
         raise PastReturn(f"plan {unfinished[0].plan} of mirror {clusters.spec.mirror!r}")
     return unfinished[0]

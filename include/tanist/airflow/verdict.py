@@ -1,0 +1,72 @@
+"""What a run of the DAG came to, and what to do now. The run is green only where that is what was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.records import RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.records import FailoverRun
+
+DONE: Final = "DONE"
+UNDONE: Final = "UNDONE"
+AS_ASKED: Final = f"{UNDONE}, as asked: "
+UNKNOWN: Final = "UNKNOWN: "
+_BLOCKED: Final = "PLAN_BLOCKED"
+_AGAIN: Final = "trigger it again with the same parameters and `unfinished: continue`"
+_ABORT: Final = (
+    "`unfinished: abort`, which undoes it, plans anew and asks (`mode: unplanned` where the source has died); or with "
+    "`unfinished: abort-only`"
+)
+_WAY_ON: Final = "mend what `failed` names, then trigger a new run"
+_OTHER_WAY: Final = (
+    "nobody can approve that plan: mend what blocks it, or choose the other mode (a source that is gone: unplanned), "
+    "then trigger a new run"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is known at the end. `failed`: why, by task.
+
+    `record`: of the plan's run, None: it never began; where `abort_only` is asked for, of the one that is to be undone.
+    `undone`: the plan that was undone first.
+    """
+
+    record: FailoverRun | None
+    failed: Mapping[str, str]
+    undone: str | None = None
+    abort_only: bool = False
+
+
+def verdict(seen: Seen) -> str:
+    """What came of it, and what to do now."""
+    if seen.record is None:
+        return _not_started(seen)
+    if seen.abort_only and seen.record.status is not RunStatus.RUNNING:
+        undone = seen.record.status is RunStatus.ABORTED
+        return f"{AS_ASKED}{seen.record.reason}" if undone else f"NOT {UNDONE}: plan {seen.record.plan} is done"
+    match seen.record.status:
+        case RunStatus.DONE:
+            return DONE if not seen.failed else f"{DONE}, but not {', '.join(seen.failed)}"
+        case RunStatus.ABORTED:
+            return f"{UNDONE}: {seen.record.reason or 'aborted'}"
+        case RunStatus.RUNNING if seen.record.no_return:
+            return f"UNFINISHED past the point of no return: {_AGAIN}, it finishes the job"
+        case RunStatus.RUNNING:
+            return f"UNFINISHED: {_AGAIN}; or with {_ABORT}"
+
+
+def _not_started(seen: Seen) -> str:
+    blocked = any(_BLOCKED in why for why in seen.failed.values())
+    changed = f"plan {seen.undone} was undone, and nothing else changed" if seen.undone else "nothing was changed"
+    return f"NOT STARTED: {changed}; {_OTHER_WAY if blocked else _WAY_ON}"
+
+
+def green(said: str) -> bool:
+    """Whether a run of that verdict has come to what was asked for."""
+    return said.startswith((DONE, AS_ASKED))

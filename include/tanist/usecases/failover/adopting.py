@@ -1,0 +1,110 @@
+"""Going on with an unfinished failover, or undoing it: only where that is what was asked for."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import Refused
+from tanist.domain.failover.approving import approvals
+from tanist.domain.failover.plan import Approved
+from tanist.domain.problems import refuse
+from tanist.domain.records import RunStatus
+from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.states import Wish
+from tanist.usecases.failover.abort import PastReturn
+from tanist.usecases.failover.observe import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.failover.plan import Intent
+    from tanist.domain.records import FailoverRun
+    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.planning import Asked
+    from tanist.usecases.sides import Run
+
+
+class AnotherUnfinished(Refused):
+    name = "ANOTHER_FAILOVER_UNFINISHED"
+    operator_action = (
+        "ask for just that, which goes on with it; or have it undone first: `tanist failover abort`, in Airflow "
+        "`unfinished: abort`; nothing was changed"
+    )
+
+
+class MustBeFinished(Refused):
+    name = "FAILOVER_MUST_BE_FINISHED"
+    operator_action = (
+        "it is past its point of no return: ask for just that, which finishes it, or `tanist failover run`; then ask "
+        "for this again; nothing was changed"
+    )
+
+
+def must_be_asked_for(held: FailoverRun, asked: Asked, clusters: Clusters, command: Run) -> None:
+    """Whether the unfinished run `held` is what somebody asks for: whoever goes on with it asks nobody again.
+
+    Raises:
+        AnotherUnfinished: it is not, and can be undone. MustBeFinished: it is not, and cannot.
+        Misconfigured: an expression is none.
+    """
+    if problems := pattern_problems((*asked.include, *asked.groups)):
+        refuse(problems)
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        topics = observer.view().topics(clusters.spec.mirror)
+    unlike = differences(
+        Approved.read(held.shown).intent, asked, [each.topic for each in topics if each.wish is not Wish.REMOVED]
+    )
+    if held.mirror_id != clusters.spec.mirror_id:
+        unlike = ("it is of an earlier mirror of that name", *unlike)
+    if unlike:
+        kind = MustBeFinished if held.no_return else AnotherUnfinished
+        raise kind(f"plan {held.plan}, approved by {held.approver}, is unfinished, and not this: {'; '.join(unlike)}")
+
+
+def differences(intent: Intent, asked: Asked, known: Iterable[str]) -> tuple[str, ...]:
+    """In what a plan is not what is asked for. `known`: the topics that are in the mirror now.
+
+    A tolerance that nobody names is the plan's own.
+    """
+    names = Selection(asked.include).of({*known, *intent.names})
+    tolerated = intent.loss_tolerance if asked.loss_tolerance is None else asked.loss_tolerance
+    pairs = (
+        ("mode", str(intent.mode), str(asked.mode)),
+        ("topics", _listed(intent.names), _listed(names)),
+        ("groups", " ".join(intent.groups), " ".join(asked.groups)),
+        ("tolerated loss", str(intent.loss_tolerance), str(tolerated)),
+    )
+    return tuple(f"its {what} is {has}, asked for is {wants}" for what, has, wants in pairs if has != wants)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def must_be_undoable(held: FailoverRun) -> None:
+    """Raises PastReturn where the unfinished run `held` cannot be undone any more."""
+    if held.no_return:
+        raise PastReturn(f"plan {held.plan} of mirror {held.mirror!r}, approved by {held.approver}")
+
+
+def must_be_ours(plan: str, asked: Asked, request: str, clusters: Clusters, command: Run) -> None:
+    """Whether the run of `plan`, as far as it has begun, is what is asked for, or has begun on an answer to `request`.
+
+    Raises what `must_be_asked_for` does.
+    """
+    with closing(Observer(clusters=clusters, run=command)) as observer:
+        held = observer.view().failover(clusters.spec.mirror, plan)
+    if held is None or held.status is not RunStatus.RUNNING:
+        return
+    try:
+        must_be_asked_for(held, asked, clusters, command)
+    except Refused:
+        if not begun_on(held, request, clusters, command):
+            raise
+
+
+def begun_on(held: FailoverRun, request: str, clusters: Clusters, command: Run) -> bool:
+    """Whether `held` is on an approval that answers `request`."""
+    entries = clusters.destination.approvals.all(command.by)
+    return any(each.id == held.approval and each.request == request for each in approvals(entries))
