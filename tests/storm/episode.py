@@ -114,7 +114,7 @@ class Episode:
     def _act(self, asking: Operator, judge: Judge, reader: Reader) -> None:
         scene = self.scene
         operators = [
-            Operator(scene, f"op{n}", Random(f"{self.dice.random()}/{n}"), self.dice.randint(*THINGS))
+            Operator(scene, f"op{n}", Random(f"{self.dice.random()}/{n}"), self.dice.randint(*THINGS), first=n == 1)
             for n in range(1, OPERATORS + 1)
         ]
         self.phase = "operators are at work"

@@ -105,18 +105,21 @@ def verb(dice: Random) -> Verb:
     return dice.choices(list(VERBS), list(VERBS.values()))[0]
 
 
-def mishap(dice: Random, of: Verb, *, authorizer: bool) -> Mishap | None:
-    """What befalls a command of `of`; None: nothing does. `authorizer`: whether clusters have one."""
-    if dice.random() > _LIKELY:
+def mishap(dice: Random, of: Verb, *, authorizer: bool, certain: bool = False) -> Mishap | None:
+    """What befalls a command of `of`; None: nothing does. `authorizer`: whether clusters have one.
+
+    `certain`: a request of it is kept back, if it comes that far.
+    """
+    if not certain and dice.random() > _LIKELY:
         return None
-    way = dice.choices(list(Way), (2, 2, 3, 5, 3))[0]
+    way = dice.choices(list(Way), (0, 0, 3, 5, 3) if certain else (2, 2, 3, 5, 3))[0]
     side, key, most = dice.choice([each for each in REQUESTS.get(of, _STATE) if _asked(each, authorizer=authorizer)])
     return Mishap(
         way=way,
         after=dice.uniform(0.2, 5.0),
         lasts=LEAST_SECONDS * (MOST_SECONDS / LEAST_SECONDS) ** dice.random(),
         sleeps=way is not Way.KILL and dice.random() < _SLEEPS,
-        request=(side, key, dice.randint(0, most)),
+        request=(side, key, min(dice.randint(0, most), dice.randint(0, most))),
     )
 
 

@@ -96,11 +96,11 @@ class Scene:
 
 
 class Operator(threading.Thread):
-    """Does so many `things`, one after the other."""
+    """Does so many `things`, one after the other. `first`: begins with a run that is frozen wherever it comes."""
 
-    def __init__(self, scene: Scene, name: str, dice: Random, things: int = 0) -> None:
+    def __init__(self, scene: Scene, name: str, dice: Random, things: int = 0, *, first: bool = False) -> None:
         super().__init__(name=name, daemon=True)
-        self._things = things
+        self._things, self._certain = things, first
         self.died: BaseException | None = None
         self._scene, self._dice = scene, dice
         self._home = scene.home / name
@@ -109,7 +109,8 @@ class Operator(threading.Thread):
     def run(self) -> None:
         try:
             for _ in range(self._things):
-                self._act(mishaps.verb(self._dice))
+                self._act(Verb.AGAIN if self._certain else mishaps.verb(self._dice))
+                self._certain = False
                 if self._scene.over.wait(self._dice.uniform(0.0, 0.5)):
                     return
         except BaseException as bug:  # noqa: BLE001 -- reported by whoever looks at `died`
@@ -159,9 +160,9 @@ class Operator(threading.Thread):
         mode, tolerance = ("unplanned", TOLERATED) if dice.random() < 0.25 else ("planned", 0)
         asked = ("--mode", mode, "--max-loss", str(tolerance), "--topic", "|".join(topics))
         shown = self.command("failover", "plan", scene.mirror, *asked, "--json")
-        if shown is None or shown.code not in {0, 1} or not shown.out:
+        if not (found := items(shown)):
             return None
-        plan = Plan(shown.item["plan_hash"], topics, mode, tolerance)
+        plan = Plan(found[0]["plan_hash"], topics, mode, tolerance)
         words = ("failover", "approve", scene.mirror, plan.hash, *asked, "--reason", "storm")
         approved = self.command(*words, user="approver")
         if approved is None or approved.code:
@@ -171,13 +172,14 @@ class Operator(threading.Thread):
     def _run(self, verb: Verb, plan: Plan) -> None:
         until = ("--until", self._dice.choice(STEPS)) if self._dice.random() < 0.4 else ()
         answer = self._do(verb, "failover", "run", self._scene.mirror, "--plan", plan.hash, *QUICK, *until)
-        if answer is not None and answer.code == 0 and answer.item["status"] == "DONE":
+        if answer is not None and answer.code == 0 and items(answer)[0]["status"] == "DONE":
             self._scene.done.add(plan.hash)
 
     def _do(self, verb: Verb, *arguments: str) -> Answer | None:
         self._scene.tally.add("commands", verb)
         authorizer = self._scene.pair.west.cluster.spec.authorizer
-        return self.command(*arguments, mishap=mishaps.mishap(self._dice, verb, authorizer=authorizer))
+        mishap = mishaps.mishap(self._dice, verb, authorizer=authorizer, certain=self._certain)
+        return self.command(*arguments, mishap=mishap)
 
     # ── one command ───────────────────────────────────────────────────────────────────────────────────────────────
 
