@@ -163,11 +163,14 @@ def _two_plans(draw: random.Random) -> list[Role]:
 
 def _late(draw: random.Random) -> list[Role]:
     """Somebody is about to do what Kafka does not fence, and does it late: others have gone on meanwhile."""
-    ann = Role("ann", 0.0, (_deed(draw) if draw.random() < 0.3 else _failover(draw),))
+    ann = Role("ann", 0.0, (draw.choice((_failover(draw), _failover(draw), Deed("sync_groups"), _deed(draw))),))
     lost = [Deed("source_dies"), Deed("rest", (draw.choice((3.0, 20.0)),)), Deed("source_returns")]
-    next_ = (Deed("abort"), Deed("abort"), Deed("go_on"), Deed("go_on"), Deed("lift", (True,)), Deed("recreate"))
-    after = [draw.choice(next_), *(_deed(draw) for _ in range(draw.randint(0, 2)))]
-    bob = Role("bob", draw.choice((1.0, 6.0, 14.0)), tuple(after))
+    others = (Deed("abort"), Deed("abort"), Deed("lift", (True,)), Deed("recreate"), _failover(draw), _failover(draw))
+    after = [
+        draw.choice((*others, Deed("go_on"), Deed("go_on"), Deed("go_on"))),
+        *(_deed(draw) for _ in range(draw.randint(0, 2))),
+    ]
+    bob = Role("bob", draw.choice((1.0, 6.0, 14.0, 14.0)), tuple(after))
     console = [Role("console", draw.choice((0.0, 2.0)), tuple(lost))] if draw.random() < 0.3 else []
     return [ann, bob, *console]
 
@@ -202,4 +205,4 @@ def _console(draw: random.Random) -> list[Role]:
         (Deed("truncates", (topic,)),),
         (Deed("adds_partitions", (topic,)),),
     )
-    return [Role("console", draw.choice((0.0, 1.0, 3.0, 5.0, 10.0, 30.0)), draw.choice(hands))]
+    return [Role("console", draw.choice((0.0, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 5.0, 10.0, 30.0)), draw.choice(hands))]

@@ -30,6 +30,7 @@ from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
 from tanist.usecases.failover.run import ApprovalVoid
 from tests.fakes.clock import JumpingClock
+from tests.fakes.failover import MemoryFencing
 from tests.fakes.sink import MemorySink
 from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
@@ -480,6 +481,21 @@ def test_the_fence_of_a_promoted_topic_is_lifted_only_by_name(world: World) -> N
     assert world.source_is_as_it_was()
     with pytest.raises(TopicNotInMirror):
         abort.lift(world.clusters(), world.command(), of_promoted=True)
+
+
+def test_a_late_fence_can_only_be_lifted_together_with_that_of_a_topic_that_took_over(world: World) -> None:
+    """Status sends people to `fence lift`. It refused, and `--promoted` made both sides of the other topic writable."""
+    plan = world.approve(Mode.PLANNED, "orders").plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("fence:applied")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    world.run(world.approve(Mode.PLANNED, "payments").plan)
+    late = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.topic == "orders"]
+    MemoryFencing(world.east).apply([each for each in late if each], world.soon())
+    lifted = abort.lift(world.clusters(), world.command(), of_promoted=False)
+    assert [each.topic for each in lifted] == ["orders"]
+    assert world.east.may_write("orders", "app")
+    assert not world.east.may_write("payments", "app")
 
 
 # ── removal ───────────────────────────────────────────────────────────────────────────────────────────────────────

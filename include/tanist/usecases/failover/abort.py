@@ -147,9 +147,11 @@ def _row(fence: FencedTopic, answers: object) -> FenceRow:
 def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[FencedTopic, ...]:
     """Lift what stands, exactly; also what was lifted before and stands again, by a late command for instance.
 
+    Of topics that took over only where `of_promoted` says that both sides may be written to then.
+
     Raises:
-        StillNeeded: a run is under way, or topics took over and `of_promoted` does not say that both sides may be
-        written to then. TopicNotInMirror: there is no fence.
+        StillNeeded: a run is under way, or there are no fences but of topics that took over. TopicNotInMirror: there is
+        no fence.
     """
     mirror = clusters.spec.mirror
     with closing(Observer(clusters=clusters, run=command)) as observer:
@@ -174,10 +176,12 @@ def _may_be_lifted(view: StateView, clusters: Clusters, command: Run, *, of_prom
     standing = [pending for row in rows if (pending := _to_be_lifted(row)) is not None]
     if not standing:
         raise TopicNotInMirror(f"mirror {mirror!r} has no fence that stands")
-    if (taken := [each.topic for each in standing if view.promoted(mirror, each.topic)]) and not of_promoted:
-        names = ", ".join(taken[:5])
+    if of_promoted:
+        return standing
+    if not (free := [each for each in standing if not view.promoted(mirror, each.topic)]):
+        names = ", ".join(each.topic for each in standing[:5])
         raise StillNeeded(f"{names} took over: without the fence producers can write to both sides (--promoted)")
-    return standing
+    return free
 
 
 def _to_be_lifted(row: FenceRow) -> FencedTopic | None:
