@@ -40,6 +40,20 @@ REPLACED = SourceReplaced.name
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s", "--json")
 
 
+REPEATS = 2
+"""Of a topic of two partitions: the source's policy is compact."""
+
+
+def without_repeats(rows: list[tuple[int, int, bytes | None]]) -> list[tuple[int, int, bytes | None]]:
+    """Behind a barrier the last record of a compacted partition stands once more."""
+    found = []
+    for partition in range(REPEATS):
+        own = [row for row in rows if row[0] == partition]
+        assert own[-1][2] == own[-2][2]
+        found += own[:-1]
+    return found
+
+
 def promoted(pair: Pair, mirror: str, topic: str) -> None:
     """Everybody may write here but the mirror, and nobody there."""
     assert pair.west.writes(topic, range(100, 104))
@@ -66,9 +80,9 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert done["approver"] == "approver"
     worker.send(signal.SIGSTOP)
     before = pair.east.read("orders")
-    assert [row for row in pair.west.read("orders") if int(row[2] or 0) < 100] == before
+    assert without_repeats([row for row in pair.west.read("orders") if int(row[2] or 0) < 100]) == before
     promoted(pair, "one", "orders")
-    assert len(pair.west.read("orders")) == len(before) + 4
+    assert len(pair.west.read("orders")) == len(before) + REPEATS + 4
     assert pair.west.writes("orders", range(200, 202), user="operator")
     assert not pair.west.writes("kept", range(1), user="operator")
     pair.west.commit("billing", "orders", 5)
@@ -81,7 +95,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     worker.send(signal.SIGCONT)
     assert pair.east.writes("kept", range(10, 20))
     pair.tanist("mirrors", "wait", "one", "--for", "lag=0", "--timeout", "30s")
-    assert len(pair.west.read("orders")) == len(before) + 6
+    assert len(pair.west.read("orders")) == len(before) + REPEATS + 6
     evidence = pair.home / "evidence" / plan
     assert from_json((evidence / "evidence.json").read_text()).broken_at() is None
     assert "<table>" in (evidence / "evidence.html").read_text()
@@ -209,7 +223,7 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     pair.east.cluster.start()
     until(lambda: pair.tanist("fence", "show", "fire", "--json", expected=None).item["status"] == "standing", 40)
     assert not pair.east.writes("fire", range(1))
-    assert len(pair.west.read("fire")) == 20
+    assert len(pair.west.read("fire")) == 20 + REPEATS
     until(lambda: state(pair.east).promotions(MirrorName("fire"), "fire") == 1, 40)
     checks = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
     told = [(check["verdict"], check["observed"]) for check in checks if check["check"].endswith(" of east")]
