@@ -28,7 +28,7 @@ class KafkaOpening:
     def __init__(self, endpoint: Endpoint, mirror: MirrorName) -> None:
         self._router = Router(endpoint, "tanist-opening")
         self._own = login_of(endpoint).principal
-        self._canary = f"tanist-{mirror}-canary"
+        self._canary = f"tanist-{mirror}/canary"
 
     def has_authorizer(self, by: Deadline) -> bool:
         return rules.has_authorizer(self._router, by)
