@@ -38,6 +38,7 @@ RULES: Final = (WriteRule("User:app", "*", allowed=True), WriteRule("User:mirror
 CLIENTS_SECONDS: Final = 0.5
 WORKERS: Final = frozenset({"worker's debts", "rested's debts"})
 EARLIER_LIFE: Final = "no record of an earlier life"
+LAST_LOOK_SECONDS: Final = 1.0
 GRACE_SECONDS: Final = 20.0
 """So long a worker that lives may need to put right what a sleeper has done late."""
 
@@ -89,6 +90,8 @@ class Place:
     violations: list[Violation] = field(default_factory=list)
     excused: set[str] = field(default_factory=set)
     by_hand: set[str] = field(default_factory=set)
+    cut_at: dict[TopicPartition, float] = field(default_factory=dict)
+    """When records were deleted from a copy."""
     abandoned: set[str] = field(default_factory=set)
     """Fences that a person has left behind, with a reason."""
     put_up: dict[str, float] = field(default_factory=dict)
@@ -223,8 +226,12 @@ class Place:
                 key = (int(writers.data), at)
                 if key not in self.sealed_at and at in self.west.ends:
                     start, _, end = self.west.ends[at]
-                    cut = max(0, start - self.east.ends[at][0])
+                    cut = max(0, start - self.east.ends[at][0]) if self._seen_in_time(at) else 0
                     self.sealed_at[key] = Sealed(end, self.east.ends[at][2], self._told(at), cut)
+
+    def _seen_in_time(self, at: TopicPartition) -> bool:
+        """Nobody can see what happens between the last look and the barrier."""
+        return self.stage.now - self.cut_at.get(at, 0.0) > LAST_LOOK_SECONDS + self.stage.late
 
     def _told(self, at: TopicPartition) -> int:
         chunks = self.view().source_ends(DR)
@@ -249,7 +256,7 @@ class Place:
     def _of_this_life(self, topics: frozenset[str]) -> None:
         """A worker puts up a fence: some failover of this very mirror must have wanted it."""
         spec = self.spec()
-        if self.stage.player not in WORKERS or self.stage.is_late or spec is None:
+        if self.stage.player not in WORKERS or self.stage.late or spec is None:
             return
         if not any(each.started_at >= spec.created_at for each in self.view().failovers(DR)):
             named = ", ".join(sorted(topics))
@@ -278,4 +285,5 @@ class Place:
     def truncate(self, at: TopicPartition, count: int) -> None:
         """DeleteRecords at the destination."""
         start, stable, high = self.west.ends[at]
+        self.cut_at[at] = self.stage.now
         self.west.ends[at] = (min(high, start + count), stable, high)

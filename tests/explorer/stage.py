@@ -68,7 +68,7 @@ class Actor:
     gone: bool = False
     crash: BaseException | None = None
     loses: bool = False
-    late: bool = False
+    late: float = 0.0
     seen: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -135,9 +135,9 @@ class Stage:
         return self.current.name if self.current else "-"
 
     @property
-    def is_late(self) -> bool:
-        """Whether who runs now has been frozen for long directly before this call."""
-        return self.current is not None and self.current.late
+    def late(self) -> float:
+        """For how many seconds who runs now was frozen directly before this call."""
+        return self.current.late if self.current is not None else 0.0
 
     # ── what actors call ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,8 +159,10 @@ class Stage:
                 actor.loses = True
             elif order.effect in self.cues:
                 self.cues[order.effect]()
+        began = self.now
         self._until(actor, self.now + seconds)
-        actor.late = seconds > 1
+        seconds = self.now - began
+        actor.late = seconds if seconds > 1 else 0.0
         if actor.late:
             self._say(actor.name, "wakes")
 

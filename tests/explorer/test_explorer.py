@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.explorer.place import Place
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 SECONDS: Final = 40.0
 FEWEST: Final = 100
 """Also on a machine that is busy with other things."""
