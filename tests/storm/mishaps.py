@@ -94,10 +94,21 @@ REQUESTS: Final = {
     Verb.GROUPS: (*_GROUPS, (WEST, api.INIT_PRODUCER_ID, 0)),
     Verb.METADATA: (*_STATE, (WEST, api.INCREMENTAL_ALTER_CONFIGS, 0)),
 }
+_FIRST: Final = (
+    (WEST, api.INIT_PRODUCER_ID, 0),
+    (WEST, api.WRITE_TXN_MARKERS, 1),
+    (WEST, api.END_TXN, 6),
+    (WEST, api.PRODUCE, 6),
+    (WEST, api.TXN_OFFSET_COMMIT, 0),
+    (WEST, api.OFFSET_COMMIT, 0),
+    *((EAST, key, 0) for key in (api.CREATE_ACLS, api.INCREMENTAL_ALTER_CONFIGS)),
+    *((EAST, key, 0) for key in (api.CREATE_ACLS, api.INCREMENTAL_ALTER_CONFIGS)),
+)
+"""Of the run that is certain to be frozen: between any two of its steps, and around its source fence."""
 _ACLS: Final = frozenset({api.CREATE_ACLS, api.DELETE_ACLS})
 _LIKELY: Final = 0.65
 _SLEEPS: Final = 0.25
-LEAST_SECONDS, MOST_SECONDS = 0.4, 25.0
+LEAST_SECONDS, ACTED_SECONDS, MOST_SECONDS = 0.4, 4.0, 25.0
 """Some outlive the ten seconds for which a heartbeat is fresh."""
 
 
@@ -113,11 +124,13 @@ def mishap(dice: Random, of: Verb, *, authorizer: bool, certain: bool = False) -
     if not certain and dice.random() > _LIKELY:
         return None
     way = dice.choices(list(Way), (0, 0, 3, 5, 3) if certain else (2, 2, 3, 5, 3))[0]
-    side, key, most = dice.choice([each for each in REQUESTS.get(of, _STATE) if _asked(each, authorizer=authorizer)])
+    wanted = _FIRST if certain else REQUESTS.get(of, _STATE)
+    side, key, most = dice.choice([each for each in wanted if _asked(each, authorizer=authorizer)])
+    least = ACTED_SECONDS if certain else LEAST_SECONDS
     return Mishap(
         way=way,
         after=dice.uniform(0.2, 5.0),
-        lasts=LEAST_SECONDS * (MOST_SECONDS / LEAST_SECONDS) ** dice.random(),
+        lasts=least * (MOST_SECONDS / least) ** dice.random(),
         sleeps=way is not Way.KILL and dice.random() < _SLEEPS,
         request=(side, key, min(dice.randint(0, most), dice.randint(0, most))),
     )

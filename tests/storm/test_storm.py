@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 from tanist.demo.screen import Screen
 from tanist.demo.writing import Load
 from tanist.wire.clock import SystemClock
+from tests.storm import mishaps, proxy
 from tests.storm.schedule import TRACKS, Kind
 from tests.storm.storm import run
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 SEED = 7
 SESSION_SECONDS = 8.0
 LONG_SECONDS = 250.0
+FRESH_SECONDS = 10.0
 DIES_AFTER = 500
 DIED = "a callback returned a result with an exception set"
 
@@ -82,3 +85,25 @@ def test_a_storm_whose_own_writer_dies_compares_everything_and_says_who_died(
     assert outcome.acknowledged >= DIES_AFTER
     assert outcome.verdict.records >= outcome.acknowledged
     assert (outcome.missing, bool(outcome.verdict.differences), outcome.stuck) == (0, False, ())
+
+
+def test_what_operators_do_and_what_befalls_them_is_the_seeds() -> None:
+    def drawn(seed: int) -> list[object]:
+        dice = Random(seed)
+        return [(verb := mishaps.verb(dice), mishaps.mishap(dice, verb, authorizer=True)) for _ in range(200)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+@pytest.mark.parametrize("authorizer", [True, False])
+def test_every_request_that_changes_something_is_kept_back_somewhere(authorizer: bool) -> None:
+    """And some for longer than a heartbeat is fresh, some until all was compared."""
+    dice = Random(SEED)
+    found = [mishaps.mishap(dice, mishaps.Verb.RUN, authorizer=authorizer, certain=True) for _ in range(2000)]
+    drawn = [each for each in found if each is not None]
+    assert {each.way for each in drawn} == mishaps.HELD
+    at_source = {each.request[1] for each in drawn if each.request[0] == "east"}
+    assert at_source == ({proxy.CREATE_ACLS} if authorizer else {proxy.INCREMENTAL_ALTER_CONFIGS})
+    assert {proxy.INIT_PRODUCER_ID, proxy.END_TXN, proxy.TXN_OFFSET_COMMIT} <= {each.request[1] for each in drawn}
+    assert max(each.lasts for each in drawn) > FRESH_SECONDS
+    assert any(each.sleeps for each in drawn)
