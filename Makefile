@@ -36,7 +36,7 @@ check: $(STAMP) ## format, lint, types, import contracts
 	@$(BIN)/mypy
 	@PYTHONPATH=include:. $(BIN)/lint-imports
 
-storm: $(STAMP) ## minutes of random faults: make storm FOR=600 SEED=7
+storm: $(STAMP) ## minutes of random faults: make storm FOR=600 SEED=7, of a copy or (ARGS=--runbook) of the runbook
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(STAMP) ## beside MirrorMaker 2, the official connector, the failover without Airflow; how fresh positions are
