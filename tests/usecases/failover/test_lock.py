@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -269,3 +270,13 @@ def test_delete_refuses_to_orphan_a_source_fence(standing: bool) -> None:
     gone = administer.delete("dr", world.west.side(), command(world, "ann"), abandon="the source is scrapped")
     assert {each.topic for each in gone.abandoned} == {"orders", "payments"}
     assert keys(world) == set()
+
+
+def test_an_abort_never_lifts_the_fence_of_a_topic_that_has_taken_over() -> None:
+    """Whatever brought an unfinished run beside a promoted topic: its fence is what keeps the other side closed."""
+    world = World()
+    world.run(world.approve(Mode.PLANNED, "orders").plan)
+    run = world.worker.catch_up(world.soon()).failovers(DR)[0]
+    world.worker.append([replace(run, status=RunStatus.RUNNING, no_return=False)], world.soon())
+    abort.abort(world.clusters(), world.tools(), world.command())
+    assert not world.east.may_write("orders", "app")

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 
 def undo(work: Work, reason: str) -> list[str]:
-    """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed."""
-    names = frozenset(work.intent.names)
-    ours = [each for each in work.observer.view().source_fences(work.intent.mirror) if each.topic in names]
+    """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed.
+
+    Never that of a topic that has taken over: both sides could be written to.
+    """
+    view, mirror = work.observer.view(), work.intent.mirror
+    names = frozenset(name for name in work.intent.names if not view.promoted(mirror, name))
+    ours = [each for each in view.source_fences(mirror) if each.topic in names]
     work.confirm()
     after = lifted(work.clusters, ours, work.run.clock.deadline(2 * SOURCE_SECONDS))
     store(work, after)
