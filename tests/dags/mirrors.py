@@ -40,7 +40,8 @@ def mirrors(pair: Pair, request: pytest.FixtureRequest) -> list[str]:
     """A mirror for each test that is to run and wants one, and `untouched`; made together, which takes least time."""
     wanted = [item for item in request.session.items if isinstance(item, pytest.Function)]
     count = sum(item.module is request.module and "mirror" in item.fixturenames for item in wanted)
-    names = ["untouched", *(f"failed-over-{n}" for n in range(count))]
+    of = request.module.__name__.rpartition("_")[2]  # the clusters are those of the whole folder
+    names = [f"{of}-untouched", *(f"{of}-{n}" for n in range(count))]
     pair.worker()
     pair.mirrors({name: [name] for name in names})
     return names
