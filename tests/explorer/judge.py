@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from tests.explorer import pointed
 from tests.explorer.place import DR, EARLIER_LIFE, PARTITIONS, TOPICS, Place
 from tests.explorer.product import (
-    TO_BE_LIFTED,
     Approval,
     Approved,
     FailoverRun,
@@ -21,6 +20,7 @@ from tests.explorer.product import (
     Silence,
     StateReaders,
     Verdict,
+    may_stand,
     observe,
 )
 
@@ -137,7 +137,7 @@ def _fence_is_known(place: Place, topic: str) -> None:
         place.violated("a fence that stands is on record", f"{topic} is fenced, and no mirror is there to lift it")
         return
     held = place.fence(topic)
-    if held is None or held.status not in TO_BE_LIFTED:
+    if held is None or not may_stand(held):
         what = held.status if held else "nothing"
         place.violated(
             "a fence that stands is on record", f"{topic} is fenced, the record says {what}, status is content"

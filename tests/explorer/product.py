@@ -13,7 +13,7 @@ from tanist.domain.errors import TanistError, TimedOut, Unreachable
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
 from tanist.domain.failover.evidence import Evidence
 from tanist.domain.failover.plan import ROUTE, Approved
-from tanist.domain.fences import TO_BE_LIFTED, FenceStatus
+from tanist.domain.fences import FenceStatus, may_stand
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
@@ -83,7 +83,6 @@ __all__ = [
     "ROUTE",
     "SLICES",
     "STATE_TOPIC",
-    "TO_BE_LIFTED",
     "WORKER",
     "Approval",
     "Approved",
@@ -157,6 +156,7 @@ __all__ = [
     "administer",
     "create",
     "desire",
+    "may_stand",
     "metadata_sync",
     "mirror_lock",
     "moved_by",

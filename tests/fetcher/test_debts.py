@@ -250,12 +250,12 @@ def test_a_fence_that_lands_after_the_abort_is_reported_and_can_be_lifted() -> N
     worker = debts(world)
     assert settled(world, worker) == {FenceStatus.LIFTED}, "it may be somebody's own: nobody takes it away"
     assert {each.reason for each in view(world).source_fences(DR)} == {STRAY}
-    check = fences_check(view(world).source_fences(DR))
+    check = fences_check(view(world).source_fences(DR), {}, ())
     assert (check.verdict, "tanist fence lift" in check.reason) == (Verdict.FAIL, True)
     abort.lift(world.clusters(), world.command(), of_promoted=False)
     assert world.source_is_as_it_was()
     settled(world, worker)
-    assert fences_check(view(world).source_fences(DR)).verdict is Verdict.PASS
+    assert fences_check(view(world).source_fences(DR), {}, ()).verdict is Verdict.PASS
 
 
 def test_a_fence_of_a_topic_that_took_over_is_put_up_again_where_somebody_lifted_it() -> None:

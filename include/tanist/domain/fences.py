@@ -35,6 +35,11 @@ class FenceBefore:
     had_deny: bool = False
     max_message_bytes: str | None = None
 
+    @property
+    def alters(self) -> bool:
+        """Whether the fence changes anything: what was there already is not ours, and is never lifted."""
+        return not self.had_deny and self.max_message_bytes != str(SMALLEST_MESSAGE_BYTES)
+
 
 class FenceStatus(StrEnum):
     SNAPSHOT, STANDING, PROVED, UNPROVED = "snapshot", "standing", "proved", "not proved"
@@ -58,7 +63,16 @@ class FencedTopic:
 STRAY: Final = "stands at the source though it was lifted: `tanist fence lift` takes it away"
 """The reason of a lifted fence that a late command, or somebody else, has put up again."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
-TO_BE_LIFTED = HOLDS_PRODUCERS_OFF | {FenceStatus.SNAPSHOT, FenceStatus.LIFT_OWED}
+
+
+def may_stand(fence: FencedTopic) -> bool:
+    """Whether there is something to lift, by the record: also behind a request whose answer was lost."""
+    return fence.before is not None and fence.status is not FenceStatus.LIFTED
+
+
+def is_stray(fence: FencedTopic, *, stands: bool | None) -> bool:
+    """Whether a fence of ours stands at the source, as `stands` says, though the record says that it was lifted."""
+    return fence.status is FenceStatus.LIFTED and stands is True and fence.before is not None and fence.before.alters
 
 
 # ── by hand ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,7 +80,7 @@ TO_BE_LIFTED = HOLDS_PRODUCERS_OFF | {FenceStatus.SNAPSHOT, FenceStatus.LIFT_OWE
 
 def not_lifted(fences: Iterable[FencedTopic]) -> tuple[FencedTopic, ...]:
     """Source fences that stand, may stand, or are pending: to forget the mirror would orphan them."""
-    return tuple(each for each in fences if each.status is not FenceStatus.LIFTED)
+    return tuple(each for each in fences if each.status is not FenceStatus.LIFTED or each.reason)
 
 
 def commands_to_lift(fences: Iterable[FencedTopic], bootstrap: str, command_config: str = "") -> tuple[str, ...]:

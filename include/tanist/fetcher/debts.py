@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus, is_stray
 from tanist.domain.generations import counted, untold
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import fences_with
@@ -216,8 +216,8 @@ def _due(seen: _Seen, view: StateView, spec: MirrorSpec) -> FencedTopic | None:
     fence, stands = seen
     if fence.status in {FenceStatus.OWED, FenceStatus.LIFT_OWED}:
         return fence
-    if fence.status is FenceStatus.LIFTED and isinstance(stands, bool) and fence.before and not fence.before.had_deny:
-        reason = STRAY if stands else ""
+    if fence.status is FenceStatus.LIFTED and isinstance(stands, bool):
+        reason = STRAY if is_stray(fence, stands=stands) else ""
         return replace(fence, reason=reason) if fence.reason != reason else None
     if fence.status in HOLDS_PRODUCERS_OFF and stands is False and view.promoted(spec.mirror, fence.topic):
         return replace(fence, status=FenceStatus.OWED, reason="somebody has lifted it at the source")

@@ -16,11 +16,11 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, make_plan, planned_intent, word
-from tanist.domain.fences import FenceStatus
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FenceStatus, is_stray
 from tanist.domain.records import Following, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from tanist.domain.failover.facts import Facts, PartitionFacts
     from tanist.domain.failover.plan import Intent, Limitation
@@ -188,6 +188,7 @@ def groups_check(followed: GroupsFollowed | None, now: EpochMs) -> Check:
 
 
 _AGAIN: Final = "; `tanist fetcher run` puts it up again"
+AGAIN: Final = "both sides can be written to; `tanist fetcher run` puts it up again"
 _ADDS: Final = (
     "; `tanist fetcher run` repeats the last record there, once the partition rests for some seconds and where the"
     " mirror's login may WRITE"
@@ -253,17 +254,30 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
     )
 
 
-def fences_check(fences: Iterable[FencedTopic]) -> Check:
-    """Source fences that could not be put up, or not be lifted, yet; or that stand though they were lifted."""
+def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None], promoted: Container[str]) -> Check:
+    """Do record and source agree on every source fence? `stands`: what the source says; None or missing: nothing.
+
+    Of a `promoted` topic it must stand until it is lifted by command; one that was lifted must not.
+    """
     held = list(fences)
-    pending = {FenceStatus.OWED, FenceStatus.LIFT_OWED}
-    owed = [each for each in held if each.status in pending or (each.status is FenceStatus.LIFTED and each.reason)]
+    owed = [f"{each.topic}: {each.status}" for each in held if each.status in {FenceStatus.OWED, FenceStatus.LIFT_OWED}]
+    stray = [
+        f"{e.topic}: {STRAY}"
+        for e in held
+        if e.status is FenceStatus.LIFTED and (e.reason or is_stray(e, stands=stands.get(e.topic)))
+    ]
+    gone = [
+        f"{each.topic}: it took over and its source fence does not stand: {AGAIN}"
+        for each in held
+        if each.status in HOLDS_PRODUCERS_OFF and each.topic in promoted and stands.get(each.topic) is False
+    ]
+    wrong = [*gone, *stray, *owed]
     return Check(
         name="fences",
-        verdict=Verdict.FAIL if owed else Verdict.PASS,
-        observed=f"{len(owed)} owed of {len(held)}",
-        limit="none owed",
-        reason=named(f"{each.topic}: {each.status}{f', {each.reason}' if each.reason else ''}" for each in owed),
+        verdict=Verdict.FAIL if wrong else Verdict.PASS,
+        observed=f"{len(owed)} pending, {len(gone) + len(stray)} not as recorded, of {len(held)}",
+        limit="none pending, all as recorded",
+        reason=named(wrong),
     )
 
 

@@ -15,7 +15,7 @@ from tanist.domain.failover import loss
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, held
 from tanist.domain.failover.plan import NOT_SHUT_OUT, ROUTES, Intent, Limitation, Plan, TopicIntent, past_return
-from tanist.domain.fences import FenceStatus
+from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -165,8 +165,7 @@ def _stands(seen: TopicSeen) -> bool:
     fence = seen.fence
     if fence is None:
         return False
-    ours = fence.before is not None and not fence.before.had_deny
-    return fence.status is not FenceStatus.LIFTED or bool(fence.reason) or (ours and seen.fence_stands is True)
+    return fence.status is not FenceStatus.LIFTED or bool(fence.reason) or is_stray(fence, stands=seen.fence_stands)
 
 
 def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:

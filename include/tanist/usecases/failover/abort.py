@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import Approved
-from tanist.domain.fences import TO_BE_LIFTED, FencedTopic, FenceStatus
+from tanist.domain.fences import FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
@@ -186,8 +186,6 @@ def _may_be_lifted(view: StateView, clusters: Clusters, command: Run, *, of_prom
 
 def _to_be_lifted(row: FenceRow) -> FencedTopic | None:
     fence = row.fence
-    if fence.status in TO_BE_LIFTED:
+    if may_stand(fence):
         return fence
-    ours = fence.before is not None and not fence.before.had_deny
-    stray = fence.status is FenceStatus.LIFTED and ours and row.stands is True
-    return replace(fence, status=FenceStatus.LIFT_OWED) if stray else None
+    return replace(fence, status=FenceStatus.LIFT_OWED) if is_stray(fence, stands=row.stands) else None

@@ -45,7 +45,7 @@ def checks(clusters: Clusters, view: StateView, silence: Silence, run: Run) -> t
         left_behind_check(_left_behind(clusters, view, silence, run) if taken else {}),
         barrier_check(_sealed(spec, taken, sealing, run), _bare(spec, taken, sealing, run)),
         openings_check(*_shut_out(spec, view, opening, run)),
-        fences_check(view.source_fences(spec.mirror)),
+        fences_check(view.source_fences(spec.mirror), *_fences(clusters, view, silence, run)),
         runs_check(view.failovers(spec.mirror)),
     )
 
@@ -63,6 +63,22 @@ def _left_behind(
     if isinstance(found, TanistError) and not isinstance(found, AnotherCluster):
         silence.keep(source.side.name, found)
     return found
+
+
+def _fences(
+    clusters: Clusters, view: StateView, silence: Silence, run: Run
+) -> tuple[Mapping[str, bool | None], frozenset[str]]:
+    """What the source says of each fence on record, as far as it answers; and which topics have taken over."""
+    promoted = frozenset(topic.topic for topic in taken_over(clusters.spec, view))
+    source, held = clusters.source, view.source_fences(clusters.spec.mirror)
+    before = [each.before for each in held if each.before]
+    if not before or not isinstance(source, Source) or silence.of(source.side.name) is not None:
+        return {}, promoted
+    by = Deadline(min(run.by.at, run.clock.deadline(SOURCE_SECONDS).at))
+    answers = attempt(lambda: source.fencing.standing(before, by))
+    if isinstance(answers, TanistError):
+        return {}, promoted
+    return {topic: stands if isinstance(stands, bool) else None for topic, stands in answers.items()}, promoted
 
 
 def _sealed(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.fences import TO_BE_LIFTED, FencedTopic, FenceStatus
+from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt
@@ -37,9 +37,9 @@ def undo(work: Work, reason: str) -> list[str]:
 
 
 def lifted(clusters: Clusters, entries: Iterable[FencedTopic], by: Deadline) -> list[FencedTopic]:
-    """`entries` after lifting. What was only owed was never there, and is owed no more."""
+    """`entries` after lifting. What was never tried is owed no more; where an answer was lost it may stand."""
     held = list(entries)
-    standing = [each.before for each in held if each.before and each.status in TO_BE_LIFTED]
+    standing = [each.before for each in held if each.before and may_stand(each)]
     source = clusters.source
     if isinstance(source, Source):
         answers = attempt(lambda: source.fencing.lift(standing, by)) if standing else {}
@@ -54,7 +54,7 @@ def lifted(clusters: Clusters, entries: Iterable[FencedTopic], by: Deadline) -> 
 
 
 def _answer(each: FencedTopic, answers: object) -> TanistError | None:
-    if each.before is None or each.status not in TO_BE_LIFTED:
+    if not may_stand(each):
         return None
     if isinstance(answers, TanistError):
         return answers

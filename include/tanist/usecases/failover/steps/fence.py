@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Mode
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import attempt
@@ -71,13 +71,21 @@ def _owed(work: Work, topic: str, held: FencedTopic | None, reason: str) -> Fenc
 
 
 def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic]:
-    """What is there before the fence, on record. A fence of ours that stands already is no new "before"."""
+    """What is there before the fence, on record. A fence of ours that stands already is no new "before".
+
+    Neither is one that was lifted and stands again: taken for somebody else's it could never be lifted.
+    """
     held = {each.topic: each for each in work.observer.view().source_fences(work.intent.mirror)}
+    lifted = [each.before for each in held.values() if each.before and not may_stand(each)]
+    stands = source.fencing.standing(lifted, by) if lifted else {}
     entries: dict[str, FencedTopic] = {}
     new = []
     for name in work.intent.names:
         old = held.get(name)
-        if old and old.before and old.status is not FenceStatus.LIFTED:
+        again = stands.get(name)
+        if isinstance(again, TanistError):
+            _must_not_be_planned(work, name, again)
+        if old and (may_stand(old) or is_stray(old, stands=again is True)):
             status = old.status if old.status in HOLDS_PRODUCERS_OFF else FenceStatus.SNAPSHOT
             entries[name] = replace(old, status=status, owed_by=work.record.plan)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
@@ -17,12 +17,18 @@ from tanist.usecases.failover.work import Done, NotYet
 if TYPE_CHECKING:
     from tanist.usecases.failover.work import Work
 
+LOOKED_SECONDS: Final = 3.0
+"""A look that is older says what was before this process was frozen: approval, fence and drain are looked at again."""
+
 
 def do(work: Work) -> Done:
     """Asks nothing of the source. What is sealed already gets nothing more."""
     if not work.record.no_return:
         last_look(work)
+        looked = work.run.clock.monotonic()
         work.write(_copied(work))
+        if work.run.clock.monotonic() - looked > LOOKED_SECONDS:
+            raise NotYet(f"it is longer than {LOOKED_SECONDS:.0f} s ago that the clusters were looked at")
         work.save(no_return=True)
     work.tools.checkpoint("seal:no-return")
     spec = work.clusters.spec
