@@ -20,6 +20,7 @@ from tanist.domain.records import (
     TopicDesired,
 )
 from tanist.domain.states import Wish
+from tanist.domain.write_rules import CLOSED, WriteRule
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, Request, create
 from tanist.usecases.rights import CLUSTER
 from tests.fakes.cluster import MemoryCluster
@@ -105,6 +106,19 @@ def test_a_copy_that_inherits_a_near_fence_takes_nothing_when_it_has_taken_over(
     with pytest.raises(errors.TopicFenced, match="orders-fenced"):
         create(REQUEST, east.side(), west.side(), a_run())
     assert not west.topics
+
+
+def test_a_topic_that_is_taken_in_behind_a_fence_of_rules_is_opened_for_nobody_when_it_takes_over(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """While a DENY for everybody stands nothing is learnt of who may write; so such a topic is refused."""
+    east.rules["orders"] = (CLOSED, WriteRule("User:app", "*", allowed=True))
+    with pytest.raises(errors.TopicFenced, match=r"'orders' .*DENY WRITE for User:\*.*tanist fence lift"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.topics
+    east.rules["orders"] = (WriteRule("User:app", "*", allowed=True),)
+    (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
+    assert topic.held_rules == (WriteRule("User:app", "*", allowed=True),)
 
 
 def test_the_same_again_changes_nothing(east: MemoryCluster, west: MemoryCluster) -> None:

@@ -30,7 +30,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_view import StateView
 from tanist.domain.states import MirrorState, Wish
-from tanist.domain.write_rules import WriteRule
+from tanist.domain.write_rules import CLOSED, WriteRule
 from tanist.usecases import doctor, status
 from tanist.usecases.metadata.compare import Request as MetadataRequest
 from tanist.usecases.metadata.sync import sync
@@ -151,6 +151,14 @@ def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None
     pair.west.calls.clear()
     with pytest.raises(errors.TopicAlreadyInMirror):
         desire.add("dr", ["orders"], pair.west.side(), lambda _: pair.east.side(), a_run())
+    assert not pair.west.calls
+
+
+def test_add_takes_no_topic_behind_a_fence_of_rules(pair: Pair) -> None:
+    """Its copy would be opened for nobody."""
+    pair.east.rules["payments"] = (CLOSED,)
+    with pytest.raises(errors.TopicFenced, match="payments"):
+        desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
     assert not pair.west.calls
 
 

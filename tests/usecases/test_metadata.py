@@ -247,6 +247,17 @@ def test_a_source_that_was_replaced_is_followed_no_more(pair: Pair) -> None:
     }
 
 
+def test_a_new_topic_behind_a_fence_of_rules_waits_until_it_is_lifted(pair: Pair) -> None:
+    """While everybody is kept off nothing says who may write to the copy one day."""
+    pair.east.with_topic("orders-us").rules["orders-us"] = (CLOSED,)
+    (row,) = pair.sync().rows
+    assert (row.topic, row.verdict) == ("orders-us", Outcome.CONFLICT)
+    assert "TOPIC_FENCED" in row.reason
+    assert "orders-us" not in pair.west.topics
+    pair.east.rules.clear()
+    assert pair.verdicts() == {"orders-us": Outcome.CHANGED}
+
+
 def test_a_pause_during_a_sync_is_refused_and_the_sync_goes_on(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """What people ask for between the look and the record can be neither lost nor undone by it."""
     pair.grow("orders", 4)

@@ -80,7 +80,10 @@ class UnknownTopic(Refused):
 
 class TopicFenced(Refused):
     name = "TOPIC_FENCED"
-    operator_action = "its copy would be fenced, too: lift the fence at the source first; nothing was changed"
+    operator_action = (
+        "nobody could write to its copy either once it takes over: lift the fence at the source first (`tanist fence "
+        "lift`, or take the rule or config away yourself); nothing was changed"
+    )
 
 
 class GroupNotInMirror(Refused):

@@ -19,15 +19,17 @@ from tanist.domain.errors import (
 from tanist.domain.metadata import is_fenced
 from tanist.domain.problems import Findings
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
+from tanist.domain.write_rules import ANYBODY
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
 from tanist.usecases.mirrors.decide import Situation, TopicPlan, owners, plan_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
+    from tanist.domain.write_rules import WriteRule
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic, TopicFacts
     from tanist.usecases.sides import Side
@@ -54,7 +56,7 @@ def examine(
         return ()
     needs = rights.destination_needs(existing, state=situation.state_exists)
     found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
-    answers = [_fenced(topic) or plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
+    answers = [_fenced(topic, writers) or plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
     found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
     plans = tuple(
         replace(answer, held_rules=writers.get(answer.name) or ())
@@ -67,8 +69,10 @@ def examine(
     return plans
 
 
-def _fenced(topic: TopicFacts) -> TanistError | None:
-    """A near fence is a config, and configs are copied."""
+def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[WriteRule, ...] | None]) -> TanistError | None:
+    """A near fence is a config, and configs are copied; behind one of rules nobody knows who may write to the copy."""
+    if writers.get(topic.name, ()) is None:
+        return TopicFenced(f"{topic.name!r} has a rule DENY WRITE for {ANYBODY} at the source: nobody can write there")
     if not is_fenced(None, topic.effective):
         return None
     limit = f"{MAX_MESSAGE_BYTES}={topic.effective[MAX_MESSAGE_BYTES]}"
