@@ -53,6 +53,24 @@ def test_a_usage_error_prints_nothing_to_standard_output_without_json(tanist: Ta
     assert (answer.code, answer.errors, answer.out) == (2, ["INVALID_USAGE"], "")
 
 
+def test_an_approval_without_a_reason_is_refused_before_a_cluster_is_asked(
+    tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It connected first, and ended as TIMED_OUT where a cluster was silent."""
+    file = tmp_path / "tanist.toml"
+    file.write_text('[clusters.west]\nbootstrap_servers = "127.0.0.1:1"\n')
+
+    def asked(*_: object) -> NoReturn:
+        raise AssertionError("a cluster was asked")
+
+    monkeypatch.setattr(failover, "opened", asked)
+    where = ("--destination", "west", "--config", str(file))
+    for reason in ("", " "):
+        answer = tanist("failover", "approve", "dr", "0123456789abcdef", *where, "--reason", reason)
+        assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])
+        assert "--reason" in answer.err
+
+
 def test_a_configuration_with_several_problems_ends_like_any_other_error(tanist: Tanist, tmp_path: Path) -> None:
     file = tmp_path / "tanist.toml"
     file.write_text("[clusters.a]\nx = 1\n[clusters.b]\ny = 2\n")

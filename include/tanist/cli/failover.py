@@ -175,6 +175,7 @@ def approve(
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
+    planning.must_give_a_reason(reason)
     with opened(now, name) as clusters:
         asked = [_asked(tried, topic, group, max_loss) for tried in ([mode] if mode else Mode)]
         approval = planning.approve_any(plan, asked, clusters, now.run, reason=reason, valid_seconds=valid)

@@ -148,6 +148,12 @@ def must_not_be_blocked(found: Planned) -> None:
         raise PlanBlocked("; ".join(f"{r.name}: {r.detail}" for r in found.plan.limitations if r.blocks))
 
 
+def must_give_a_reason(reason: str) -> None:
+    """Raises Misconfigured where there is none. For callers that have not asked any cluster yet, too."""
+    if not reason.strip():
+        raise Misconfigured("an approval needs a --reason: it is what others read later")
+
+
 def approve_any(  # as `approve`
     plan_hash: str, asked: Sequence[Asked], clusters: Clusters, command: Run, *, reason: str, valid_seconds: float
 ) -> Approval:
@@ -188,8 +194,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         AnotherPlan: the facts make another one. PlanBlocked: what nobody can accept. NoApproverTopic.
         AuthorizationFailed: we are no approver.
     """
-    if not reason.strip():
-        raise Misconfigured("an approval needs a --reason: it is what others read later")
+    must_give_a_reason(reason)
     valid_for_ms = round(valid_seconds * 1000)
     if not 0 < valid_for_ms <= LONGEST_MS:
         raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
