@@ -120,6 +120,13 @@ class RunUnderWay(MirrorLocked):
     operator_action = "see `tanist failover status`; nothing was changed"
 
 
+class PastReturn(Refused):
+    """A failover is past its point of no return: producers of the mirror may be fenced already."""
+
+    name = "PAST_POINT_OF_NO_RETURN"
+    operator_action = "run the plan to its end (`tanist failover run`): forward is the only safe way"
+
+
 class CopyDiffers(Refused):
     name = "COPY_DIFFERS"
     operator_action = "the report of the validation names what differs; nothing was changed"

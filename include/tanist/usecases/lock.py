@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.errors import MirrorLocked, OperatorFenced, RunUnderWay, TanistError
+from tanist.domain.errors import MirrorLocked, OperatorFenced, PastReturn, RunUnderWay, TanistError
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
 from tanist.usecases import sides
@@ -70,6 +70,8 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
         MirrorLocked, RunUnderWay: a failover of `mirror` is unfinished, and `purpose` neither runs nor aborts it.
     """
     run = view.unfinished(mirror)
+    if run is not None and purpose.aborts and run.no_return:
+        raise PastReturn(f"plan {run.plan} of mirror {mirror!r}")
     if run is None or purpose.aborts or purpose.plan == run.plan:
         return
     if purpose.plan:

@@ -14,6 +14,7 @@ from tanist.domain.errors import (
     Interrupted,
     Misconfigured,
     OperatorFenced,
+    PastReturn,
     RunUnderWay,
     TopicNotInMirror,
 )
@@ -465,7 +466,7 @@ def test_there_is_no_way_back_from_the_first_barrier(world: World) -> None:
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("seal:no-return")))
-    with pytest.raises(abort.PastReturn):
+    with pytest.raises(PastReturn):
         abort.abort(world.clusters(), world.tools(), world.command())
     assert world.run(plan).record.status is RunStatus.DONE
     with pytest.raises(abort.NothingToAbort):

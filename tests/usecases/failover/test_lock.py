@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import Interrupted, MirrorLocked, TanistError
+from tanist.domain.errors import Interrupted, MirrorLocked, PastReturn, TanistError
+from tanist.domain.failover.plan import Plan, canonical
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
@@ -280,3 +282,44 @@ def test_an_abort_never_lifts_the_fence_of_a_topic_that_has_taken_over() -> None
     world.worker.append([replace(run, status=RunStatus.RUNNING, no_return=False)], world.soon())
     abort.abort(world.clusters(), world.tools(), world.command())
     assert not world.east.may_write("orders", "app")
+
+
+def test_an_abort_that_comes_too_late_does_not_throw_the_live_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It read the record before the point of no return, took the lock behind it, and the run ended INTERRUPTED."""
+    world = World()
+    plan = world.approve().plan
+    opening, late = type(world.west).open_store, list[str]()
+
+    def sleepy(self: object, topic: str, mirror: object, by: Deadline, *, create: bool = False) -> MemoryStateStore:
+        if self is world.west and mirror and not late:
+            late.append("the run it meant to abort is past its point of no return by now")
+            with pytest.raises(Killed):
+                world.run(plan, killer(PLANNED.index("seal:no-return")), runner="ann@host")
+        return opening(self, topic, mirror, by, create=create)  # type: ignore[arg-type]
+
+    world.run(plan, until="hold", runner="ann@host")
+    monkeypatch.setattr(type(world.west), "open_store", sleepy)
+    with pytest.raises(PastReturn):
+        abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command())
+    held = world.worker.catch_up(world.soon()).lock(DR)
+    assert held is not None
+    assert held.holder == "ann@host", "the lock is still the run's"
+    assert world.run(plan, runner="ann@host").record.status is RunStatus.DONE
+
+
+def test_a_failover_of_the_release_before_is_finished_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plan carries no mirror id, nor do the mirror's records: it was refused, and could not be aborted either."""
+    world = World()
+    shown = vars(Plan)["shown"].fget
+
+    def of_before(self: Plan) -> str:
+        words = json.loads(shown(self))
+        del words["intent"]["mirror_id"]
+        return canonical(words)
+
+    monkeypatch.setattr(Plan, "shown", property(of_before))
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("seal:no-return")))
+    monkeypatch.undo()
+    assert world.run(plan).record.status is RunStatus.DONE

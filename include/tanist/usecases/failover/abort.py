@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
+from tanist.domain.errors import PastReturn, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import Approved
 from tanist.domain.fences import FencedTopic, FenceStatus, is_stray, may_stand
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 class NothingToAbort(Refused):
     name = "NOTHING_TO_ABORT"
     operator_action = "no run of this mirror is unfinished: see `tanist failover status`"
-
-
-class PastReturn(Refused):
-    name = "PAST_POINT_OF_NO_RETURN"
-    operator_action = "the first partition is sealed: run the plan to its end, forward is the only safe way"
 
 
 class StillNeeded(Refused):

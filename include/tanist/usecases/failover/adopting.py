@@ -5,14 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import Refused
+from tanist.domain.errors import PastReturn, Refused
 from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import Approved
 from tanist.domain.problems import refuse
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import Wish
-from tanist.usecases.failover.abort import PastReturn
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:

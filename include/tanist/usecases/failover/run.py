@@ -216,7 +216,9 @@ def _matches(clusters: Clusters, wish: Approved) -> None:
     pinned = (spec.mirror, spec.source_cluster_id, spec.destination_cluster_id)
     if (intent.mirror, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
         raise NotPermitted(f"the plan is of {intent.mirror!r} between other clusters than the mirror is now")
-    if intent.mirror_id != spec.id:
+    if intent.mirror_id != spec.id and (
+        intent.mirror_id or spec.mirror_id
+    ):  # an older plan of an older mirror has none
         raise NotPermitted(f"the plan is of an earlier mirror {intent.mirror!r}, which was deleted since")
 
 
