@@ -299,3 +299,36 @@ def test_partitions_without_a_copy_fail_their_check_and_name_the_command() -> No
 
 def test_every_partition_that_is_not_copied_is_named() -> None:
     assert str(PARTITIONS[0]) in detail(PAUSED, PLANNED, "WITHOUT_DRAIN")
+
+
+def accepted(facts: Facts, mode: Mode) -> Approved:
+    return Approved.read(plan(facts, mode).shown)
+
+
+def written_by(*others: str) -> Facts:
+    return replace(HEALTHY, topics=tuple(replace(each, others=others) for each in HEALTHY.topics))
+
+
+@pytest.mark.parametrize("since", [("User:a", "User:intruder"), ("User:intruder",)])
+def test_a_right_that_somebody_else_was_given_after_the_approval_is_news(since: tuple[str, ...]) -> None:
+    """By its name alone OTHERS_MAY_WRITE, once accepted, let in whoever came later."""
+    approved = accepted(written_by("User:a"), PLANNED)
+    assert not news(approved, written_by("User:a"))
+    assert not news(approved, written_by()), "good news keep an approval"
+    assert {each.name for each in news(approved, written_by(*since))} == {"OTHERS_MAY_WRITE"}
+
+
+def test_a_copy_that_loses_more_than_was_accepted_is_news() -> None:
+    """An unplanned plan accepted one offset that was gone; later the whole copy was deleted, and it was DONE."""
+    one, all_of_it = truncated_at(1), truncated_at(9)
+    approved = accepted(one, UNPLANNED)
+    assert "COPY_TRUNCATED" in approved.limitations
+    assert not [each for each in news(approved, one) if each.name == "COPY_TRUNCATED"]
+    assert [each for each in news(approved, all_of_it) if each.name == "COPY_TRUNCATED"]
+
+
+def truncated_at(start: int) -> Facts:
+    """The source is silent, and the first partition of the copy begins too late."""
+    facts = silent()
+    first = replace(facts.partitions[0], start=DestinationOffset(start), first=DestinationOffset(0))
+    return replace(facts, partitions=(first, *facts.partitions[1:]))

@@ -31,7 +31,12 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if short := [each for each in facts.partitions if each.partition in ours and each.missing_at_start]:
         what = named(f"{e.partition} begins at {e.start}, {e.missing_at_start} offsets too late" for e in short)
         why = f"records that the source has are gone from the start of the copy: {what}; {_AGAIN}"
-        yield Limitation("COPY_TRUNCATED", why, blocks=_blocks(intent, facts, (e.partition.topic for e in short)))
+        yield Limitation(
+            "COPY_TRUNCATED",
+            why,
+            blocks=_blocks(intent, facts, (e.partition.topic for e in short)),
+            about=tuple(f"{e.partition} begins at {e.start}" for e in short),
+        )
     if more := [each for each in seen if _has_more(each)]:
         what = named(f"{each.topic} has {each.partitions}, the mirror {each.mirrored}" for each in more)
         why = f"partitions were added at the destination: {what}; {_AGAIN}"
@@ -49,7 +54,8 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if untold := [each.topic for each in seen if each.others is None]:
         yield Limitation(OTHERS, f"who may write to the copy besides the mirror is not told: {named(untold)}")
     elif writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
-        yield Limitation(OTHERS, f"besides the mirror, to the copy: {named(writers)}")
+        about = tuple(f"{each.topic}: {other}" for each in seen for other in each.others or ())
+        yield Limitation(OTHERS, f"besides the mirror, to the copy: {named(writers)}", about=about)
 
 
 OTHERS = "OTHERS_MAY_WRITE"

@@ -326,9 +326,9 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
 def news(approved: Approved, facts: Facts) -> tuple[Limitation, ...]:
     """What speaks against going on that the approver has not accepted. Progress and good news are none."""
     unseen = "RECORDS_UNSEEN" in approved.limitations
-    accepted = approved.limitations | _BOUND_BY_NUMBER | (_OLD_AGE if unseen else frozenset())
+    besides = _BOUND_BY_NUMBER | (_OLD_AGE if unseen else frozenset())
     found = limitations(approved.intent, replace(facts, others_running=()))  # a run finds out by itself, under the lock
-    return tuple(each for each in found if each.blocks or each.name not in accepted)
+    return tuple(e for e in found if e.blocks or not (e.name in besides or approved.accepts(e)))
 
 
 def objections(

@@ -72,6 +72,7 @@ class Limitation:
 
     `blocks`: nobody can accept it. `unknown`: it blocks because it could not be found out, not because it is known.
     `usual`: every failover of its kind has it, or it is bound by a number, so it leaves the verdict GO.
+    `about`: what it names, one by one, where an approver accepts no more than that; empty: the name alone.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Limitation:
     blocks: bool = field(default=False, compare=False)
     unknown: bool = field(default=False, compare=False)
     usual: bool = field(default=False, compare=False)
+    about: tuple[str, ...] = field(default=(), compare=False)
 
 
 # ── the route ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,7 +163,9 @@ class Plan:
     def shown(self) -> str:
         """Intent, route and the names of all limitations, as canonical JSON: what an approval binds."""
         names = sorted({each.name for each in self.limitations})
-        return canonical({"v": VERSION, "intent": _plain(self.intent), "steps": _ids(self.steps), "limitations": names})
+        words = {"v": VERSION, "intent": _plain(self.intent), "steps": _ids(self.steps), "limitations": names}
+        about = {each.name: sorted(each.about) for each in self.limitations if each.about}
+        return canonical(words | {"about": about} if about else words)
 
     @property
     def hash(self) -> PlanHash:
@@ -202,6 +206,14 @@ class Approved:
     intent: Intent
     steps: tuple[str, ...]
     limitations: frozenset[str]
+    about: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What was named by a limitation, where no more than that was accepted."""
+
+    def accepts(self, limitation: Limitation) -> bool:
+        """Whether the approver has accepted it: its name, and everything that it names."""
+        if limitation.name not in self.limitations:
+            return False
+        return limitation.name not in self.about or self.about[limitation.name] >= set(limitation.about)
 
     @classmethod
     def read(cls, shown: str) -> Approved:
@@ -221,7 +233,8 @@ class Approved:
             loss_tolerance=wish["loss_tolerance"],
             groups=tuple(wish.get("groups", EVERYTHING)),  # an older plan has none: it meant all
         )
-        return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]))
+        about = {name: frozenset(named) for name, named in found.get("about", {}).items()}
+        return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]), about)
 
 
 def plan_of(run: FailoverRun) -> Approved | None:
