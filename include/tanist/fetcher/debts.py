@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.errors import CouldNotTell, MirrorLocked, OperatorFenced, Stopped, TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus, is_stray
 from tanist.domain.generations import counted, untold
 from tanist.domain.names import TopicPartition
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 EVERY_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 8.0
@@ -76,6 +78,8 @@ class Debts(threading.Thread):
         self._holds = holds
         self._stopping = threading.Event()
         self._fencing: dict[MirrorName, Fencing] = {}
+        self._silent: dict[str, TanistError] = {}
+        """Sources that have not answered in this round, and why: each may hold it up once, whatever it is asked."""
         self._told: frozenset[Generation] = frozenset()
         """Promotions that their source knows of, as far as we have looked."""
         self._barriers = Barriers(guards.sealing, self._ours, clock)
@@ -101,6 +105,7 @@ class Debts(threading.Thread):
 
     def settle(self, view: StateView) -> None:
         """Try again what is owed. A source that does not answer is no trouble of ours."""
+        self._silent.clear()
         for spec in view.mirrors():
             if not self._holds(slice_of(spec.mirror, TopicPartition("", 0), self._slices)):
                 continue
@@ -125,9 +130,9 @@ class Debts(threading.Thread):
             return
         sources = self._guards.sources
         try:
-            told = sources.read(spec.source, self._clock.deadline(ANSWER_SECONDS))
+            told = self._ask(spec, lambda: sources.read(spec.source, self._clock.deadline(ANSWER_SECONDS)))
             if missing := sorted(untold(told, promotions), key=lambda each: each.key):
-                sources.tell(spec.source, missing, self._clock.deadline(ANSWER_SECONDS))
+                self._ask(spec, lambda: sources.tell(spec.source, missing, self._clock.deadline(ANSWER_SECONDS)))
                 log.warning("told a source that it was replaced", extra={"mirror": spec.mirror, "topics": len(missing)})
         except Stopped:
             raise
@@ -145,36 +150,56 @@ class Debts(threading.Thread):
             return
         try:
             by = self._clock.deadline(ANSWER_SECONDS)
-            fencing = self._fencing_of(spec)
-            if not any(_due(entry, view, spec) for entry in self._seen(fencing, held, by)):
+            fencing = self._ask(spec, lambda: self._fencing_of(spec))
+            if not any(_due(entry, view, spec) for entry in self._seen(spec, fencing, held, by)):
                 return
             with self._guards.lock(spec.mirror, "source fences", by) as lock:
                 view = lock.view()
-                for entry in self._seen(fencing, view.source_fences(spec.mirror), by):
+                for entry in self._seen(spec, fencing, view.source_fences(spec.mirror), by):
                     if due := _due(entry, view, spec):
-                        self._mend(spec, due, fencing, lock, by)
+                        self._mend_alone(spec, due, fencing, lock, by)
         except Stopped:
             raise
         except TanistError as why:
             log.info("source fences are still to be reconciled", extra={"mirror": spec.mirror, "reason": why.reason})
+
+    def _mend_alone(self, spec: MirrorSpec, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
+        """A fence that cannot be mended holds up no other; who has lost the lock mends none."""
+        try:
+            self._mend(spec, due, fencing, lock, by)
+        except (Stopped, MirrorLocked, OperatorFenced):
+            raise
+        except TanistError as why:
+            extra = {"mirror": spec.mirror, "topic": due.topic, "reason": why.reason}
+            log.info("a source fence is still to be reconciled", extra=extra)
+
+    def _ask(self, spec: MirrorSpec, question: Callable[[], _T]) -> _T:
+        """What the source of `spec` answers; one that has not in this round is not asked."""
+        if spec.source in self._silent:
+            raise self._silent[spec.source]
+        try:
+            return question()
+        except Stopped:
+            raise
+        except CouldNotTell as why:
+            self._silent[spec.source] = why
+            raise
 
     def _fencing_of(self, spec: MirrorSpec) -> Fencing:
         if spec.mirror not in self._fencing:
             self._fencing[spec.mirror] = self._guards.fencing(spec.source)
         return self._fencing[spec.mirror]
 
-    def _seen(self, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_Seen]:
+    def _seen(self, spec: MirrorSpec, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_Seen]:
         """Each entry, and whether its fence stands now."""
         known = [each.before for each in held if each.before and each.status is not FenceStatus.LIFT_OWED]
-        stands = fencing.standing(known, by) if known else {}
+        stands = self._ask(spec, lambda: fencing.standing(known, by)) if known else {}
         return [_Seen(each, stands.get(each.topic) if each.before in known else None) for each in held]
 
     def _mend(self, spec: MirrorSpec, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
         match due.status:
             case FenceStatus.LIFT_OWED:
-                lock.confirm()
-                if due.before is not None:
-                    _raise(fencing.lift([due.before], by)[due.topic])
+                self._lift(spec, due, fencing, lock, by)
                 done = replace(due, status=FenceStatus.LIFTED, reason="")
             case FenceStatus.OWED:
                 done = self._apply(spec, due, fencing, lock, by)
@@ -183,17 +208,24 @@ class Debts(threading.Thread):
         log.warning("reconciled a source fence", extra={"mirror": spec.mirror, "topic": done.topic} | _told(done))
         self._store(spec, done, lock)
 
+    def _lift(self, spec: MirrorSpec, owed: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
+        before = [owed.before] if owed.before is not None else []
+        lock.confirm()
+        if before:
+            _raise(self._ask(spec, lambda: fencing.lift(before, by))[owed.topic])
+
     def _apply(self, spec: MirrorSpec, owed: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> FencedTopic:
         """What was there before is stored before anything is changed."""
         if owed.before is None:
-            found = fencing.snapshot([owed.topic], by)[owed.topic]
+            found = self._ask(spec, lambda: fencing.snapshot([owed.topic], by))[owed.topic]
             if isinstance(found, TanistError):
                 raise found
             owed = replace(owed, before=found)
             self._store(spec, owed, lock)
+        before = [owed.before] if owed.before is not None else []
         lock.confirm()
-        if owed.before is not None:
-            _raise(fencing.apply([owed.before], by)[owed.topic])
+        if before:
+            _raise(self._ask(spec, lambda: fencing.apply(before, by))[owed.topic])
         return replace(owed, status=FenceStatus.STANDING, reason="")
 
     def _store(self, spec: MirrorSpec, entry: FencedTopic, lock: Locked) -> None:

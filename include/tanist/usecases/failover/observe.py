@@ -34,6 +34,7 @@ from tanist.usecases.readers import Silence, StateReaders
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
     from tanist.domain.names import TopicPartition
@@ -66,6 +67,7 @@ class _FromSource:
     another_cluster: str = ""
     ends: Ends = field(default_factory=Ends)
     true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    open: tuple[OpenTransaction, ...] = ()
     named: Named = field(default_factory=Named)
     uncopied: tuple[Uncopied, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -126,8 +128,6 @@ class Observer:
         fences = {each.topic: each for each in view.source_fences(spec.mirror)}
         copies = self._copies(wanted)
         source = self._source(wanted, [fences[each.topic] for each in wanted if each.topic in fences], ask=ask_source)
-        replicas = self.clusters.source.replicas if isinstance(self.clusters.source, Source) else None
-        stuck = [at for at, ends in source.ends.found.items() if ends.last_stable < ends.high_watermark]
         now = self.run.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         facts = Facts(
@@ -140,7 +140,7 @@ class Observer:
             partitions=self._with_tails(self._partitions(wanted, view, copies, source), source.standing),
             uncopied=source.uncopied,
             topics=tuple(self._topics(wanted, view, fences, source)),
-            transactions=replicas.open_transactions(stuck, self._soon()) if replicas and stuck else (),
+            transactions=source.open,
             named=source.named.transactions,
             transactions_told=source.named.told,
             transactions_reason=source.named.reason,
@@ -200,12 +200,18 @@ class Observer:
         standing = known(source.fencing.standing(held, by)) if held else {}
         fenced = all(standing.get(topic.topic) for topic in wanted)
         authorizer = source.fencing.has_authorizer(by)
+        stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
+        named = self._coordinated.ask(source.replicas, partitions, self._soon(), fenced=fenced)
+        unended = attempt(lambda: source.replicas.open_transactions(stuck, self._soon())) if stuck else ()
+        if isinstance(unended, TanistError):
+            unended, named = (), Named(reason=str(unended))
         return _FromSource(
             state=SourceState.PARTLY if errors else SourceState.ALIVE,
             reason="; ".join(errors[:3]),
             ends=_ends(answers),
             true_ends=known(true_ends),
-            named=self._coordinated.ask(source.replicas, partitions, self._soon(), fenced=fenced),
+            open=unended,
+            named=named,
             uncopied=tuple(Uncopied(at, _held(beyond.get(at))) for at in more.partitions),
             ids=seen.topic_ids,
             standing=standing,

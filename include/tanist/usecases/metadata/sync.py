@@ -83,15 +83,14 @@ def _act(decision: Decision, destination: Side, lock: LockedMirror, by: Deadline
     """Change the destination. A failover that began, or a cluster that died meanwhile, is an error of this topic."""
     done = _Done(decision, {})
     try:
-        lock.confirm()
-        _change(done, destination, by)
+        _change(done, destination, lock, by)
     except TanistError as error:
         for row in decision.rows:
             done.errors.setdefault((row.change, row.name), error)
     return done
 
 
-def _change(done: _Done, destination: Side, by: Deadline) -> None:
+def _change(done: _Done, destination: Side, lock: LockedMirror, by: Deadline) -> None:
     decision, topics, name = done.decision, destination.topics, done.decision.topic
     if decision.create is not None:
         new = NewTopic(
@@ -100,11 +99,15 @@ def _change(done: _Done, destination: Side, by: Deadline) -> None:
             replication_factor=decision.create.replication_factor,
             configs=decision.create.configs,
         )
+        lock.confirm()
         if error := topics.create([new], by)[name]:
             raise rights.named(error, destination, f"CREATE on Topic {name}")
-    if decision.grow is not None and (error := topics.grow(name, decision.grow, by)):
-        done.errors[Change.GROW, name] = rights.named(error, destination, f"ALTER on Topic {name}")
+    if decision.grow is not None:
+        lock.confirm()
+        if error := topics.grow(name, decision.grow, by):
+            done.errors[Change.GROW, name] = rights.named(error, destination, f"ALTER on Topic {name}")
     for config, value in decision.configs.items():  # one by one: a config that is refused holds up no other
+        lock.confirm()
         if error := topics.alter_configs(name, {config: value}, by):
             told = rights.named(error, destination, f"ALTER_CONFIGS on Topic {name}")
             change = Change.SET if value is not None else Change.RESET

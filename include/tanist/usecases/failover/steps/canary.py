@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     """It spends two offsets of one partition of each topic, behind the barrier."""
+    work.confirm()
     answers = work.clusters.destination.opening.canary(work.intent.names, work.run.by)
     if failed := [f"{topic}: {error}" for topic, error in answers.items() if error is not None]:
         raise NotYet(f"{len(failed)} topic(s) take no transaction: {'; '.join(failed[:3])}")

@@ -62,6 +62,7 @@ def _keep(work: Work, writers: Writers) -> dict[str, str]:
     What cannot be repeated is told, and by `tanist status` as well: there is no way back any more.
     """
     partitions = _compacted(work)
+    work.confirm()
     answers = work.clusters.destination.sealing.keep(dict.fromkeys(partitions, writers), work.run.by)
     if failed := [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError) and why.retriable]:
         raise NotYet(f"{len(failed)} barrier(s) of compacted topics are not kept yet: {'; '.join(failed[:3])}")
