@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.broker_errors import TopicAuthorizationFailed
 from tanist.domain.checks import Mode, Verdict
-from tanist.domain.errors import Sealed, SourceReplaced
+from tanist.domain.errors import Sealed, SourceReplaced, TimedOut
 from tanist.domain.failover.health import fences_check
 from tanist.domain.fences import STRAY, FenceStatus
 from tanist.domain.generations import barred
-from tanist.domain.names import EpochMs
+from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import (
     STATE_TOPIC,
+    Fences,
     Generation,
     PartitionObserved,
 )
@@ -22,7 +24,7 @@ from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import MirrorState
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.barriers import SEAL_AGAIN_SECONDS
-from tanist.fetcher.debts import EVERY_SECONDS, Debts, Guards
+from tanist.fetcher.debts import ANSWER_SECONDS, EVERY_SECONDS, Debts, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import Purpose, mirror_lock
@@ -32,7 +34,7 @@ from tests.usecases.failover.test_run import PLANNED, killer
 from tests.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Killed, World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -299,3 +301,69 @@ def test_status_names_a_fence_that_landed_after_the_abort_before_any_worker_has_
 
 def names(world: World) -> set[str]:
     return {limitation.name for limitation in world.plan().plan.limitations}
+
+
+# ── what holds up nothing else ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("refused", TOPICS)
+def test_a_fence_that_cannot_be_put_up_holds_up_no_other(refused: str) -> None:
+    """Its topic was deleted at the source, for instance: every other one of the mirror stayed open for ever."""
+    world = burnt(authorizer=False)
+    world.east.dead = False
+    world.east.drop(refused)
+    settled(world, debts(world))
+    (other,) = set(TOPICS) - {refused}
+    assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
+        refused: FenceStatus.OWED,
+        other: FenceStatus.STANDING,
+    }
+    assert not world.east.may_write(other, "app")
+
+
+def test_a_fence_that_cannot_be_lifted_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = aborted_by_a_dead_source()
+    real = MemoryFencing._lift
+    refusal = TopicAuthorizationFailed("orders")
+    monkeypatch.setattr(
+        MemoryFencing, "_lift", lambda self, before: refusal if before.topic == "orders" else real(self, before)
+    )
+    settled(world, debts(world))
+    assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
+        "orders": FenceStatus.LIFT_OWED,
+        "payments": FenceStatus.LIFTED,
+    }
+
+
+def aborted_by_a_dead_source() -> World:
+    """The source died before the abort could lift its fences; it is back."""
+    world = World()
+    with pytest.raises(Killed):
+        world.run(world.approve().plan, killer(PLANNED.index("fence:applied")))
+    world.east.dead = True
+    abort.abort(world.clusters(), world.tools(), world.command())
+    world.east.dead = False
+    return world
+
+
+@pytest.mark.parametrize("made", [burnt, aborted_by_a_dead_source])
+def test_a_source_that_hangs_delays_a_round_once_whatever_it_is_asked(
+    made: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each mirror of it took another eight seconds, and every barrier's renewal came that much later."""
+    world = made()
+    world.east.dead = False
+    others = [replace(world.spec, mirror=MirrorName(f"dr{n}"), mirror_id="") for n in range(3)]
+    fences = next(each for each in view(world).values() if isinstance(each, Fences))
+    world.worker.append([*others, *(replace(fences, mirror=each.mirror) for each in others)], world.soon())
+
+    def hang() -> None:
+        world.clock.jump(ANSWER_SECONDS)
+        raise TimedOut("east:9092")
+
+    monkeypatch.setattr(world.east, "answer", hang)
+    worker = debts(world)
+    for _ in range(2):
+        began = world.clock.monotonic()
+        worker.settle(view(world))
+        assert world.clock.monotonic() - began == ANSWER_SECONDS, "and the next round asks again"

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.broker_errors import CoordinatorNotAvailable, TransactionalIdAuthorizationFailed
 from tanist.domain.checks import Mode
+from tanist.domain.errors import Unreachable
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import RunStatus
+from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
+from tests.fakes.failover import MemoryReplicas
 from tests.usecases.failover.test_run import assert_promoted
-from tests.usecases.failover.world import PARTITIONS, World
+from tests.usecases.failover.world import DR, PARTITIONS, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,6 +187,25 @@ def test_a_coordinator_that_never_answers_is_named_when_the_drain_is_missed() ->
     with pytest.raises(DrainMissed, match=r"transactions are not told: .*broker 2 of east"):
         world.run(plan)
     assert world.source_is_as_it_was()
+
+
+def test_a_source_that_dies_while_its_open_transactions_are_asked_for_does_not_stop_the_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was taken for a destination that does not answer: no unplanned failover could be planned in that moment."""
+    world = World()
+    start, _, high = world.east.ends[AT]
+    world.east.ends[AT] = (start, high - 1, high)
+
+    def dies(*_: object) -> tuple[OpenTransaction, ...]:
+        raise Unreachable("east:9092: connection reset")
+
+    monkeypatch.setattr(MemoryReplicas, "open_transactions", dies)
+    with closing(Observer(clusters=world.clusters(), run=world.command())) as observer:
+        facts = observer.look(observer.view().topics(DR))
+    assert (facts.transactions, facts.transactions_told) == ((), None)
+    assert "connection reset" in facts.transactions_reason
+    world.plan(Mode.UNPLANNED)
 
 
 def end(high: int, stable: int, log: int | None, data: int | None = None) -> LiveEnd:
