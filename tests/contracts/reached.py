@@ -76,7 +76,7 @@ class Memory:
     def deny(self, operation: str, resource_type: str, resource: str) -> None:
         self.cluster.denied.add((operation, resource))
 
-    def write(self, at: TopicPartition, count: int) -> None:
+    def write(self, at: TopicPartition, count: int, size: int = 1) -> None:
         self.cluster.grow(at, count)
 
     def mark(self, at: TopicPartition, count: int) -> None:
@@ -86,6 +86,7 @@ class Memory:
     def write_uncommitted(self, at: TopicPartition, count: int) -> None:
         start, stable, high = self.cluster.ends[at]
         self.cluster.ends[at] = (start, stable, high + count)
+        self.cluster.producers |= {(at, offset): 4711 for offset in range(high, high + count)}
 
     def delete_before(self, at: TopicPartition, offset: int) -> None:
         _, stable, high = self.cluster.ends[at]
@@ -105,10 +106,10 @@ class Real:
         assert create_acls(self.router, [rule], SOON(10)) == [None]
         wait_until(lambda: rule in describe_acls(self.router, AccessFilter(principal=f"User:{USER}"), SOON(10)))
 
-    def write(self, at: TopicPartition, count: int) -> None:
+    def write(self, at: TopicPartition, count: int, size: int = 1) -> None:
         producer = Producer(self.client)
         for _ in range(count):
-            producer.produce(at.topic, b"x", partition=at.partition)
+            producer.produce(at.topic, b"x" * size, partition=at.partition)
         assert producer.flush(10) == 0
 
     def mark(self, at: TopicPartition, count: int) -> None:

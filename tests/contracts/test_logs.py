@@ -66,6 +66,26 @@ def test_of_many_markers_all_are_looked_at(reached: Reached, topic_name: str) ->
     assert found == {at: True, other: False}
 
 
+def test_who_wrote_a_batch_is_read_from_its_header_however_large_it_is(reached: Reached, topic_name: str) -> None:
+    """More bytes than are asked for at first, in several partitions at once: of most of them nothing comes then."""
+    small, large, larger, marked = reached.topic(topic_name, 4)
+    for at, size in ((small, 1), (large, 20_000), (larger, 900_000)):
+        reached.world.write(at, 2, size)
+    reached.world.write_uncommitted(marked, 2)
+    asked = {small: 1, large: 1, larger: 1, marked: 1}
+    found = reached.logs.producers(asked, SOON(10))
+    assert [found[at] for at in (small, large, larger)] == [-1] * 3
+    who = found[marked]
+    assert isinstance(who, int)
+    assert who >= 0
+    missing = TopicPartition(f"{topic_name}-missing", 0)
+    beyond = reached.logs.producers({small: 2, large: 0, missing: 0}, SOON(10))
+    assert isinstance(beyond[small], CouldNotTell), "nobody has written that far"
+    assert beyond[large] == -1
+    assert isinstance(beyond[missing], UnknownTopicOrPartition)
+    assert reached.logs.producers({}, SOON(1)) == {}
+
+
 def test_the_true_end_is_that_of_the_log(reached: Reached, topic_name: str) -> None:
     written, empty = reached.topic(topic_name)
     missing = TopicPartition(f"{topic_name}-missing", 0)

@@ -211,6 +211,7 @@ def altered(**changes: object) -> Facts:
 
 
 DAMAGED = {
+    "COPY_HAS_FOREIGN_RECORDS": changed(foreign=True),
     "COPY_TRUNCATED": changed(start=DestinationOffset(5)),
     "COPY_HAS_MORE_PARTITIONS": altered(partitions=4),
     "TOPIC_RECREATED": altered(recreated="orders was deleted and created again at the destination"),
@@ -263,7 +264,21 @@ def test_damage_after_the_approval_voids_it() -> None:
     for mode in Mode:
         approved = Approved.read(plan(HEALTHY, mode).shown)
         for name, facts in DAMAGED.items():
-            assert [each.name for each in news(approved, facts)] == [name]
+            assert {each.name for each in news(approved, facts)} - {"RECORDS_AT_RISK_UNKNOWN"} == {name}
+
+
+@pytest.mark.parametrize(("foreign", "planned", "unplanned"), [(True, NO_GO, NO_GO), (None, UNKNOWN, ACCEPT)])
+def test_two_logs_of_one_length_are_no_copy_where_a_stranger_wrote_the_end(
+    foreign: bool | None, planned: Readiness, unplanned: Readiness
+) -> None:
+    """Twenty records of the source and twenty of somebody else's: both ends agreed, 0 were at risk, GO."""
+    facts = changed(foreign=foreign)
+    status = judged(intents(), facts)
+    assert (status.planned, status.unplanned) == (planned, unplanned)
+    assert not facts.partitions[0].drained
+    assert forecast(planned_intent(intents()[UNPLANNED], facts, None), facts).offsets_at_risk is None
+    (lag,) = [each for each in status.checks if each.name == "lag"]
+    assert (lag.verdict, lag.observed) == (Verdict.UNKNOWN, "at least 0 offsets")
 
 
 # ── checks ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 class MemoryCluster:
     """What the fakes of one cluster share.
 
-    `ends`: log start, last stable offset, high watermark. `ahead`: offsets that a leader has above its high watermark.
-    `control`: which offsets are markers. `denied`: (operation, resource) that our principal lacks; all
-    else is granted. `rules`: who may write. `committed`: when it took the last transaction of a state topic. `calls`:
-    what changed it, in order, but for locks and what workers write. `dead`: no broker answers.
+    `ends`: log start, last stable offset, high watermark. `ahead`: offsets that a leader has above its high
+    watermark. `producers`: who wrote an offset, -1 where it is not there. `control`: which offsets are markers.
+    `denied`: (operation, resource) that our principal lacks; all else is granted. `rules`: who may write.
+    `committed`: when it took the last transaction of a state topic. `calls`: what changed it, in order, but for
+    locks and what workers write. `dead`: no broker answers.
     """
 
     name: str = "memory"
@@ -53,6 +54,7 @@ class MemoryCluster:
     ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
     ahead: dict[TopicPartition, int] = field(default_factory=dict)
     control: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    producers: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
     operators: dict[str, int] = field(default_factory=dict)
     committed: dict[str, EpochMs] = field(default_factory=dict)
@@ -95,16 +97,17 @@ class MemoryCluster:
         )
         self.ends |= {TopicPartition(new.name, n): (0, 0, 0) for n in range(new.partitions)}
 
-    def grow(self, at: TopicPartition, count: int = 1) -> int:
+    def grow(self, at: TopicPartition, count: int = 1, producer: int = -1) -> int:
         """So many records more; where the log ends then."""
         start, stable, high = self.ends[at]
+        self.producers |= {(at, offset): producer for offset in range(high, high + count)}
         self.ends[at] = (start, stable + count, high + count)
         return high + count
 
-    def mark(self, at: TopicPartition) -> None:
+    def mark(self, at: TopicPartition, producer: int = -1) -> None:
         """The marker of a transaction."""
         self.control.add((at, self.ends[at][2]))
-        self.grow(at)
+        self.grow(at, producer=producer)
 
     def catch_up(self, at: TopicPartition) -> None:
         """Followers fetch again: what the leader has is committed."""

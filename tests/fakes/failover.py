@@ -82,7 +82,7 @@ class GuardedCluster(MemoryCluster):
         if self.epochs.get((at, producer), -1) > epoch:
             return False
         self.epochs[at, producer] = epoch
-        self.grow(at)
+        self.grow(at, producer=producer)
         return True
 
 
@@ -163,7 +163,7 @@ class MemorySealing:
         for producer, epoch in self._last(writers).items():
             if self._cluster.epochs.get((at, producer), -1) < epoch:
                 self._cluster.epochs[at, producer] = epoch
-                self._cluster.mark(at)
+                self._cluster.mark(at, producer)
         return DestinationOffset(self._cluster.ends[at][2])
 
     def _proof(self, at: TopicPartition, writers: Writers) -> Barrier | TanistError:

@@ -45,6 +45,12 @@ class MemoryLogs:
         self._cluster.answer()
         return {at: self._only_control(at, *span) for at, span in spans.items()}
 
+    def producers(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerId | TanistError]:
+        self._cluster.answer()
+        return {at: self._producer(at, offset) for at, offset in offsets.items()}
+
     def new_producer_id(self, by: Deadline) -> ProducerId:
         self._cluster.answer()
         self._cluster.calls.append("producer id")
@@ -61,6 +67,16 @@ class MemoryLogs:
         if any((at, offset) not in self._cluster.control for offset in range(first, min(end, ends.high_watermark))):
             return False
         return end <= ends.high_watermark or CouldNotTell(f"{at}: nothing can be read yet at {ends.high_watermark}")
+
+    def _producer(self, at: TopicPartition, offset: int) -> ProducerId | TanistError:
+        ends = self._end(at)
+        if isinstance(ends, TanistError):
+            return ends
+        if not self._cluster.may("READ", at.topic):
+            return TopicAuthorizationFailed(str(at))
+        if not ends.start <= offset < ends.high_watermark:
+            return CouldNotTell(f"{at}: nothing can be read at {offset}")
+        return ProducerId(self._cluster.producers.get((at, offset), -1))
 
     def _end(self, at: TopicPartition) -> LogEnds | TanistError:
         if not self._cluster.may("DESCRIBE", at.topic):

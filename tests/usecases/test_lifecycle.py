@@ -75,8 +75,15 @@ class Pair:
     def observed(self, state: MirrorState, *, at: int = 10, error: str | None = None) -> None:
         for n in range(2):
             tp = TopicPartition("orders", n)
-            self.west.ends[tp] = (0, at, at)
+            self.west.ends[tp] = (0, 0, 0)
+            self.west.grow(tp, at, self.spec.data_id)
             self.write(PartitionObserved(mirror=DR, partition=tp, state=state, row=102, error=error, at=NOW))
+
+    @property
+    def spec(self) -> MirrorSpec:
+        found = self.west.view(STATE_TOPIC).mirror(DR)
+        assert found is not None
+        return found
 
     def describer(self) -> Describer:
         return Describer(self.west.side(), lambda _name: self.east.side())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import CouldNotTell, TanistError
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import ProducerId, TopicPartition
 from tanist.ports.logs import LogEnds
-from tanist.protocol.batch import split
+from tanist.protocol.batch import HEADER_SIZE, header_of, split
 from tanist.protocol.frames import FetchLimits, Isolation
 from tanist.wire.clock import SystemClock
 from tanist.wire.requests import End, fetch, init_producer_id, list_offsets, readable_ends
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import ProducerId
     from tanist.ports.clock import Clock, Deadline
 
 
@@ -25,6 +24,9 @@ _COMMITTED: Final = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_UNCOMMIT
 """Up to the high watermark, aborted transactions included."""
 _FETCH_BYTES: Final = 1 << 16
 """Of one partition: hundreds of markers. A batch that is larger comes whole."""
+_HEADER_BYTES: Final = 1 << 12
+_LARGER: Final = 16
+"""Of a batch that is larger than what is asked for nothing comes, but whole from one partition of each answer."""
 
 
 class KafkaLogs:
@@ -64,11 +66,40 @@ class KafkaLogs:
                     del left[at]
         return answers
 
+    def producers(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerId | TanistError]:
+        left, answers, size = dict(offsets), dict[TopicPartition, "ProducerId | TanistError"](), _HEADER_BYTES
+        while left:
+            asked = len(left)
+            for at, fetched in fetch(self._router, left, by, _COMMITTED, size).items():
+                found = fetched if isinstance(fetched, TanistError) else _producer(at, fetched.records, left[at])
+                if found is not None:
+                    answers[at] = found
+                    del left[at]
+            if len(left) == asked and size > _COMMITTED.max_bytes:
+                return answers | {at: CouldNotTell(f"{at}: nothing can be read at {left[at]}") for at in left}
+            size *= _LARGER
+        return answers
+
     def new_producer_id(self, by: Deadline) -> ProducerId:
         return init_producer_id(self._router, by)
 
     def close(self) -> None:
         self._router.close()
+
+
+def _producer(at: TopicPartition, records: memoryview, offset: int) -> ProducerId | TanistError | None:
+    """Who wrote the batch that holds `offset`; None: it did not come, as nothing did."""
+    if len(records) < HEADER_SIZE:
+        return None
+    try:
+        header = header_of(records)
+    except TanistError as unreadable:
+        return unreadable
+    if not header.base_offset <= offset <= header.last_offset:
+        return CouldNotTell(f"{at}: no batch holds {offset}")
+    return ProducerId(header.producer_id)
 
 
 def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> bool | int | TanistError:

@@ -43,6 +43,15 @@ class Logs(Protocol):
         """
         ...
 
+    def producers(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerId | TanistError]:
+        """The producer id of the batch that holds each offset, read from its header; -1: its producer had none.
+
+        Costs a fetch; an error where no batch holds the offset, or it is not committed yet.
+        """
+        ...
+
     def new_producer_id(self, by: Deadline) -> ProducerId:
         """A producer id of this cluster that nobody else has; never -1."""
         ...

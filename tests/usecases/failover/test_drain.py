@@ -242,6 +242,7 @@ def test_what_drained_means(live: LiveEnd | None, copied: int | None, named: boo
         live=live,
         end=None if copied is None else DestinationOffset(copied),
         copied=None if copied is None else SourceOffset(copied),
+        foreign=False,
         named=named,
     )
     assert seen.drained is drained

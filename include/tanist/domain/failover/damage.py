@@ -2,7 +2,7 @@
 
 A copy may hold more than its source at the start (the source deleted records), never less than what the source still
 has. Its topic has the partitions that are on record and no others, keeps every record, and is the topic that was made
-for the mirror.
+for the mirror. What lies at its end was written by the mirror.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             blocks=_blocks(intent, facts, (e.partition.topic for e in short)),
             about=tuple(f"{e.partition} begins at {e.start}" for e in short),
         )
+    yield from _of_strangers(intent, facts)
     if more := [each for each in seen if _has_more(each)]:
         what = named(f"{each.topic} has {each.partitions}, the mirror {each.mirrored}" for each in more)
         why = f"partitions were added at the destination: {what}; {_AGAIN}"
@@ -56,6 +57,20 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     elif writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
         about = tuple(f"{each.topic}: {other}" for each in seen for other in each.others or ())
         yield Limitation(OTHERS, f"besides the mirror, to the copy: {named(writers)}", about=about)
+
+
+def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """Both ends agree, and the copy lacks as many records of the source as it has of somebody else."""
+    ours = frozenset(intent.partitions)
+    if strange := [each.partition for each in facts.partitions if each.partition in ours and each.foreign]:
+        why = f"its last records were not written by the mirror: {named(strange, ', ')}; {_AGAIN}"
+        blocks = _blocks(intent, facts, (at.topic for at in strange))
+        yield Limitation("COPY_HAS_FOREIGN_RECORDS", why, blocks=blocks, about=tuple(map(str, strange)))
+    there = (each for each in facts.partitions if each.partition in ours and each.end is not None)
+    if untold := [each.partition for each in there if each.foreign is None]:
+        why = f"who wrote the last records of the copy is not told: {named(untold, ', ')}"
+        planned = intent.mode is Mode.PLANNED
+        yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=tuple(map(str, untold)))
 
 
 OTHERS = "OTHERS_MAY_WRITE"

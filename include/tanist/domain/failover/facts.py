@@ -67,7 +67,8 @@ class PartitionFacts:
     has, or had when it was last seen. `error`: why the partition FAILED, by its name. `looked_at`: when somebody last
     asked the source about this partition, with or without an answer; None: nobody is known to have. `named`: a
     transaction at the source's coordinators names it, though it may have written nothing there yet; False, too, where
-    that can never be told (`Facts.transactions_told`).
+    that can never be told (`Facts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of the
+    copy, so no number tells how much of the source is in it.
     """
 
     partition: TopicPartition
@@ -80,6 +81,7 @@ class PartitionFacts:
     first: DestinationOffset | None = None
     end: DestinationOffset | None = None
     copied: SourceOffset | None = None
+    foreign: bool | None = None
     named: bool | None = None
     in_sync: int | None = None
     min_in_sync: int | None = None
@@ -90,6 +92,8 @@ class PartitionFacts:
     def drained(self) -> bool:
         """Every record of the source, to its leader's true end, is in the copy, and no transaction is open there."""
         live = self.live
+        if self.foreign is not False:
+            return False
         if live is None or live.log_end is None or self.copied is None or self.named is not False:
             return False
         reached = live.log_end if live.data_end is None else live.data_end
@@ -106,6 +110,8 @@ class PartitionFacts:
     @property
     def at_risk(self) -> int | None:
         """Offsets that the source is known to have, or to have had, and the copy has not."""
+        if self.foreign is not False:
+            return None
         if self.drained:
             return 0
         end = self.live.end if self.live else self.known.high_watermark if self.known else None

@@ -35,7 +35,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "source_partitions": "all are mirrored",
     "destination": "all partitions answer",
     "replicas": "none offline, none below min ISR",
-    "copies": "nothing is gone, added or altered",
+    "copies": "nothing is gone, added or altered, and the mirror wrote the end",
     "partitions": "at least 1; none FAILED, PREPARING or UNKNOWN",
     "running": "none paused or stopped",
     "offset_map": "there",
@@ -47,7 +47,15 @@ _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
     "destination": frozenset({"DESTINATION_OFFLINE"}),
     "replicas": frozenset({"DESTINATION_OFFLINE", "DESTINATION_UNKNOWN", "DESTINATION_BELOW_MIN_ISR"}),
     "copies": frozenset(
-        {"COPY_TRUNCATED", "COPY_HAS_MORE_PARTITIONS", "COPY_CONFIGS_ALTERED", "TOPIC_RECREATED", "OTHERS_MAY_WRITE"}
+        {
+            "COPY_TRUNCATED",
+            "COPY_HAS_FOREIGN_RECORDS",
+            "COPY_WRITER_UNKNOWN",
+            "COPY_HAS_MORE_PARTITIONS",
+            "COPY_CONFIGS_ALTERED",
+            "TOPIC_RECREATED",
+            "OTHERS_MAY_WRITE",
+        }
     ),
     "partitions": frozenset(
         {
@@ -63,6 +71,11 @@ _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
     "lag": frozenset({"RECORDS_AT_RISK_UNKNOWN"}),
 }
 """The check of the present, and the limitations that fail it."""
+
+
+_UNKNOWN: Final = frozenset(
+    {"PARTITION_UNKNOWN", "RECORDS_AT_RISK_UNKNOWN", "SOURCE_DOWN", "DESTINATION_UNKNOWN", "COPY_WRITER_UNKNOWN"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +143,9 @@ def _said(check: str, found: Mapping[Mode, Iterable[Limitation]]) -> list[Limita
 
 
 def _verdict(said: Sequence[Limitation]) -> Verdict:
-    unknown = {"PARTITION_UNKNOWN", "RECORDS_AT_RISK_UNKNOWN", "SOURCE_DOWN", "DESTINATION_UNKNOWN"}
     if not said:
         return Verdict.PASS
-    return Verdict.UNKNOWN if all(each.unknown or each.name in unknown for each in said) else Verdict.FAIL
+    return Verdict.UNKNOWN if all(each.unknown or each.name in _UNKNOWN for each in said) else Verdict.FAIL
 
 
 def _states(facts: Facts) -> str:
@@ -150,7 +162,8 @@ def _lag(facts: Facts) -> tuple[str, int | None]:
     ages = [facts.now if each.live else each.known.at if each.known else None for each in facts.partitions]
     seen = [age for age in ages if age is not None]
     total = sum(each.at_risk or 0 for each in facts.partitions)
-    return f"{total} offsets", max(0, facts.now - min(seen)) if seen else None
+    least = "at least " if any(each.at_risk is None for each in facts.partitions) else ""
+    return f"{least}{total} offsets", max(0, facts.now - min(seen)) if seen else None
 
 
 def workers_check(workers: Sequence[WorkerAlive], now: EpochMs) -> Check:

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 
 def undrained(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
-    """The partitions that nobody waits for: of a planned failover those that were not being copied, else all."""
+    """The partitions that nobody waits for: of a planned failover those that were not being copied, else all.
+
+    And those at whose end somebody else wrote: these never drain.
+    """
     if intent.mode is Mode.UNPLANNED:
         return facts.partitions
     without = frozenset(intent.without_drain)
-    return tuple(each for each in facts.partitions if each.partition in without)
+    return tuple(each for each in facts.partitions if each.partition in without or each.foreign)
 
 
 def by_partition(intent: Intent, facts: Facts) -> tuple[tuple[TopicPartition, int | None], ...]:

@@ -28,6 +28,7 @@ from tanist.ports.topics import TopicFacts
 from tanist.usecases import sides
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Clusters, Source
 from tanist.usecases.failover.coordinated import Coordinated, Named
+from tanist.usecases.failover.tails import foreign
 from tanist.usecases.mirrors.describe import Ends, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
 
@@ -243,6 +244,8 @@ class Observer:
         replicas = known(destination.replicas.in_sync(partitions, by))
         writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
         barriers = known(destination.sealing.proof(dict.fromkeys(partitions, writers), by))
+        sealed = [at for at, barrier in barriers.items() if barrier is Barrier.SEALED]
+        strangers = foreign(destination.side.logs, copies.found, writers, sealed, by)
         last = last_known(view, spec.mirror)
         heard = {each.worker: each.at for each in view.workers()}
         found = []
@@ -263,6 +266,7 @@ class Observer:
                     first=_first(live, seen, map_),
                     end=end,
                     copied=None if end is None else map_.origin(end),
+                    foreign=strangers.get(at),
                     named=source.named.names(at),
                     in_sync=in_sync.replicas if in_sync else None,
                     min_in_sync=in_sync.needed if in_sync else None,
