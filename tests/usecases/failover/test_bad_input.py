@@ -15,6 +15,7 @@ from tanist.domain.errors import (
     Misconfigured,
     OperatorFenced,
     PastReturn,
+    Refused,
     RunUnderWay,
     TopicNotInMirror,
 )
@@ -26,7 +27,7 @@ from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
-from tanist.usecases.failover import abort, planning, removal
+from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
 from tanist.usecases.failover.run import ApprovalVoid
@@ -511,6 +512,21 @@ def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: World
     assert outcome.record.status is RunStatus.DONE
     assert world.zombie(PARTITIONS[-1]), "payments is still being mirrored"
     assert not any(world.zombie(at) for at in PARTITIONS if at.topic == "orders")
+
+
+@pytest.mark.parametrize(
+    ("until", "refused"), [("fence", adopting.AnotherUnfinished), ("seal", adopting.MustBeFinished)]
+)
+def test_a_removal_never_adopts_an_unfinished_failover_of_other_topics(
+    world: World, until: str, refused: type[Refused]
+) -> None:
+    """Asked for two topics it would have taken out one, and said that it was done."""
+    begun = world.approve(Mode.PLANNED, "orders").plan
+    world.run(begun, until=until)
+    for include in (("orders", "payments"), (".*",), ("payments",)):
+        with pytest.raises(refused, match=f"{begun}.*topics is orders"):
+            removal.approved_plan(Asked(include=include), world.clusters(), world.command())
+    assert removal.approved_plan(Asked(include=("orders",)), world.clusters(), world.command()) == begun
 
 
 @pytest.mark.parametrize("state", [MirrorState.FAILED, MirrorState.PAUSED])

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import NotApproved, choose
 from tanist.domain.failover.plan import Approved
-from tanist.domain.records import RunStatus
-from tanist.domain.selection import Selection
-from tanist.usecases.failover import planning
+from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ def approved_plan(asked: Asked, clusters: Clusters, command: Run) -> str:
     """The plan to run: one that is unfinished for just these topics, else the one that the facts make, if approved.
 
     Raises:
-        NotApproved: with the command that approves it.
+        NotApproved: with the command that approves it. AnotherUnfinished, MustBeFinished: another one is unfinished.
     """
     if (unfinished := _unfinished(asked, clusters, command)) is not None:
         return unfinished
@@ -50,8 +48,9 @@ def approved_plan(asked: Asked, clusters: Clusters, command: Run) -> str:
 
 def _unfinished(asked: Asked, clusters: Clusters, command: Run) -> str | None:
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        for run in observer.view().failovers(clusters.spec.mirror):
-            names = Approved.read(run.shown).intent.names
-            if run.status is RunStatus.RUNNING and set(Selection(asked.include).of(names)) == set(names):
-                return run.plan
-    return None
+        held = observer.view().unfinished(clusters.spec.mirror)
+    if held is None:
+        return None
+    as_begun = replace(asked, mode=Approved.read(held.shown).intent.mode)  # it was chosen for whoever began it
+    adopting.must_be_asked_for(held, as_begun, clusters, command)
+    return held.plan
