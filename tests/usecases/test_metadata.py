@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,11 +20,13 @@ from tanist.domain.records import (
     RunStatus,
     TopicDesired,
 )
+from tanist.domain.states import Wish
 from tanist.domain.write_rules import CLOSED, WriteRule
 from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.metadata import sync as sync_module
 from tanist.usecases.metadata.compare import Request, diff
 from tanist.usecases.metadata.sync import Synced, sync
-from tanist.usecases.mirrors import desire
+from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import Request as NewMirror
 from tanist.usecases.mirrors.create import create
 from tests.fakes.clock import JumpingClock
@@ -33,7 +35,7 @@ from tests.fakes.topics import MemoryTopics
 from tests.usecases.commands import a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tanist.domain.errors import TanistError
     from tanist.domain.state_record import StateRecord
@@ -195,6 +197,54 @@ def test_a_failover_that_begins_while_both_sides_are_read_is_seen(pair: Pair, mo
 
     monkeypatch.setattr(MemoryTopics, "describe", begin)
     with pytest.raises(errors.MirrorLocked):
+        pair.sync()
+    assert pair.west.calls == []
+
+
+def _before_the_lock(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """`happens` between what a sync has decided and its lock, as if it had been frozen there."""
+
+    def frozen(*asked: Any) -> Any:
+        happens()
+        return mirror_lock(*asked)
+
+    monkeypatch.setattr(sync_module, "mirror_lock", frozen)
+
+
+def test_a_whole_failover_between_the_decision_and_the_lock_of_a_sync_leaves_the_promoted_topic_alone(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.grow("orders", 4)
+    pair.set("orders", segment_bytes="7")
+    pair.grow("orders-eu", 4)
+
+    def failover() -> None:
+        pair.write(replace(pair.topic("orders"), wish=Wish.REMOVED))
+        pair.west.calls.clear()
+
+    _before_the_lock(monkeypatch, failover)
+    rows = {row.topic: row.verdict for row in pair.sync().rows}
+    assert rows == {"orders": Outcome.SKIPPED, "orders-eu": Outcome.CHANGED}
+    assert pair.west.calls == ["grow orders-eu", "append topic/dr/orders-eu"]
+    assert pair.west.topics["orders"].partitions == 2
+
+
+def test_a_sync_of_a_mirror_that_was_deleted_and_made_again_meanwhile_is_refused(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.grow("orders", 4)
+
+    def made_again() -> None:
+        pair.write(*(replace(pair.topic(name), wish=Wish.REMOVED) for name in ("orders", "orders-eu")))
+        administer.delete("dr", pair.west.side(), a_run())
+        del pair.west.topics["orders"]
+        pair.grow("orders", 2)
+        create(NewMirror(mirror="dr", include=("orders",)), pair.east.side(), pair.west.side(), a_run())
+        pair.grow("orders", 4)
+        pair.west.calls.clear()
+
+    _before_the_lock(monkeypatch, made_again)
+    with pytest.raises(errors.UnknownMirror, match="another of that name"):
         pair.sync()
     assert pair.west.calls == []
 

@@ -171,3 +171,15 @@ def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec
         return found
     names = ", ".join(spec.mirror for spec in view.mirrors()) or "none"
     raise UnknownMirror(f"{destination!r} has no mirror {mirror!r}; it has: {names}")
+
+
+def still(view: StateView, examined: MirrorSpec) -> MirrorSpec:
+    """The spec, as it is now, of the very mirror that was `examined` before.
+
+    Raises:
+        UnknownMirror: it was deleted meanwhile; another may have its name.
+    """
+    found = spec_of(view, examined.mirror, examined.destination)
+    if (found.id, found.source) != (examined.id, examined.source):
+        raise UnknownMirror(f"mirror {examined.mirror!r} was deleted meanwhile, and another of that name was made")
+    return found

@@ -24,7 +24,7 @@ from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.mirrors.generations import entering, told_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
@@ -54,6 +54,11 @@ class Compared:
     decisions: tuple[Decision, ...]
 
     @property
+    def due(self) -> dict[str, Decision]:
+        """What there is to do, by topic."""
+        return {decision.topic: decision for decision in self.decisions if decision.due}
+
+    @property
     def rows(self) -> tuple[MetadataRow, ...]:
         return tuple(row for decision in self.decisions for row in decision.rows)
 
@@ -72,21 +77,31 @@ def diff(request: Request, destination: Side, connect: Callable[[str], Side], ru
         MirrorLocked: a failover is under way. AnotherCluster, UnknownMirror, TopicNotInMirror.
         What a cluster answers if it cannot be asked at all; a single topic's trouble is a row.
     """
-    with comparing(request, destination, connect, run) as (compared, _):
-        return compared
+    with comparing(request, destination, connect, run) as compare:
+        return compare(None)
 
 
 @contextmanager
 def comparing(
     request: Request, destination: Side, connect: Callable[[str], Side], run: Run
-) -> Iterator[tuple[Compared, StateStore]]:
-    """As `diff`, and the state topic, open for reading."""
+) -> Iterator[Callable[[Collection[str] | None], Compared]]:
+    """How to compare, as often as is wanted: all topics (None), or of those asked for only some.
+
+    What it answers holds for the time of the call: whoever acts on it compares again behind the lock. Then it raises
+    UnknownMirror, too, where the mirror is not the one that it was at first.
+    """
     name = _checked(request)
     (destination_id,) = sides.identify((destination,), run)
     spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), name, destination.name)
     sides.same_as_pinned(spec, None, destination_id)
     with closing(destination.open_store(STATE_TOPIC, None, run.by)) as store:
-        yield _compare(request, _Pair(spec, connect(spec.source), destination), store, run), store
+        source = connect(spec.source)
+
+        def compare(only: Collection[str] | None) -> Compared:
+            now = sides.still(store.catch_up(run.by), spec)
+            return _compare(request, _Pair(now, source, destination), store, run, only)
+
+        yield compare
 
 
 def _checked(request: Request) -> MirrorName:
@@ -96,13 +111,15 @@ def _checked(request: Request) -> MirrorName:
     return mirror_name(request.mirror)
 
 
-def _compare(request: Request, both: _Pair, store: StateStore, run: Run) -> Compared:
+def _compare(request: Request, both: _Pair, store: StateStore, run: Run, only: Collection[str] | None) -> Compared:
     spec = both.spec
-    ensure_unlocked(store.catch_up(run.by), spec.mirror)
+    ensure_unlocked(store.view(), spec.mirror)
     (source_id,) = sides.identify((both.source,), run)
     sides.same_as_pinned(spec, source_id, spec.destination_cluster_id)
     names = both.source.topics.names(run.by)
     inside, outside = _names(request, spec, store.view(), names)
+    if only is not None:
+        inside, outside = (tuple(name for name in some if name in only) for some in (inside, outside))
     told = told_by(both.source, run.by)
     source = _with_rules(both.source, _seen(both.source, inside, run), run)
     copies = _seen(both.destination, inside, run)

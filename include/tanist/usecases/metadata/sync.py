@@ -65,17 +65,19 @@ def sync(request: Request, destination: Side, connect: Callable[[str], Side], ru
 
     With `run.dry_run` nothing is changed, and rows that would be stay DIFFERS. Raises as `compare.diff`.
     """
-    with comparing(request, destination, connect, run) as (compared, _):
-        spec = compared.spec
-        due = [decision for decision in compared.decisions if decision.due]
-        run.announce([decision.topic for decision in due])
+    with comparing(request, destination, connect, run) as compare:
+        compared = compare(None)
+        spec, due = compared.spec, compared.due
+        run.announce([*due])
         if run.dry_run or not due:
             return Synced(spec=spec, rows=compared.rows)
         purpose = Purpose(operation="metadata sync", preemptible=True)
         with mirror_lock(destination, spec.mirror, purpose, run) as lock:
-            done = {each.topic: _act(each, destination, lock, run.by) for each in due}
+            now = compare(due)  # a whole failover may have been between the first look and the lock
+            done = {name: _act(each, destination, lock, run.by) for name, each in now.due.items()}
             _record(list(done.values()), lock)
-    rows = [done[each.topic].rows() if each.topic in done else iter(each.rows) for each in compared.decisions]
+    last = {each.topic: each for each in compared.decisions} | {each.topic: each for each in now.decisions}
+    rows = [done[name].rows() if name in done else iter(last[name].rows) for name in sorted(last)]
     return Synced(spec=spec, rows=tuple(row for some in rows for row in some))
 
 
