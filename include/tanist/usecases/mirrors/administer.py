@@ -108,7 +108,7 @@ def delete(mirror: str, destination: Side, run: Run, *, abandon: str = "") -> De
         if not run.dry_run:
             for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
                 mirror_now.confirm()
-                forget.everything(destination, name, topic, run)
+                forget.everything(destination, mirror_now, topic)
         mirror_now.finish()
     return Deleted(spec=mirror_now.spec, abandoned=fences)
 

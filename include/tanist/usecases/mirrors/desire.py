@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tanist.usecases.sides import Run, Side
 
 _MOST_NAMED: Final = 5
+_PORTION: Final = 50
+"""So many topics are made in one go: in far less than the time after which a silent holder of the lock is dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,30 +154,29 @@ def add(
     sides.same_as_pinned(spec, source_id, destination_id)
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
-        plans = _examine(spec, tuple(include), (source, destination), view, run.by)
+        plans = _examine(sides.still(view, spec), tuple(include), (source, destination), view, run.by)
         return plans, entering(source, view, name, [p.name for p in plans], run.by, acknowledged=promoted)
 
     with changing(destination, name, "mirrors add", run, examined) as mirror_now:
-        view = mirror_now.view()
+        view, now = mirror_now.view(), mirror_now.spec
         plans, entered = examined(view)
-        desired = tuple(plan.desired(spec, entered[plan.name], run.clock.now()) for plan in plans)
+        desired = tuple(plan.desired(now, entered[plan.name], run.clock.now()) for plan in plans)
         run.announce([topic.topic for topic in desired])
         if not run.dry_run:
             _forget_earlier_maps(view, plans, destination, mirror_now)
-            _apply(plans, (*desired, *raised(view, spec, entered)), destination, mirror_now)
+            _apply(plans, (*desired, *raised(view, now, entered)), destination, mirror_now)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
-    return Desired(spec=spec, topics=desired, warnings=tuple(dropped))
+    return Desired(spec=now, topics=desired, warnings=tuple(dropped))
 
 
 def _forget_earlier_maps(
     view: StateView, plans: Sequence[TopicPlan], destination: Side, mirror_now: LockedMirror | Rehearsal
 ) -> None:
     """Of topics that were in the mirror before, once it is clear that they can be taken in again."""
-    spec = mirror_now.spec
-    gone = {topic.topic for topic in view.topics(spec.mirror) if topic.wish is Wish.REMOVED}
+    gone = {topic.topic for topic in view.topics(mirror_now.spec.mirror) if topic.wish is Wish.REMOVED}
     if back := [plan.name for plan in plans if plan.name in gone]:
         mirror_now.confirm()
-        forget.runs(destination, spec, back, mirror_now.command)
+        forget.runs(destination, mirror_now, back)
 
 
 def _examine(
@@ -198,9 +199,11 @@ def _apply(
     destination: Side,
     mirror_now: LockedMirror | Rehearsal,
 ) -> None:
+    """The lock is confirmed between portions: whoever is at work for long must not be taken for dead."""
     try:
-        mirror_now.confirm()
-        take.make(destination, plans, mirror_now.command.by)
+        for first in range(0, len(plans), _PORTION):
+            mirror_now.confirm()
+            take.make(destination, plans[first : first + _PORTION], mirror_now.command.by)
         mirror_now.append(records)
     except TanistError as error:
         raise take.partial(error) from error

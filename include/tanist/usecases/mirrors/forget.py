@@ -1,4 +1,9 @@
-"""What an earlier mirror has left in the offset map and among the positions, taken out before the next one begins."""
+"""What an earlier mirror has left in the offset map and among the positions, taken out before the next one begins.
+
+These topics have transactional ids of their own, which the mirror's lock does not fence. So the topic is opened first,
+always, and the lock confirmed once more behind that: whoever takes the lock later opens the topic later, which fences
+us; whoever has taken it before is found by the lock. Only then is it read what there is to forget.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +17,39 @@ from tanist.usecases import sides
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.lock import LockedMirror, Rehearsal
+    from tanist.usecases.sides import Side
 
 
-def runs(destination: Side, spec: MirrorSpec, topics: Sequence[str], command: Run) -> None:
-    """Forget the offset map of `topics`: runs of an earlier mirror topic would shift the positions of the next one."""
-    prefixes = tuple(f"run/{spec.mirror}/{topic}/" for topic in topics)
-    _forget(destination, spec.mirror, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)), command)
+def runs(destination: Side, mirror_now: LockedMirror | Rehearsal, topics: Sequence[str]) -> None:
+    """Forget the offset map of `topics`: runs of an earlier mirror topic would shift the positions of the next one.
+
+    Raises:
+        MirrorLocked, OperatorFenced: somebody else has the lock by now; nothing was forgotten.
+    """
+    prefixes = tuple(f"run/{mirror_now.spec.mirror}/{topic}/" for topic in topics)
+    _forget(destination, mirror_now, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)))
 
 
-def everything(destination: Side, mirror: MirrorName, topic: str, command: Run) -> None:
-    """Forget every key of the mirrors that have ever had this name in a state topic; repeating it is harmless."""
-    _forget(destination, mirror, topic, lambda kept: kept.keys_of(mirror), command)
+def everything(destination: Side, mirror_now: LockedMirror | Rehearsal, topic: str) -> None:
+    """Forget every key of the mirrors that have ever had this name in a state topic; repeating it is harmless.
+
+    Raises as `runs`.
+    """
+    _forget(destination, mirror_now, topic, lambda kept: kept.keys_of(mirror_now.spec.mirror))
 
 
 def _forget(
-    destination: Side, mirror: MirrorName, topic: str, which: Callable[[StateView], Iterable[str]], command: Run
+    destination: Side,
+    mirror_now: LockedMirror | Rehearsal,
+    topic: str,
+    which: Callable[[StateView], Iterable[str]],
 ) -> None:
-    if keys := tuple(which(sides.read(destination, topic, command.by))):
-        with closing(destination.open_store(topic, mirror, command.by)) as store:
-            store.append([Tombstone(key) for key in keys], command.by)
+    by = mirror_now.command.by
+    if not sides.exists(destination, topic, by):
+        return
+    with closing(destination.open_store(topic, mirror_now.spec.mirror, by)) as store:
+        mirror_now.confirm()
+        if keys := tuple(which(store.catch_up(by))):
+            store.append([Tombstone(key) for key in keys], by)
