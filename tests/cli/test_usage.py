@@ -164,3 +164,11 @@ def test_ctrl_c_while_everything_is_imported_shows_no_traceback(moment: str) -> 
     )
     ended = subprocess.run([sys.executable, "-c", impatient, "fsm"], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_the_reason_of_an_abandoned_fence_is_promised_to_nobody(tanist: Tanist) -> None:
+    """The mirror's records go with it: nobody could read the reason later."""
+    answer = tanist("mirrors", "delete", "dr", "--destination", "west", "--abandon-fence", "--yes")
+    assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])
+    assert "printed with the commands, and stored nowhere" in plain(answer.err)
+    assert "printed, not stored" in plain(tanist("mirrors", "delete", "--help").out)

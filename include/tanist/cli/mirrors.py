@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from tanist.cli import mirror_removal, mirror_views
-from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, announcing, asking, confirm
-from tanist.cli.output import emit, say
+from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm
+from tanist.cli.output import emit, one_line, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_lift
 from tanist.domain.names import mirror_name
@@ -32,6 +32,10 @@ PromotedOption = Annotated[
 ReplicationOption = Annotated[
     int | None,
     typer.Option("--replication-factor", metavar="N", help="Of the copies (default: the destination's own)."),
+]
+AbandonReason = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", parser=one_line, help="Why the fence is abandoned; printed, not stored."),
 ]
 
 
@@ -152,7 +156,7 @@ def delete(
     abandon_fence: Annotated[
         bool, typer.Option("--abandon-fence", help="Also where a source fence stands: prints how to lift it by hand.")
     ] = False,
-    reason: Annotated[str, WHY] = "",
+    reason: AbandonReason = "",
 ) -> None:
     """Forget an empty mirror. Topics stay; its name can be used again.
 
@@ -162,12 +166,14 @@ def delete(
     Example: tanist mirrors delete dr --destination west
     """
     if abandon_fence and not reason.strip():
-        raise Misconfigured("--abandon-fence needs a --reason: it is what others read later")
+        raise Misconfigured("--abandon-fence needs a --reason: it is printed with the commands, and stored nowhere")
     destination = now.destination()
     confirm(f"forget mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.run.dry_run)
     deleted = administer.delete(name, destination, now.run, abandon=reason if abandon_fence else "")
     say(f"{'would delete' if now.run.dry_run else 'deleted'} mirror {name}")
     by_hand = commands_to_lift(deleted.abandoned, now.world.bootstrap(deleted.spec.source) or "SOURCE:PORT")
+    if by_hand:
+        say(f"source fence abandoned: {reason}")
     for command in by_hand:
         say(f"by hand: {command}")
     _show_spec(now, deleted.spec, changed=not now.run.dry_run, abandoned_fences=list(by_hand))

@@ -11,11 +11,13 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Interrupted, MirrorLocked, PastReturn, TanistError
 from tanist.domain.failover.plan import Plan, canonical
+from tanist.domain.fences import FenceStatus, commands_to_lift
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.sides import Run
+from tests.fetcher.test_debts import debts, late_fence, settled
 from tests.usecases.failover.test_run import PLANNED, assert_promoted, killer
 from tests.usecases.failover.world import DR, TOPICS, Killed, World
 
@@ -271,6 +273,23 @@ def test_delete_refuses_to_orphan_a_source_fence(standing: bool) -> None:
     assert keys(world) == before
     gone = administer.delete("dr", world.west.side(), command(world, "ann"), abandon="the source is scrapped")
     assert {each.topic for each in gone.abandoned} == {"orders", "payments"}
+    assert keys(world) == set()
+
+
+def test_delete_refuses_where_a_worker_has_recorded_a_fence_that_landed_late() -> None:
+    """By the record it was lifted; it stands at the source, and only this mirror's record says what was before."""
+    world = World()
+    empty(world)
+    late_fence(world)
+    assert settled(world, debts(world)) == {FenceStatus.LIFTED}
+    before = keys(world)
+    with pytest.raises(TanistError, match="FENCE_STANDS"):
+        administer.delete("dr", world.west.side(), command(world, "ann"))
+    assert keys(world) == before
+    gone = administer.delete("dr", world.west.side(), command(world, "ann"), abandon="the source is scrapped")
+    by_hand = commands_to_lift(gone.abandoned, "east:9092")
+    assert {each.topic for each in gone.abandoned} == {"orders", "payments"}
+    assert all("--remove" in each for each in by_hand)
     assert keys(world) == set()
 
 
