@@ -7,21 +7,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.errors import Interrupted, MirrorLocked, Unreachable
+from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreachable
 from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
+from tanist.domain.translation import Proof
+from tanist.ports.positions import Compared
 from tanist.usecases.failover.run import run as run_failover
 from tanist.usecases.failover.steps.groups import moved_by
-from tanist.usecases.groups.contacts import GroupContacts
+from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
+from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
 from tests.usecases.failover.world import DR, PARTITIONS, Killed, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
+    from tanist.ports.positions import GroupFacts, Pair
     from tanist.usecases.failover.clusters import Clusters, GroupsMoved
     from tanist.usecases.failover.run import Outcome
     from tanist.usecases.groups.sync import Synced
@@ -34,12 +39,38 @@ def nowhere(_point: str) -> None:
     """It does not sleep."""
 
 
+class SlowPositions(MemoryPositions):
+    def __init__(self, groups: MemoryGroups, mirror: MirrorName, slowly: Callable[[], None]) -> None:
+        super().__init__(groups, mirror)
+        self._slowly = slowly
+
+    def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
+        self._slowly()
+        return super().groups(by)
+
+
+class Comparing:
+    """The port `Proofs`: records are not kept in memory. `meanwhile` is called once, before the first answer."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = [meanwhile]
+
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        return dict.fromkeys(pairs, Compared(Proof.NONE, "no records in memory"))
+
+    def close(self) -> None:
+        pass
+
+
 @dataclass
 class Moving:
-    """A mirror with 120 records in AT, and a group that stands at 50 at the source, which is not asked."""
+    """A mirror with 120 records in AT, and a group that stands at 50 at the source, which is not asked but by `ask`."""
 
     world: World = field(default_factory=World)
     groups: MemoryGroups = field(init=False)
+    source: SourceContacts | TanistError = field(default_factory=lambda: Unreachable("it is not configured here"))
 
     def __post_init__(self) -> None:
         world = self.world
@@ -49,6 +80,13 @@ class Moving:
             world.tick()
         kept = GroupPosition(mirror=DR, group=GROUP, partition=AT, offset=SourceOffset(50), at=EpochMs(1))
         world.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
+
+    def ask(self, slow: float, comparing: Callable[[], None]) -> None:
+        """The source from now on: it takes `slow` seconds to answer; `comparing` is called once records are proved."""
+        groups = MemoryGroups(self.world.east)
+        groups.commit(GROUP, AT, 50)
+        positions = SlowPositions(groups, DR, lambda: self.world.clock.jump(slow))
+        self.source = SourceContacts(side=self.world.east.side(), positions=positions, proofs=Comparing(comparing))
 
     def stands(self) -> int | None:
         found = self.groups.group(GROUP).now(AT)
@@ -81,7 +119,7 @@ class Moving:
         return GroupContacts(
             destination=self.world.west.side(),
             positions=MemoryPositions(self.groups, DR, checkpoint),
-            source=Unreachable("it is not configured here"),
+            source=self.source,
         )
 
 
@@ -168,3 +206,40 @@ def test_two_syncs_at_once_are_one() -> None:
     rows = moving.sync(asleep_at(BEFORE_READ, meanwhile)).rows
     assert [row.committed for row in rows] == [True]
     assert moving.stands() == 50
+
+
+def test_a_sync_that_wakes_after_it_has_proved_its_positions_fences_nobody() -> None:
+    """It would end a transaction of whoever has the lock now, and had positions aborted that were about to be moved."""
+    moving = Moving()
+    plan = moving.world.approve().plan
+    epochs: list[int] = []
+
+    def epoch() -> int:
+        return sum(each.epoch for each in moving.groups.transactions.values())
+
+    def meanwhile() -> None:
+        moving.world.clock.wait(1)
+        assert not moving.failover(plan).left
+        epochs.append(epoch())
+
+    moving.ask(0, meanwhile)
+    with pytest.raises(MirrorLocked):
+        moving.sync()
+    assert epochs == [epoch()]
+
+
+def test_a_sync_that_has_waited_for_its_source_still_holds_the_lock_while_it_proves() -> None:
+    """Its heartbeat was as old as its question: any change took the lock from it."""
+    moving = Moving()
+    refused: list[str] = []
+
+    def change() -> None:
+        command = replace(moving.world.command(), holder="ann")
+        pause = Purpose(operation="mirrors pause")
+        with pytest.raises(MirrorLocked) as why, mirror_lock(moving.world.west.side(), DR, pause, command):
+            pass
+        refused.append(why.value.reason)
+
+    moving.ask(FRESH_MS / 1000 + 1, change)
+    assert [row.committed for row in moving.sync().rows] == [True]
+    assert refused == ["sync is at work on mirror 'dr': groups sync"]
