@@ -126,6 +126,23 @@ def test_a_fence_that_an_earlier_failover_left_is_named_in_both_modes() -> None:
         assert "SOURCE_FENCED" not in names(lifted, mode)
 
 
+def test_a_run_that_is_not_over_is_not_told_to_lift_its_own_fence() -> None:
+    """`fence lift` refuses while the run is unfinished."""
+    fence = FencedTopic(topic="orders", status=FenceStatus.PROVED, owed_by="cafe")
+    run = next(facts.others_running for facts in map(drawn, range(100)) if facts.others_running)
+    for mode in Mode:
+        found = names(replace(altered(fence=fence), others_running=run), mode)
+        assert "SOURCE_FENCED" not in found
+        assert "RUN_UNFINISHED" in found
+
+
+def test_a_source_that_answers_is_not_said_to_lose_nothing() -> None:
+    """It stood beside 500 offsets at risk of a paused partition."""
+    said = detail(PAUSED, UNPLANNED, "SOURCE_ALIVE")
+    assert "drains what is being copied" in said
+    assert "lose nothing" not in said
+
+
 # ── loss ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -200,6 +217,32 @@ def test_an_end_that_was_never_seen_is_unknown() -> None:
     assert loss.at_risk(intents()[UNPLANNED], facts) is None
     (lag,) = [each for each in judged(intents(), facts).checks if each.name == "lag"]
     assert lag.verdict is Verdict.UNKNOWN
+
+
+BLIND = silent(changed(1, changed(known=None), known=replace(HEALTHY.partitions[1].known, high_watermark=1_010)))  # type: ignore[type-var]
+"""Nobody knows the end of orders-0, and 1,000 offsets of orders-1 are missing for sure."""
+
+
+def test_one_partition_whose_end_is_unknown_does_not_switch_off_the_tolerance_for_the_others() -> None:
+    """--max-loss 0, 1,000 offsets known to be missing: ACCEPT, because nothing was known of another partition."""
+    found = plan(BLIND, UNPLANNED, 0).limitations
+    assert {"BEYOND_TOLERANCE", "RECORDS_AT_RISK_UNKNOWN"} <= {each.name for each in found}
+    assert word(found) is NO_GO
+    assert "at least 1000 offsets at risk" in next(e.detail for e in found if e.name == "BEYOND_TOLERANCE")
+    assert word(plan(BLIND, UNPLANNED, 1_000).limitations) is ACCEPT
+    assert planned_intent(intents()[UNPLANNED], BLIND, None).loss_tolerance == 1_000
+
+
+def test_an_approval_does_not_survive_that_the_end_of_a_partition_is_not_known_any_more() -> None:
+    """Approved with a tolerance of 0, all ends known: it ran on when one of them was not."""
+    blind = silent(changed(known=None))
+    assert [each.name for each in news(Approved.read(plan(silent(), UNPLANNED, 0).shown), blind)] == [
+        "RECORDS_AT_RISK_UNKNOWN"
+    ]
+    old = Approved.read(plan(silent(age_ms=40_000), UNPLANNED, 0).shown)
+    assert "RECORDS_AT_RISK_UNKNOWN" in old.limitations, "of what came since"
+    assert [each.name for each in news(old, blind)] == ["RECORDS_AT_RISK_UNKNOWN"]
+    assert not news(Approved.read(plan(blind, UNPLANNED, 0).shown), silent(changed(known=None), age_ms=40_000))
 
 
 # ── what makes a copy one ─────────────────────────────────────────────────────────────────────────────────────────

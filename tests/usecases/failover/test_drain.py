@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.broker_errors import CoordinatorNotAvailable, TransactionalIdAuthorizationFailed
-from tanist.domain.checks import Mode
+from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import Unreachable
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import LiveEnd, OpenTransaction, PartitionFacts
@@ -168,24 +169,46 @@ def test_a_right_that_is_lost_after_the_approval_voids_it() -> None:
         world.run(plan)
 
 
-def test_a_coordinator_that_does_not_answer_is_waited_for() -> None:
+NO_COORDINATOR = CoordinatorNotAvailable("broker 2 of east")
+
+
+def test_a_coordinator_that_does_not_answer_makes_no_plan_go_and_no_run_fence_anybody() -> None:
+    """GO; then producers were fenced for the whole drain, and the run was undone."""
     world = World()
     plan = world.approve().plan
-    world.east.coordinators = CoordinatorNotAvailable("broker 2 of east")
+    world.east.coordinators = NO_COORDINATOR
+    found = world.plan()
+    assert found.word is Readiness.UNKNOWN
+    assert {each.name for each in found.plan.limitations if each.blocks} == {"TRANSACTIONS_UNKNOWN"}
+    assert "TRANSACTIONS_UNKNOWN" not in {each.name for each in world.plan(Mode.UNPLANNED).plan.limitations}
+    with pytest.raises(NotPermitted, match=r"TRANSACTIONS_UNKNOWN.*broker 2 of east"):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+    world.east.coordinators = None
+    assert world.run(plan).record.status is RunStatus.DONE, "the approval is still good"
+
+
+def silenced(world: World, point: str) -> None:
+    if point == "fence:applied":
+        world.east.coordinators = NO_COORDINATOR
+
+
+def test_a_coordinator_that_stops_answering_behind_the_fence_is_waited_for() -> None:
+    world = World()
+    plan = world.approve().plan
 
     def answers() -> None:
         world.east.coordinators = None
 
     later(world, 30, answers)
-    assert world.run(plan).record.status is RunStatus.DONE
+    assert world.run(plan, partial(silenced, world)).record.status is RunStatus.DONE
 
 
 def test_a_coordinator_that_never_answers_is_named_when_the_drain_is_missed() -> None:
     world = World()
     plan = world.approve().plan
-    world.east.coordinators = CoordinatorNotAvailable("broker 2 of east")
     with pytest.raises(DrainMissed, match=r"transactions are not told: .*broker 2 of east"):
-        world.run(plan)
+        world.run(plan, partial(silenced, world))
     assert world.source_is_as_it_was()
 
 

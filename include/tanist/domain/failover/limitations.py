@@ -33,6 +33,8 @@ SILENT_MS: Final = 30_000
 """A worker, or a tail of group positions, that has said nothing for so long is taken for dead."""
 _BOUND_BY_NUMBER: Final = frozenset({"RECORDS_AT_RISK"})
 """The tolerance is what was accepted, not the name."""
+_FOUND_BY_A_RUN: Final = frozenset({"RUN_UNFINISHED"})
+"""By itself, under the lock."""
 _OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD"})
 """What time alone makes of RECORDS_UNSEEN, which was accepted: that nobody sees the source any more is no news."""
 
@@ -96,7 +98,7 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         why = f"a planned failover needs a living source: {facts.source_reason}"
         yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True)
     elif not planned and facts.source is SourceState.ALIVE:
-        why = "every partition of the source answers: a planned failover would lose nothing"
+        why = "every partition of the source answers: a planned failover drains what is being copied, this one does not"
         yield Limitation("SOURCE_ALIVE", why, usual=True)
     elif not planned and facts.source is SourceState.SILENT:
         why = f"producers may still reach it: the fence is owed until it answers ({facts.source_reason})"
@@ -104,7 +106,17 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     elif not planned:
         why = f"what does not answer is not drained ({facts.source_reason})"
         yield Limitation("SOURCE_PARTLY_DOWN", why, usual=True)
-    if planned and facts.transactions_told is False:
+    yield from _of_transactions(intent, facts)
+
+
+def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """A run that has begun waits in its drain for a coordinator that does not answer; none begins so."""
+    if intent.mode is not Mode.PLANNED:
+        return
+    if facts.transactions_told is None and facts.source is SourceState.ALIVE and not held(facts):
+        why = f"coordinators of the source do not tell which transactions are open: {facts.transactions_reason}"
+        yield Limitation("TRANSACTIONS_UNKNOWN", why, blocks=True, unknown=True)
+    if facts.transactions_told is False:
         why = f"a transaction that has written nothing yet would not be waited for ({facts.transactions_reason})"
         yield Limitation("TRANSACTIONS_UNKNOWN", why)
 
@@ -151,7 +163,7 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """A source fence that no failover at work has put up keeps producers off a source that is in use."""
-    if held(facts):
+    if held(facts) or facts.others_running:  # the fence of a run that is not over: RUN_UNFINISHED says what to do
         return
     if stale := [
         f"{each.topic} ({each.fence.status})" for each in facts.of(intent.names) if each.fence and _stands(each)
@@ -230,14 +242,17 @@ def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """Counted and bound in the same way in both modes; what a planned failover drains is not lost."""
-    lost, estimate = loss.at_risk(intent, facts), loss.estimate(intent, facts)
+    lost, estimate, least = loss.at_risk(intent, facts), loss.estimate(intent, facts), loss.at_least(intent, facts)
+    told = f"{'at least ' if lost is None else ''}{least} offsets"
     if lost is None or estimate is None:
-        yield Limitation("RECORDS_AT_RISK_UNKNOWN", _why_unknown(intent, facts, lost))
-    if lost is not None and lost > intent.loss_tolerance:
-        why = f"{lost} offsets at risk, {intent.loss_tolerance} are tolerated"
+        blind = [str(at) for at, offsets in loss.by_partition(intent, facts) if offsets is None]
+        about = tuple(blind) or ("what came since",)
+        yield Limitation("RECORDS_AT_RISK_UNKNOWN", _why_unknown(intent, facts, lost), about=about)
+    if least > intent.loss_tolerance:
+        why = f"{told} at risk, {intent.loss_tolerance} are tolerated"
         yield Limitation("BEYOND_TOLERANCE", why, blocks=True)
-    if lost or intent.loss_tolerance:
-        why = f"{'an unknown number of' if lost is None else lost} offsets of the source are not in the copy"
+    if least or intent.loss_tolerance:
+        why = f"{told} of the source are not in the copy"
         yield Limitation("RECORDS_AT_RISK", f"{why}; {intent.loss_tolerance} are tolerated", usual=True)
     if intent.mode is Mode.UNPLANNED:
         yield from _of_what_is_unseen(intent, facts, estimate)
@@ -246,7 +261,7 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 def _why_unknown(intent: Intent, facts: Facts, lost: int | None) -> str:
     blind = [at for at, offsets in loss.by_partition(intent, facts) if offsets is None]
     if lost is None:
-        return f"the last end of the source is not known of {_named(blind)}"
+        return f"how much of the source is in the copy cannot be told of {_named(blind)}"
     old = [each.partition for each in loss.undrained(intent, facts) if each.estimate(facts.now) is None]
     return (
         f"nobody has looked at the source for {ESTIMATE_MS // 1000} s, so what it took since is not even estimated: "
@@ -316,7 +331,7 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         without_drain=not_copying(facts),
         without_copy=tuple(sorted(each.partition for each in facts.uncopied)),
     )
-    tolerance = loss.at_risk(filled, facts) or 0 if loss_tolerance is None else loss_tolerance
+    tolerance = loss.at_least(filled, facts) if loss_tolerance is None else loss_tolerance
     return replace(filled, loss_tolerance=tolerance)
 
 
@@ -326,9 +341,14 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
 def news(approved: Approved, facts: Facts) -> tuple[Limitation, ...]:
     """What speaks against going on that the approver has not accepted. Progress and good news are none."""
     unseen = "RECORDS_UNSEEN" in approved.limitations
-    besides = _BOUND_BY_NUMBER | (_OLD_AGE if unseen else frozenset())
-    found = limitations(approved.intent, replace(facts, others_running=()))  # a run finds out by itself, under the lock
+    besides = _BOUND_BY_NUMBER | (_old_age(approved.intent, facts) if unseen else frozenset())
+    found = (each for each in limitations(approved.intent, facts) if each.name not in _FOUND_BY_A_RUN)
     return tuple(e for e in found if e.blocks or not (e.name in besides or approved.accepts(e)))
+
+
+def _old_age(intent: Intent, facts: Facts) -> frozenset[str]:
+    """A partition whose end is not known at all is no matter of age."""
+    return _OLD_AGE if loss.at_risk(intent, facts) is not None else _OLD_AGE - {"RECORDS_AT_RISK_UNKNOWN"}
 
 
 def objections(

@@ -36,6 +36,11 @@ def at_risk(intent: Intent, facts: Facts) -> int | None:
     return _sum(offsets for _, offsets in by_partition(intent, facts))
 
 
+def at_least(intent: Intent, facts: Facts) -> int:
+    """Offsets that would be lost now of those partitions that can tell; the others may lose any number more."""
+    return sum(offsets for _, offsets in by_partition(intent, facts) if offsets)
+
+
 def estimate(intent: Intent, facts: Facts) -> int | None:
     """And with what the source would have taken since it was last seen; None where a partition cannot tell."""
     lost = [each.estimate(facts.now) for each in undrained(intent, facts)]
