@@ -437,6 +437,15 @@ def test_doctor_names_missing_rights_and_dead_clusters(pair: Pair) -> None:
     assert found["workers of west"] is Verdict.FAIL
 
 
+def test_doctor_names_a_right_that_only_a_failover_lacks(pair: Pair) -> None:
+    """CLUSTER_ACTION is enough for copying, and writes no rule for whoever takes over."""
+    _alive(pair)
+    pair.west.denied = {("ALTER", "kafka-cluster")}
+    found = _doctor(pair)
+    assert found["rights of dr on west"] is Verdict.PASS
+    assert found["failover of dr on west"] is Verdict.FAIL
+
+
 @pytest.mark.parametrize(
     ("east", "west", "failing"),
     [

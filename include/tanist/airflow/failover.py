@@ -252,5 +252,5 @@ def _failed(context: Context, states: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _say(step: str, what: str) -> None:
-    print(f"{step}: {what}")  # noqa: T201  # the task's log
+def _say(step: str, what: str, reason: str = "") -> None:
+    print(f"{step}: {what}{f': {reason}' if reason else ''}")  # noqa: T201  # the task's log

@@ -10,7 +10,7 @@ import typer
 
 from tanist.cli.options import WHY, GroupsOption, MirrorArgument, Session, TopicsOption, asking, duration, lasting
 from tanist.cli.output import emit, say, stages
-from tanist.cli.progress import watching
+from tanist.cli.progress import line, watching
 from tanist.composition.failover import Folder, failover_clusters, gone, runner
 from tanist.domain.checks import Mode
 from tanist.domain.failover.forecast import forecast_words
@@ -280,9 +280,7 @@ def abort(
     with opened(now, name) as clusters:
         running = [seen for seen in statuses.runs(clusters, now.run) if seen.facts is not None]
         folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
-        tools = Tools(
-            patience=Patience(), sink=folder, runner=runner(), tell=lambda step, what: tell(f"{step}: {what}")
-        )
+        tools = Tools(patience=Patience(), sink=folder, runner=runner(), tell=lambda *event: tell(line(*event)))
         aborted = aborting.abort(clusters, tools, now.run, reason)
     for topic in aborted.owed:
         say(f"warning: the fence of {topic} could not be lifted; it is owed, and the fetcher goes on trying")

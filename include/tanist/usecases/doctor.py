@@ -168,12 +168,14 @@ def _log(spec: MirrorSpec, source: Side, run: Run) -> Check:
 
 def _access(spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
     names = [topic.topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
+    of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     needs = (
-        (spec.source, rights.source_needs(names)),
-        (spec.destination, rights.destination_needs(names, state=True)),
+        (of_copying, spec.source, rights.source_needs(names)),
+        (of_copying, spec.destination, rights.destination_needs(names, state=True)),
+        (of_failover, spec.destination, rights.promotion_needs(names) if names else ()),
     )
-    for side, needed in needs:
-        title = f"rights of {spec.mirror} on {side}"
+    for what, side, needed in needs:
+        title = f"{what} on {side}"
         if side not in open_sides:
             yield Check(name=title, verdict=Verdict.UNKNOWN, reason=f"{side!r} is not in the configuration")
         elif needed:

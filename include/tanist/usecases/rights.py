@@ -88,6 +88,20 @@ def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[Need, ...]
     return tuple(needs)
 
 
+def promotion_needs(topics: Iterable[str]) -> tuple[Need, ...]:
+    """What the login of a failover needs behind its point of no return, where it can neither go on without nor back."""
+    needs = [
+        _need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the barrier that shuts the mirror out"),
+        _need("ALTER", "Cluster", CLUSTER, "access rules for whoever may write once it takes over"),
+    ]
+    for topic in topics:
+        needs += [
+            _need("ALTER_CONFIGS", "Topic", topic, "configuring it as at the source"),
+            _need("WRITE", "Topic", topic, "proving that it takes a transaction"),
+        ]
+    return tuple(needs)
+
+
 def source_group_needs(groups: Iterable[str]) -> tuple[Need, ...]:
     """What following `groups` needs, besides reading their log."""
     return tuple(_need("DESCRIBE", "Group", group, "seeing where the group stands") for group in groups)

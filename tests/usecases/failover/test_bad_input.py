@@ -11,9 +11,7 @@ import pytest
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import (
     AuthorizationFailed,
-    Interrupted,
     Misconfigured,
-    OperatorFenced,
     PastReturn,
     Refused,
     RunUnderWay,
@@ -30,7 +28,7 @@ from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
-from tanist.usecases.failover.run import ApprovalVoid
+from tanist.usecases.failover.run import ApprovalVoid, RunAborted
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import MemoryFencing
 from tests.fakes.sink import MemorySink
@@ -314,8 +312,9 @@ def test_a_run_that_somebody_took_over_stops_at_once(world: World) -> None:
         if point == "fence:applied":
             abort.abort(world.clusters(), world.tools(), world.command())
 
-    with pytest.raises((Interrupted, OperatorFenced)):
+    with pytest.raises(RunAborted, match="was undone meanwhile: aborted by eve@host") as told:
         world.run(plan, aborted)
+    assert "run the same command again" not in str(told.value), "it would say that its approval was used"
     assert world.source_is_as_it_was()
 
 

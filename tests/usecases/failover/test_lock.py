@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import Interrupted, MirrorLocked, PastReturn, TanistError
+from tanist.domain.errors import MirrorLocked, PastReturn, TanistError
 from tanist.domain.failover.plan import Plan, canonical
 from tanist.domain.fences import FenceStatus, commands_to_lift
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.run import RunAborted
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.sides import Run
@@ -232,7 +233,7 @@ def test_a_run_that_is_aborted_while_it_is_frozen_fences_nothing_when_it_wakes()
             abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command())
             world.clock.wait(60)
 
-    with pytest.raises(Interrupted, match="has taken the lock"):
+    with pytest.raises(RunAborted, match="aborted by bob@host"):
         world.run(plan, frozen, runner="ann@host")
     assert world.source_is_as_it_was()
 

@@ -14,7 +14,7 @@ from tanist.domain.records import FailoverRun, RunStatus, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.undo import lifted, undo
-from tanist.usecases.failover.work import Work, book
+from tanist.usecases.failover.work import BEGINS, Work, book
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "", *, a
                 evidence=book(tools, record, {}),
             )
             why = _told(work, reason)
-            tools.tell("abort", "begins")
+            tools.tell("abort", BEGINS, "")
             owed = undo(work, why)
             work.tell("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
             return Aborted(record=work.record, owed=tuple(owed))

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import (
+    AuthorizationFailed,
     BrokerError,
     CouldNotTell,
     Interrupted,
     MirrorLocked,
     OperatorFenced,
+    Refused,
     RunUnderWay,
     Stopped,
     TanistError,
+    TimedOut,
 )
 from tanist.domain.failover import plan as route
-from tanist.domain.failover.approving import NotApproved, NotPermitted, approvals, approved, choose
-from tanist.domain.failover.forecast import forecast
+from tanist.domain.failover.approving import ApprovalUsed, NotApproved, NotPermitted, approvals, approved, choose
 from tanist.domain.failover.limitations import objections
 from tanist.domain.failover.plan import Approved, past_return, remaining
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import undo
 from tanist.usecases.failover.clusters import UNDO_SECONDS
+from tanist.usecases.failover.head import head
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.steps import (
     canary,
@@ -37,7 +40,7 @@ from tanist.usecases.failover.steps import (
     opening,
     seal,
 )
-from tanist.usecases.failover.work import WAIT_SECONDS, Work, book, wanted_topics
+from tanist.usecases.failover.work import NOT_YET, WAIT_SECONDS, Work, book, wanted_topics
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 
 if TYPE_CHECKING:
@@ -73,6 +76,13 @@ class ApprovalVoid(NotPermitted):
     operator_action = "nothing is sealed yet: `tanist failover abort` undoes what was done; then plan again"
 
 
+class RunAborted(Refused):
+    name = "RUN_ABORTED"
+    operator_action = (
+        "fences that could not be lifted are owed (`tanist fence show`); plan again to fail over all the same"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """`seconds`: from the call until all could be written to, without `waited`, which only waited for proofs.
@@ -106,14 +116,16 @@ def run(  # what a run is told, named
     Raises:
         Misconfigured: the route has no step `until`.
         NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, RunUnderWay: nothing was changed.
-        DrainMissed, FenceLeaks: everything was undone. Interrupted: partial, run it again.
+        AuthorizationFailed: this login lacks what is needed behind the point of no return, where nothing is past it.
+        DrainMissed, FenceLeaks: everything was undone. RunAborted: somebody else has undone it meanwhile.
+        Interrupted: partial, run it again.
     """
     began = command.clock.monotonic()
     with closing(Observer(clusters=clusters, run=command)) as observer:
         view = observer.view()
-        if until is not None and (over := _over(view, clusters, tools, plan)) is not None:
-            return over
         asked = _Asked(plan, until, request)
+        if (over := _over(asked, view, clusters, tools, command)) is not None:
+            return over
         purpose = Purpose(operation=f"failover {plan}", plan=plan, waits=True)
         ensure_unlocked(view, clusters.spec.mirror, purpose)
         if (done := _done_already(asked, *_may_begin(asked, observer, view), tools)) is not None:
@@ -132,12 +144,14 @@ def run(  # what a run is told, named
                 lock=lock,
                 record=record,
                 facts=facts,
-                evidence=book(tools, record, _head(approval, wish, facts, clusters)),
+                evidence=book(tools, record, head(approval, wish, facts, clusters)),
             )
             tools.sink.flush(work.evidence)
             try:
                 return _work(work, approval, wish, began, until)
-            except (NotPermitted, Interrupted) as why:
+            except (MirrorLocked, OperatorFenced) as lost:
+                raise _lost(work, lost) from lost
+            except (NotPermitted, Interrupted, AuthorizationFailed) as why:
                 stopped = str(why)
                 attempt(lambda: work.release(stopped))
                 raise
@@ -190,12 +204,22 @@ def _done_already(asked: _Asked, _approval: Approval, wish: Approved, facts: Fac
     return Outcome(record=facts.run, evidence=book(tools, facts.run, {}), left=left, seconds=0.0, waited=0.0)
 
 
-def _over(view: StateView, clusters: Clusters, tools: Tools, plan: str) -> Outcome | None:
-    """The outcome of a run that has reached its end, and so every step; None: it has not."""
-    found = view.failover(clusters.spec.mirror, plan)
+def _over(asked: _Asked, view: StateView, clusters: Clusters, tools: Tools, command: Run) -> Outcome | None:
+    """The outcome of a run that has reached its end, and so every step; None: it has not, or was approved anew."""
+    found = view.failover(clusters.spec.mirror, asked.plan)
     if found is None or found.status is not RunStatus.DONE:
         return None
+    if asked.until is None and _approved_anew(asked, view, clusters, command):
+        return None
     return Outcome(record=found, evidence=book(tools, found, {}), seconds=0.0, waited=0.0)
+
+
+def _approved_anew(asked: _Asked, view: StateView, clusters: Clusters, command: Run) -> bool:
+    try:
+        _permission(asked, clusters, view, command)
+    except (ApprovalUsed, NotApproved):
+        return False
+    return True
 
 
 def _permission(asked: _Asked, clusters: Clusters, view: StateView, command: Run) -> Approval:
@@ -254,32 +278,6 @@ def _taken_over(
     )
 
 
-def _head(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters) -> Mapping[str, Any]:
-    """Approval, forecast and facts as they are when the run begins."""
-    cost = forecast(wish.intent, facts)
-    return {
-        "mode": wish.intent.mode,
-        "source": [clusters.spec.source, wish.intent.source_cluster_id],
-        "destination": [clusters.spec.destination, wish.intent.destination_cluster_id],
-        "topics": list(wish.intent.names),
-        "groups": list(wish.intent.groups),
-        "limitations_accepted": sorted(wish.limitations),
-        "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
-        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms},
-        "partitions": {
-            str(each.partition): {
-                "state": each.state,
-                "error": each.error,
-                "destination_end": each.end,
-                "source_end": each.live.high_watermark if each.live else None,
-                "source_last_known": each.known.high_watermark if each.known else None,
-                "last_mirrored_epoch": each.last_mirrored_epoch,
-            }
-            for each in facts.partitions
-        },
-    }
-
-
 # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -336,7 +334,10 @@ def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:
 
 def _next(work: Work) -> str:
     todo = remaining(work.intent, work.facts)
-    return f"{todo[0].id} ({todo[0].title})" if todo else "nothing"
+    if not todo:
+        return "nothing"
+    hindered = work.hindered(todo[0].id)
+    return f"{todo[0].id} ({todo[0].title}){f': {hindered}' if hindered else ''}"
 
 
 def _one(work: Work, step: Step, approval: Approval, wish: Approved) -> float:
@@ -355,8 +356,8 @@ def _one(work: Work, step: Step, approval: Approval, wish: Approved) -> float:
     except _UNDONE_BY_ITSELF as missed:
         _undo(work, missed)
         raise
-    except (MirrorLocked, OperatorFenced, Stopped) as lost:
-        raise Interrupted(f"somebody else has taken this run over: {lost.reason}") from lost
+    except Stopped as stopped:
+        raise Interrupted(f"step {step.id} is not done: {stopped.reason}") from stopped
     except (CouldNotTell, BrokerError) as why:
         _again(work, step, why)
         return 0.0
@@ -367,10 +368,22 @@ def _one(work: Work, step: Step, approval: Approval, wish: Approved) -> float:
 
 
 def _again(work: Work, step: Step, why: TanistError) -> None:
-    work.tell(step.id, "not yet", {"reason": str(why)})
+    """Wait for the next attempt. Where the time is over, what was in the way is told, not that the last one was cut."""
+    work.tell(step.id, NOT_YET, {"reason": str(why)})
+    if not isinstance(why, TimedOut) or not work.hindered(step.id):
+        work.hindrance = step.id, str(why)
     if not why.retriable or not work.run.by.left(work.run.clock.monotonic()):
-        raise Interrupted(f"step {step.id} is not done: {why}") from why
+        raise Interrupted(f"step {step.id} is not done: {work.hindered(step.id)}") from why
     work.wait()
+
+
+def _lost(work: Work, why: TanistError) -> TanistError:
+    """Somebody else has the mirror now: an abort has undone this run, or it is gone on with."""
+    view = attempt(work.observer.view)
+    found = None if isinstance(view, TanistError) else view.failover(work.record.mirror, work.record.plan)
+    if found is not None and found.approval == work.record.approval and found.status is RunStatus.ABORTED:
+        return RunAborted(f"plan {found.plan} was undone meanwhile: {found.reason}")
+    return Interrupted(f"somebody else has taken this run over: {why.reason}")
 
 
 def _undo(work: Work, why: TanistError) -> None:

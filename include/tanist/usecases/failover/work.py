@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from tanist.domain.errors import CouldNotTell
+from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.evidence import Evidence
 from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import canonical
@@ -24,13 +24,26 @@ if TYPE_CHECKING:
     from tanist.usecases.lock import LockedMirror
     from tanist.usecases.sides import Run
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 BEAT_SECONDS: Final = 1.0
 WAIT_SECONDS: Final = 0.2
+BEGINS: Final = "begins"
+NOT_YET: Final = "not yet"
 
 
 class NotYet(CouldNotTell):
     name = "NOT_YET"
     operator_action = "none: it is tried again until the run's deadline"
+
+
+def must_all(answers: Mapping[_K, _V | TanistError | None], what: str) -> None:
+    """Raises NotYet, or where only the time was too short TimedOut, if any of `answers` is an error. `what` failed."""
+    failed = {item: answer for item, answer in answers.items() if isinstance(answer, TanistError)}
+    if failed:
+        kind = TimedOut if all(isinstance(error, TimedOut) for error in failed.values()) else NotYet
+        some = "; ".join(f"{item}: {error}" for item, error in list(failed.items())[:3])
+        raise kind(f"{len(failed)} {what}: {some}")
 
 
 class Sink(Protocol):
@@ -51,7 +64,7 @@ def _nowhere(_point: str) -> None:
     """Tests stop a run here."""
 
 
-def _tell_nobody(_step: str, _what: str) -> None:
+def _tell_nobody(_step: str, _what: str, _reason: str) -> None:
     """For runs that nobody watches."""
 
 
@@ -65,7 +78,8 @@ class Tools:
     gone: Callable[[str], bool] = field(default=_unknown)
     """Whether another runner is certainly dead; False: not known, so its heartbeat is watched."""
     checkpoint: Callable[[str], None] = field(default=_nowhere)
-    tell: Callable[[str, str], None] = field(default=_tell_nobody)
+    tell: Callable[[str, str, str], None] = field(default=_tell_nobody)
+    """Hears of each step what becomes of it, and why, where there is a reason; the same again is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,10 @@ class Work:
     record: FailoverRun
     facts: Facts
     evidence: Evidence
+    hindrance: tuple[str, str] = ("", "")
+    """A step, and what was in its way when it was tried last."""
     _beaten: float = float("-inf")
+    _told: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def wanted(self) -> tuple[TopicDesired, ...]:
         """The topics of this run as the state topic has them, removed ones too."""
@@ -152,12 +169,21 @@ class Work:
         self.beat()
         self.run.clock.wait(seconds)
 
+    def hindered(self, step: str) -> str:
+        """What was in the way of `step` when it was tried last; empty: nothing, or it was not tried."""
+        tried, why = self.hindrance
+        return why if tried == step else ""
+
     def tell(self, step: str, what: str, detail: Mapping[str, Any], *, seconds: float = 0, waited: float = 0) -> None:
-        """Add to the evidence, and flush it."""
+        """Add to the evidence, and flush it. People are told what they have not heard yet."""
         now = self.run.clock.now()
         self.evidence = self.evidence.adding(now, step, what, detail, seconds=seconds, waited=waited)
         self.tools.sink.flush(self.evidence)
-        self.tools.tell(step, what)
+        heard, reason = self._told.get(step), str(detail.get("reason", ""))
+        if (what, reason) == heard or (what == BEGINS and heard is not None and heard[0] == NOT_YET):
+            return
+        self._told[step] = what, reason
+        self.tools.tell(step, what, reason)
 
 
 def book(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.usecases.failover.work import Done, NotYet
+from tanist.usecases.failover.work import Done, must_all
+from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
     from tanist.usecases.failover.work import Work
@@ -17,8 +18,9 @@ def do(work: Work) -> Done:
     """It spends two offsets of one partition of each topic, behind the barrier."""
     work.confirm()
     answers = work.clusters.destination.opening.canary(work.intent.names, work.run.by)
-    if failed := [f"{topic}: {error}" for topic, error in answers.items() if error is not None]:
-        raise NotYet(f"{len(failed)} topic(s) take no transaction: {'; '.join(failed[:3])}")
+    side = work.clusters.destination.side
+    failed = {topic: named(error, side, f"WRITE on Topic {topic}") for topic, error in answers.items() if error}
+    must_all(failed, "topic(s) take no transaction")
     work.tools.checkpoint("canary:sung")
     work.mark("canary")
     return Done({"topics": sorted(answers)})

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.failover.takeover import missing
 from tanist.ports.topics import TopicFacts
-from tanist.usecases.failover.work import Done, NotYet
+from tanist.usecases.failover.work import Done, must_all
+from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
@@ -15,22 +16,22 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     """Compaction first touches a log once nobody compares it with the source any more."""
-    topics = work.clusters.destination.side.topics
+    side = work.clusters.destination.side
+    topics = side.topics
     described = topics.describe(work.intent.names, work.run.by)
     done: dict[str, dict[str, str | None]] = {}
-    failed: list[str] = []
+    failed: dict[str, TanistError] = {}
     for topic in work.wanted():
         facts = described[topic.topic]
         if not isinstance(facts, TopicFacts):
-            failed.append(f"{topic.topic}: {facts}")
+            failed[topic.topic] = facts
             continue
         changes = missing(topic, facts.replication_factor, facts.configs)
         work.confirm()
-        error: TanistError | None = topics.alter_configs(topic.topic, changes, work.run.by)
+        error = topics.alter_configs(topic.topic, changes, work.run.by)
         if error is not None:
-            failed.append(f"{topic.topic}: {error}")
+            failed[topic.topic] = named(error, side, f"ALTER_CONFIGS on Topic {topic.topic}")
         done[topic.topic] = changes
         work.tools.checkpoint("configs:one")
-    if failed:
-        raise NotYet(f"{len(failed)} topic(s) could not be configured: {'; '.join(failed[:3])}")
+    must_all(failed, "topic(s) could not be configured")
     return Done({"altered": done})

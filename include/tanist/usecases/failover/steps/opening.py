@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted
 from tanist.domain.logins import SETTING, principals
-from tanist.usecases.failover.work import WAIT_SECONDS, Done, NotYet
+from tanist.usecases.failover.work import WAIT_SECONDS, Done, NotYet, must_all
+from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +34,9 @@ def do(work: Work) -> Done:
     held = {topic.topic: topic.held_rules for topic in work.wanted()}
     work.confirm()
     answers = opening.open(held, work.run.by, principals(work.facts.logins))
-    if failed := [f"{topic}: {error}" for topic, error in answers.items() if error is not None]:
-        raise NotYet(f"{len(failed)} topic(s) could not be opened: {'; '.join(failed[:3])}")
+    side = work.clusters.destination.side
+    failed = {topic: named(error, side, "ALTER on Cluster kafka-cluster") for topic, error in answers.items() if error}
+    must_all(failed, "topic(s) could not be opened")
     given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}
     guarded = opening.has_authorizer(work.run.by)
     detail = {"topics": sorted(answers), "authorizer": guarded, "writers": given}

@@ -12,9 +12,11 @@ from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.sealing import Kept
 from tanist.usecases.failover.last_look import last_look
 from tanist.usecases.failover.observe import raise_first
-from tanist.usecases.failover.work import Done, NotYet
+from tanist.usecases.failover.work import Done, NotYet, must_all
+from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
+    from tanist.domain.names import DestinationOffset
     from tanist.usecases.failover.work import Work
 
 LOOKED_SECONDS: Final = 3.0
@@ -36,12 +38,16 @@ def do(work: Work) -> Done:
     open_yet = [each.partition for each in work.facts.partitions if each.sealed is not True]
     work.confirm()
     ends = work.clusters.destination.sealing.seal(dict.fromkeys(open_yet, writers), work.run.by)
-    if failed := [f"{at}: {end}" for at, end in ends.items() if isinstance(end, TanistError)]:
-        raise NotYet(f"{len(failed)} partition(s) could not be sealed: {'; '.join(failed[:3])}")
+    must_all({at: _named(work, end) for at, end in ends.items()}, "partition(s) could not be sealed")
     work.tools.checkpoint("seal:sealed")
     by_marker_alone = _keep(work, writers)
     work.mark("kept")
     return Done({"ends": {str(at): end for at, end in ends.items()}, "by_marker_alone": by_marker_alone})
+
+
+def _named(work: Work, end: DestinationOffset | TanistError) -> TanistError | None:
+    right = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
+    return named(end, work.clusters.destination.side, right) if isinstance(end, TanistError) else None
 
 
 def _copied(work: Work) -> list[CopiedUpTo]:
