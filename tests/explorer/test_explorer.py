@@ -104,15 +104,24 @@ def _played(which: Story) -> Place:
 
 
 def _lift_behind_its_back(place: Place) -> None:
+    """Record and source agree, so that status has nothing to tell."""
+    _record_as_lifted(place)
     place.east.deny.clear()
     place.put_up.clear()
     judge.at_rest(place)
 
 
 def _forget_its_fence(place: Place) -> None:
-    lifted = tuple(replace(each, status=FenceStatus.LIFTED) for each in place.view().source_fences(DR))
-    place.west.write(STATE_TOPIC, Fences(mirror=DR, topics=lifted, at=place.clock.now()))
+    """The fence stands still; status would tell, but for what was there before, which is forgotten as well."""
+    _record_as_lifted(place, forgotten=True)
     judge.at_rest(place)
+
+
+def _record_as_lifted(place: Place, *, forgotten: bool = False) -> None:
+    """`forgotten`: and what was there before the fence."""
+    held = place.view().source_fences(DR)
+    lifted = tuple(replace(each, status=FenceStatus.LIFTED, before=None if forgotten else each.before) for each in held)
+    place.west.write(STATE_TOPIC, Fences(mirror=DR, topics=lifted, at=place.clock.now()))
 
 
 def _unseal(place: Place) -> None:
