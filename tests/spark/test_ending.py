@@ -127,7 +127,7 @@ def test_a_fetcher_ends_in_order_whatever_signal_tells_it_to(sign: signal.Signal
         from tanist.fetcher import service
 
         class Service:
-            alive, failed = True, None
+            alive, failed, rounds = True, None, 0
             def start(self): print("started", flush=True)
             def stop(self): print("stopped", flush=True)
 
