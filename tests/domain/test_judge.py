@@ -390,3 +390,9 @@ def truncated_at(start: int) -> Facts:
     facts = silent()
     first = replace(facts.partitions[0], start=DestinationOffset(start), first=DestinationOffset(0))
     return replace(facts, partitions=(first, *facts.partitions[1:]))
+
+
+def test_another_cluster_is_not_said_to_be_silent() -> None:
+    facts = replace(silent(), another_cluster="'east' leads to cluster B")
+    (check,) = [each for each in judged(intents(), facts).checks if each.name == "source"]
+    assert (check.verdict, check.observed) == (Verdict.FAIL, "another cluster answers")

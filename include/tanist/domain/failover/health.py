@@ -112,9 +112,15 @@ def judged(intents: Mapping[Mode, Intent], facts: Facts, past: Sequence[Check] =
 # ── the present ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _answer_of(facts: Facts) -> str:
+    if facts.another_cluster:
+        return "another cluster answers"
+    return "answers" if facts.source is SourceState.ALIVE else f"does not answer ({facts.source})"
+
+
 def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterable[Check]:
     seen = {
-        "source": ("answers" if facts.source is SourceState.ALIVE else f"does not answer ({facts.source})", 0),
+        "source": (_answer_of(facts), 0),
         "source_partitions": (f"{len(facts.uncopied)} without a copy", 0),
         "destination": (f"{sum(e.end is not None for e in facts.partitions)} of {len(facts.partitions)} answer", 0),
         "replicas": (f"{sum(bool(e.in_sync) for e in facts.partitions)} of {len(facts.partitions)} have a leader", 0),
