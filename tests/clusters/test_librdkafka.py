@@ -164,3 +164,12 @@ def verdicts(endpoint: Endpoint, rights: list[Right]) -> list[Verdict]:
         held = access.check(rights, SOON(40))  # the first group makes its broker create a topic of 50 partitions
     assert all(each.reason for each in held if each.verdict is not Verdict.PASS)
     return [each.verdict for each in held]
+
+
+def test_a_connection_that_is_lost_in_the_handshake_is_no_wrong_password() -> None:
+    """One step of a failover in a few hundred ended with AUTHENTICATION_FAILED, which nobody tries again."""
+    text = "SASL SCRAM-SHA-512 mechanism handshake failed: Local: Broker transport failure: (after 0ms in state DOWN)"
+    lost, doing, witness = KafkaError(KafkaError._AUTHENTICATION, text), Doing("read topic t", "READ"), Witness(HERE)
+    witness(lost)
+    assert witness.refusal(doing) is None
+    assert isinstance(translate(lost, doing, HERE), Unreachable)

@@ -108,7 +108,7 @@ def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(tr
     with frozen(trio, STALLED):
         one.writes("stalled", 0, range(1000, 1500))
         every.writes("stalled", 1, range(2000, 2300))
-        assert one.producer.flush(20) == 0
+        assert one.producer.flush(45) == 0
         assert len(one.acknowledged) == 500
         assert ends(trio.east, "stalled", 1, End.HIGH_WATERMARK) < ends(trio.east, "stalled", 1, End.LOG_END)
         item = trio.tanist(

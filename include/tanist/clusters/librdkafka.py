@@ -37,6 +37,8 @@ PATIENCE: Final = 2.0
 """Seconds that a one-shot call goes on after all brokers were reported down; a rolling restart passes within it."""
 
 AUTHENTICATION: Final = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
+_LOST: Final = "Broker transport failure"
+"""In the text of an authentication error: the connection was lost in the middle of the handshake, nobody was refused."""
 UNREACHABLE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}  # noqa: SLF001
 TIMED_OUT: Final = {KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE}  # noqa: SLF001
 _FENCED: Final = {
@@ -111,15 +113,19 @@ class Doing:
 def translate(error: KafkaError, doing: Doing, endpoint: Endpoint) -> TanistError:
     """Our error for librdkafka's, whose negative codes are its own and whose others are the broker's."""
     code, context = error.code(), f"{doing.what} of {endpoint.name}"
-    if code in AUTHENTICATION:
+    if _is_refusal(error):
         return AuthenticationFailed(f"{context}: {_readable(error)}")
-    if code in UNREACHABLE:
+    if code in UNREACHABLE | AUTHENTICATION:
         return Unreachable(f"{context}: {addresses(endpoint)}: {_readable(error)}")
     if code in _AUTHORIZATION:
         return AuthorizationFailed(f"{context} needs {doing.right}: {_readable(error)}")
     if code in _FENCED:
         return OperatorFenced(f"{context}: a newer writer has taken over")
     return _other(error, context)
+
+
+def _is_refusal(error: KafkaError) -> bool:
+    return error.code() in AUTHENTICATION and _LOST not in error.str()
 
 
 def _other(error: KafkaError, context: str) -> TanistError:
@@ -157,11 +163,11 @@ class Witness:
         self._down_since: float | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        if error.code() in AUTHENTICATION:
+        if _is_refusal(error):
             self._refused = error
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
             self._down_since = self._down_since or time.monotonic()
-        elif error.code() in UNREACHABLE:
+        elif error.code() in UNREACHABLE | AUTHENTICATION:
             self._transport = error
 
     def begin(self) -> None:

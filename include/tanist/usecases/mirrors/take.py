@@ -56,7 +56,8 @@ def examine(
         return ()
     needs = rights.destination_needs(existing, state=situation.state_exists)
     found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
-    answers = [_fenced(topic, writers) or plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
+    found.problems += [fenced for topic in at_source if (fenced := _fenced(topic, writers))]
+    answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
     found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
     plans = tuple(
         replace(answer, held_rules=writers.get(answer.name) or ())
