@@ -38,7 +38,7 @@ PATIENCE: Final = 2.0
 
 AUTHENTICATION: Final = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
 _LOST: Final = "Broker transport failure"
-"""In the text of an authentication error: the connection was lost in the middle of the handshake, nobody was refused."""
+"""In the text of an authentication error: the connection was lost in the handshake, nobody was refused."""
 UNREACHABLE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}  # noqa: SLF001
 TIMED_OUT: Final = {KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE}  # noqa: SLF001
 _FENCED: Final = {
