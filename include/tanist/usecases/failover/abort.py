@@ -165,8 +165,8 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[Fenced
 
 def _may_be_lifted(view: StateView, clusters: Clusters, command: Run, *, of_promoted: bool) -> list[FencedTopic]:
     mirror = clusters.spec.mirror
-    if running := [run.plan for run in view.failovers(mirror) if run.status is RunStatus.RUNNING]:
-        raise StillNeeded(f"plan {running[0]} is unfinished: `tanist failover abort` lifts its fence")
+    if (running := view.unfinished(mirror)) is not None:
+        raise StillNeeded(f"plan {running.plan} is unfinished: `tanist failover abort` lifts its fence")
     rows = _rows(view.source_fences(mirror), clusters, command)
     standing = [pending for row in rows if (pending := _to_be_lifted(row)) is not None]
     if not standing:

@@ -6,7 +6,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import RunUnderWay
-from tanist.domain.records import RunStatus
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _LOOK_SECONDS: Final = 0.5
 def unfinished(clusters: Clusters, command: Run) -> FailoverRun | None:
     """The unfinished run of this mirror; None: there is none."""
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        return _running(observer, clusters)
+        return observer.view().unfinished(clusters.spec.mirror)
 
 
 def left_alone(clusters: Clusters, command: Run) -> FailoverRun | None:
@@ -32,16 +31,11 @@ def left_alone(clusters: Clusters, command: Run) -> FailoverRun | None:
         RunUnderWay: somebody is, or has been within the seconds that we watched.
     """
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        first = _running(observer, clusters)
+        first = observer.view().unfinished(clusters.spec.mirror)
         until = command.clock.deadline(WATCH_SECONDS)
         while first is not None and until.left(command.clock.monotonic()):
             command.clock.wait(_LOOK_SECONDS)
-            now = _running(observer, clusters)
+            now = observer.view().unfinished(clusters.spec.mirror)
             if now is not None and (now.plan, now.at) != (first.plan, first.at):
                 raise RunUnderWay(f"{now.runner or 'somebody'} is at work on plan {now.plan}")
-        return _running(observer, clusters)
-
-
-def _running(observer: Observer, clusters: Clusters) -> FailoverRun | None:
-    found = [run for run in observer.view().failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
-    return found[0] if found else None
+        return observer.view().unfinished(clusters.spec.mirror)
