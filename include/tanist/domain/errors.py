@@ -10,7 +10,7 @@
     │   └── Unreachable, NotReady, TimedOut, WrongListener, MalformedFrame, ...
     ├── Interrupted                 partial: run it again                              exit 4
     ├── BrokerError                 a broker answered with an error code               exit 3
-    │   └── one class per code we act on: see protocol.codes
+    │   └── the table of codes: see broker_errors
     └── PartitionBroken             one partition cannot go on; it fails alone         exit 1
         └── ForeignWrite, CorruptBatch, CompactionHole, ...
 
@@ -303,7 +303,7 @@ class Interrupted(TanistError):
     operator_action = "run the same command again: it finishes the job"
 
 
-# ── a broker answered with an error code (the table is in protocol.codes) ─────────────────────────────────────────
+# ── a broker answered with an error code (the table is in broker_errors) ─────────────────────────────────────────
 
 
 class BrokerError(TanistError):
