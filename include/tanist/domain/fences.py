@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.stored_names import stored_under
 from tanist.domain.write_rules import ANY_HOST, ANYBODY
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class FencedTopic:
 
     topic: str
     status: FenceStatus
-    owed_by: str
+    owed_by: str = field(metadata=stored_under("owed_by"))
     before: FenceBefore | None = None
     reason: str = ""
 

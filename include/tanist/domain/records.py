@@ -6,7 +6,7 @@ the host resolves it. Readers ignore fields they do not know and records of a ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +14,7 @@ from tanist.domain.fences import FencedTopic
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
 from tanist.domain.states import MirrorState, Wish
+from tanist.domain.stored_names import stored_under
 from tanist.domain.write_rules import WriteRule
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class MirrorSpec(StateRecord):
     max_start_fill: int = 100_000_000
     """Offsets that may be filled to bring a log to the source's log start; about 1.4 bytes each."""
     data_id: ProducerId
-    filler_id: ProducerId
+    filler_id: ProducerId = field(metadata=stored_under("filler_id"))
     start_id: ProducerId
     created_at: EpochMs
     mirror_id: str = ""
@@ -71,15 +72,15 @@ class TopicDesired(MirrorRecord):
 
     mirror: MirrorName
     topic: str
-    wish: Wish
+    wish: Wish = field(metadata=stored_under("wish"))
     source_topic_id: str
     partitions: int
     offsets: OffsetMode = OffsetMode.IDENTICAL
-    held_configs: tuple[tuple[str, str], ...] = ()
+    held_configs: tuple[tuple[str, str], ...] = field(default=(), metadata=stored_under("held_configs"))
     """Topic configs (name, value) that the destination gets when it takes over; the mirror holds them off till then."""
-    held_rules: tuple[WriteRule, ...] = ()
+    held_rules: tuple[WriteRule, ...] = field(default=(), metadata=stored_under("held_rules"))
     """Who may write at the source, and may at the destination once it has taken over."""
-    generation: int = 0
+    generation: int = field(default=0, metadata=stored_under("generation"))
     """How many promotions had been counted when it was taken in; whoever sees more stays stopped."""
     changed_at: EpochMs
     mirror_id: str = ""
@@ -128,7 +129,7 @@ class PartitionObserved(MirrorRecord):
     error: str | None = None
     last_mirrored_epoch: int = -1
     claim_epoch: int = 0
-    generation: int = 0
+    generation: int = field(default=0, metadata=stored_under("generation"))
     """That of the wish that led here: a promotion that a worker has not read yet must not look like a new wish."""
     topic_id: str = ""
     """The topic of the destination that was copied to; empty: not known yet, or the worker did not say."""
@@ -166,7 +167,7 @@ class SourceEnds(MirrorRecord):
 class Claim(StateRecord):
     """Who coordinates a slice. `epoch` rises with every claim and is the fillers' producer epoch."""
 
-    slice: int
+    slice: int = field(metadata=stored_under("slice"))
     epoch: int
     worker: str
 
@@ -224,15 +225,15 @@ class FailoverRun(MirrorRecord):
 
     mirror: MirrorName
     plan: str
-    shown: str
+    shown: str = field(metadata=stored_under("shown"))
     approval: str
     approver: str
-    runner: str
+    runner: str = field(metadata=stored_under("runner"))
     """Who is at work; empty: nobody, it was left after a step for the next one to take over."""
     status: RunStatus
     no_return: bool = False
     """Stored before the first barrier: from here on forward is the only way."""
-    marks: tuple[str, ...] = ()
+    marks: tuple[str, ...] = field(default=(), metadata=stored_under("marks"))
     reason: str = ""
     """Why it was aborted, or why the last one who was at work on it stopped."""
     started_at: EpochMs
@@ -279,10 +280,10 @@ class GroupsFollowed(MirrorRecord):
 
     mirror: MirrorName
     worker: str
-    how: Following
+    how: Following = field(metadata=stored_under("how"))
     reason: str = ""
     groups: int = 0
-    upto: EpochMs
+    upto: EpochMs = field(metadata=stored_under("upto"))
     at: EpochMs
     mirror_id: str = ""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import quote
 
 from tanist.domain.names import TopicPartition
 from tanist.domain.slices import murmur2
+from tanist.domain.stored_names import stored_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,12 +32,15 @@ class StateRecord:
 
     stored_as: ClassVar[str] = ""
     key_fields: ClassVar[tuple[str, ...]] = ()
+    """The stored names of the fields that make up the key, in their order."""
+    key_attributes: ClassVar[tuple[str, ...]] = ()
+    """The same fields as code calls them."""
     placement: ClassVar[Placement] = Placement.FIRST
 
     @property
     def key(self) -> str:
         """Reads like a path; its first part is the kind."""
-        return "/".join((self.stored_as, *(_part(getattr(self, name)) for name in self.key_fields)))
+        return "/".join((self.stored_as, *(_part(getattr(self, name)) for name in self.key_attributes)))
 
 
 class MirrorRecord(StateRecord):
@@ -58,9 +62,12 @@ KINDS: Final[dict[str, type[StateRecord]]] = {}
 
 
 def stored(kind: str, *key_fields: str, placement: Placement = Placement.FIRST) -> Callable[[_Record], _Record]:
-    """Declare a record: stored under `kind` and the values of `key_fields`, in that order."""
+    """Declare a record: stored under `kind` and the values of `key_fields` (stored names), in that order."""
 
     def declare(record: _Record) -> _Record:
+        declared: Any = record
+        names = {stored_name(field): field.name for field in fields(declared)}
+        record.key_attributes = tuple(names[name] for name in key_fields)
         record.stored_as, record.key_fields, record.placement = kind, key_fields, placement
         KINDS[kind] = record
         return record

@@ -6,11 +6,12 @@ Whoever may write there may write anything at all.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.failover.approving import LONGEST_MS, Approval, Withdrawal
 from tanist.domain.names import MirrorName
+from tanist.domain.stored_names import stored_under
 from tanist.protocol.values import plain, reader
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class _Stored:
     v: int
     mirror: str
     plan: str
-    shown: str
+    shown: str = field(metadata=stored_under("shown"))
     approver: str
     reason: str
     valid_for_ms: int

@@ -1,6 +1,7 @@
 """Frozen dataclasses as JSON and back: their annotations are the schema.
 
-A field that a reader does not know is ignored, one that the writer did not know takes its default.
+A field is stored under its own name, or under the one that `domain.stored_names` gives it. A field that a reader does
+not know is ignored, one that the writer did not know takes its default.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, NewType, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from tanist.domain.endpoint import Secret
+from tanist.domain.stored_names import stored_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ def plain(value: Any, *, reveal: bool = False) -> Any:
         TypeError: it holds a secret, and that is not to be told.
     """
     if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name), reveal=reveal) for field in fields(value)}
+        return {stored_name(field): plain(getattr(value, field.name), reveal=reveal) for field in fields(value)}
     if isinstance(value, tuple):
         return [plain(item, reveal=reveal) for item in value]
     if isinstance(value, Secret):
@@ -87,14 +89,14 @@ def _listed(value: Any) -> list[Any]:
 
 def _dataclass(kind: Any) -> Reader:
     hints = get_type_hints(kind)
-    readers = {field.name: reader(hints[field.name]) for field in fields(kind)}
-    required = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+    readers = {stored_name(field): (field.name, reader(hints[field.name])) for field in fields(kind)}
+    required = {stored_name(f) for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
 
-    def read(value: Any) -> Any:
+    def read_fields(value: Any) -> Any:
         if not isinstance(value, dict):
             raise TypeError(f"{value!r} is not an object")
         if missing := sorted(required - value.keys()):
             raise ValueError(f"no {', '.join(missing)}")
-        return kind(**{name: readers[name](value[name]) for name in readers if name in value})
+        return kind(**{name: read(value[stored]) for stored, (name, read) in readers.items() if stored in value})
 
-    return read
+    return read_fields

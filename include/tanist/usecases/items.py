@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.problems import each
+from tanist.domain.stored_names import stored_name
 from tanist.usecases.mirrors.describe import reason
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def error_items(refusal: TanistError) -> tuple[dict[str, str], ...]:
 
 def spec_item(spec: MirrorSpec) -> dict[str, Any]:
     """A mirror as it is registered; ids below 0 were not allocated (a dry run)."""
-    item: dict[str, Any] = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    item: dict[str, Any] = {stored_name(field): getattr(spec, field.name) for field in fields(spec)}
     return item | {"include": list(spec.include), "exclude": list(spec.exclude)}
 
 

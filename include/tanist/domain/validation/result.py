@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.stored_names import stored_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -193,7 +195,7 @@ def _difference(each: Difference) -> dict[str, Any]:
 
 
 def _flat(value: Any) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields(value)}
+    return {stored_name(each): getattr(value, each.name) for each in fields(value)}
 
 
 def canonical(result: Mapping[str, Any]) -> str:
