@@ -18,7 +18,7 @@ from tanist.domain.errors import (
 from tanist.protocol.codes import NONE, error_for
 from tanist.protocol.frames import correlation_id
 from tanist.wire.login import log_in
-from tanist.wire.messages import ApiVersionsRequest
+from tanist.wire.messages import ApiVersionsRequest, read_answer
 from tanist.wire.transport import Transport
 
 if TYPE_CHECKING:
@@ -214,12 +214,11 @@ class Connection:
     def _decode(self, request: ApiMessage, number: int, frame: memoryview) -> ApiMessage:
         if correlation_id(frame) != number:
             raise MalformedFrame(f"{self.peer}: answer {correlation_id(frame)} to request {number}")
-        kind = request.header.get_response_class()
-        assert kind is not None, type(request).__name__  # noqa: S101  # every message class of kafka-python has its pair
         try:
-            return kind.decode(bytes(frame), header=True)
+            return read_answer(request, bytes(frame))
         except _UNREADABLE as broken:
-            raise MalformedFrame(f"{self.peer}: {kind.__name__} of {len(frame)} bytes: {broken}") from broken
+            kind = type(request).__name__.replace("Request", "Response")
+            raise MalformedFrame(f"{self.peer}: {kind} of {len(frame)} bytes: {broken}") from broken
 
     def _explain(self, lost: ConnectionLost) -> NoReturn:
         """A listener that hangs up on the very first real request is most often one that wants a login."""
