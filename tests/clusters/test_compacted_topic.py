@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from confluent_kafka import Producer
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from tanist.clusters.bounds import Bounds
 from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout
+from tanist.clusters.state_writer import Writer, confirmed
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.endpoint import Address, Endpoint
@@ -27,6 +29,8 @@ from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from confluent_kafka import Message
 
     from tanist.ports.clock import Deadline
     from tanist.sandbox.cluster import Cluster
@@ -64,6 +68,41 @@ def states(count: int) -> list[PartitionObserved]:
         )
         for n in range(count)
     ]
+
+
+@dataclass
+class Confirmed:
+    """A report of delivery; no broker can be made to forget an offset."""
+
+    at: int | None
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int | None:
+        return self.at
+
+
+def test_a_record_that_was_written_at_an_unknown_offset_was_not_written_at_0() -> None:
+    """It counted as the first of its partition: who had written it did not wait until it was read back."""
+    ends: dict[int, int | None] = {}
+    for offset, end in ((0, 1), (7, 8), (None, None), (9, None)):
+        confirmed(ends, cast("Message", Confirmed(offset)))
+        assert ends == {3: end}
+
+
+def test_who_writes_at_an_unknown_offset_reads_it_back_all_the_same(
+    east: Endpoint, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the topic is asked for instead."""
+    written = Writer.append
+    monkeypatch.setattr(Writer, "append", lambda *args: dict.fromkeys(written(*args)))
+    with open_topic(east, topic_name, WORKER) as store:
+        for count in (1, 2):
+            assert store.append([generation(count)], SOON(10))[generation(0).key] == generation(count)
 
 
 @pytest.mark.calm

@@ -27,7 +27,7 @@ from tanist.domain.broker_errors import (
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
 )
-from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError
 from tanist.domain.failover.approving import NoApproverTopic, Request, Withdrawal
 from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.fences import FenceBefore, FenceKind
@@ -625,6 +625,21 @@ def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: Clie
         with pytest.raises((AuthorizationFailed, KafkaException)):
             nobody.withdraw(Withdrawal(mirror=DR, plan="p", reason="no"), SOON(10))
         assert len(rig.approvals.all(SOON(10))) == count
+
+
+def test_an_approval_at_an_unknown_offset_is_not_the_one_at_offset_0(
+    clusters: Mapping[str, Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id was `0-0`, somebody else's: the offset of a record that was confirmed without one became 0."""
+    written = KafkaApprovals._write
+    monkeypatch.setattr(KafkaApprovals, "_write", lambda *args: written(*args) and None)
+    with closing(KafkaApprovals(clusters["west"].endpoint(), allow_small=True)) as approvals:
+        if not approvals.exists(SOON(10)):
+            approvals.create(SOON(20))
+        before = len(approvals.all(SOON(10)))
+        with pytest.raises(CouldNotTell, match="unknown offset: look at the topic"):
+            approvals.append(asked("p"), SOON(10))
+        assert len(approvals.all(SOON(10))) == before + 1, "it may be valid: nobody is told otherwise"
 
 
 def test_an_approval_is_judged_by_the_leaders_clock_whatever_time_writers_put_into_records(

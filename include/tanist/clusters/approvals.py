@@ -44,6 +44,7 @@ CONFIGS: Final = {
 _POLL: Final = 0.2
 _STATE: Final = At(STATE_TOPIC, 0)
 """Where operators write what they do."""
+_LOOK: Final = "look at the topic before approving again"
 _FORGETFUL: Final = "approvals must be kept for ever, in the brokers' time"
 
 
@@ -97,6 +98,8 @@ class KafkaApprovals:
     def append(self, request: Request, by: Deadline) -> Approval:
         self._must_be_sane(by)
         offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
+        if offset is None:
+            raise CouldNotTell(f"{APPROVALS_TOPIC} has the approval, at an unknown offset: {_LOOK}")
         mine = [each for each in approvals(self.all(by)) if each.id == f"0-{offset}"]
         if not mine:
             raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")
@@ -166,24 +169,24 @@ class KafkaApprovals:
             consumer.close()
         return found
 
-    def _write(self, value: bytes, by: Deadline) -> int:
+    def _write(self, value: bytes, by: Deadline) -> int | None:
+        """The offset of what was written; None: it was, and no broker has told where."""
         doing = Doing("approve", f"WRITE on topic {APPROVALS_TOPIC}: only approvers have it")
         options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
         producer = Producer(configuration(self._endpoint, "approvals", self._witness, **options))
-        ended: list[int | KafkaError] = []
-        producer.produce(
-            APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append(e or (m.offset() or 0))
-        )
+        ended: list[tuple[KafkaError | None, int | None]] = []
+        producer.produce(APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append((e, m.offset())))
         while not ended and by.left(time.monotonic()):
             producer.poll(_POLL)
             if refusal := self._witness.refusal(doing):
                 raise refusal
         if not ended:
             producer.purge()
-            raise TimedOut(f"{doing.what}: not acknowledged, look at the topic before approving again")
-        if isinstance(ended[0], KafkaError):
-            raise translate(ended[0], doing, self._endpoint)
-        return ended[0]
+            raise TimedOut(f"{doing.what}: not acknowledged, {_LOOK}")
+        error, offset = ended[0]
+        if error:
+            raise translate(error, doing, self._endpoint)
+        return offset
 
 
 def _fits(name: str, found: str | None) -> bool:

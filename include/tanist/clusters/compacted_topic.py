@@ -104,7 +104,9 @@ class CompactedTopic:
     def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
         if self._writer is None:
             raise TypeError(f"{self._topic} was opened for reading")
-        return self._reader.reach(self._writer.append(records, by), by)
+        ends = self._writer.append(records, by)
+        told = {partition: end for partition, end in ends.items() if end is not None}
+        return self._reader.reach(told, by) if len(told) == len(ends) else self.catch_up(by)
 
     def follow(self, by: Deadline | None) -> Iterator[StateRecord]:
         tail = Tail(self._endpoint, self._topic, self._reader.starts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tanist.clusters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, cause, configuration, translate
-from tanist.domain.errors import OperatorFenced, TimedOut
+from tanist.domain.errors import CouldNotTell, OperatorFenced, TimedOut
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import partition_of
 from tanist.protocol.stored import encode
@@ -44,6 +44,18 @@ def operator_of(mirror: MirrorName, topic: str = STATE_TOPIC) -> str:
     return f"tanist-{mirror}" if topic == STATE_TOPIC else f"tanist-{mirror}/{topic}"
 
 
+def confirmed(ends: dict[int, int | None], message: Message) -> None:
+    """Put down where a record lies that was written: None once one of a partition was confirmed without its offset.
+
+    A broker confirms a repeated batch that it does not remember the offset of so, and the first offset is another.
+    """
+    partition, offset = message.partition(), message.offset()
+    if partition is None:
+        raise CouldNotTell(f"a record of topic {message.topic()} was confirmed for no partition")
+    before = ends.get(partition, 0)
+    ends[partition] = None if offset is None or before is None else max(before, offset + 1)
+
+
 class Writer:
     """Appends records, one call at a time; thread-safe. Transactional unless `writer` is WORKER."""
 
@@ -69,8 +81,8 @@ class Writer:
         with self._turn:
             self._ready(by)
 
-    def append(self, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
-        """Write, and return per partition the offset behind the last record.
+    def append(self, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
+        """Write, and return per partition the offset behind the last record; None where no broker has told it.
 
         Raises: as the port `StateStore.append`.
         """
@@ -108,7 +120,7 @@ class Writer:
             options |= {"transactional_id": self._writer, "transaction_timeout_ms": _TRANSACTION_MS}
         return configuration(self._endpoint, "writer", self._witness, **options)
 
-    def _append(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
+    def _append(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
         try:
             return (self._transaction if self._transactional else self._send)(producer, records, by)
         except KafkaException as exception:
@@ -161,22 +173,21 @@ class Writer:
 
     # ── two ways to write ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _transaction(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
+    def _transaction(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
         producer.begin_transaction()
         ends = self._send(producer, records, by)
         self._until(by, producer, lambda: producer.commit_transaction(_TICK), self._doing)
         return ends
 
-    def _send(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int]:
-        ends: dict[int, int] = {}
+    def _send(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
+        ends: dict[int, int | None] = {}
         failures: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error:
                 failures.append(error)
             else:
-                partition, offset = message.partition() or 0, message.offset() or 0
-                ends[partition] = max(ends.get(partition, 0), offset + 1)
+                confirmed(ends, message)
 
         for record in records:
             key, value = encode(record)
