@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,3 +45,28 @@ def test_one_source_that_hangs_delays_the_status_of_twelve_mirrors_once_and_blam
             assert checks["destination"] == "PASS"
             assert took < 15, f"{took:.1f} s"
             print(f"status {' '.join(where)}: {took:.1f} s")  # noqa: T201
+
+
+def test_three_sources_that_hang_delay_the_status_of_their_mirrors_by_the_time_of_one(
+    tanist: Tanist, clusters: Mapping[str, Cluster], east: Broker, configured: Path, topic_name: str
+) -> None:
+    """Each took its own 4 s, one after another: of a handful the page said nothing at all."""
+    sources = ("north", "south", "middle")
+    west, answers = section(clusters["west"]), section(clusters["east"])
+    configured.write_text(west + "".join(answers.replace("clusters.east", f"clusters.{name}") for name in sources))
+    names = {f"{topic_name}-{source}": source for source in sources}
+    for name, source in names.items():
+        east.topic(name)
+        assert tanist("mirrors", "create", name, "--source", source, "-d", "west", "--topic", name).code == 0
+    with ExitStack() as stack:
+        for source in sources:
+            never_answers = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            hung = section(clusters["east"], through=f"127.0.0.1:{never_answers.getsockname()[1]}")
+            west += hung.replace("clusters.east", f"clusters.{source}")
+        configured.write_text(west)
+        began = time.monotonic()
+        found = {item["mirror"]: item["planned"] for item in tanist("status", "-d", "west", "--json").items}
+        took = time.monotonic() - began
+    assert {name: found[name] for name in names} == dict.fromkeys(names, "UNKNOWN")
+    assert took < 10, f"{took:.1f} s"
+    print(f"status: {took:.1f} s")  # noqa: T201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
@@ -56,8 +57,8 @@ class World:
             contact.close()
 
     def silence(self, clock: Clock) -> Silence:
-        """Which clusters have not answered a moment ago, for all who read through us."""
-        self._silence = self._silence or Silence(clock)
+        """Which clusters have not answered, for all who read through us: they are not asked again."""
+        self._silence = self._silence or Silence(clock, math.inf)
         return self._silence
 
     def names(self) -> tuple[str, ...]:

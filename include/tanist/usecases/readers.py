@@ -52,9 +52,13 @@ class StateReaders:
 
 @dataclass(slots=True)
 class Silence:
-    """Clusters, by the name of their connection, that have not answered a moment ago, and why."""
+    """Clusters, by the name of their connection, that have not answered a moment ago, and why.
+
+    `seconds`: for so long they are not asked again; a reading that ends asks them once (`math.inf`).
+    """
 
     clock: Clock
+    seconds: float = SILENT_SECONDS
     _until: dict[str, tuple[float, TanistError]] = field(default_factory=dict)
 
     def of(self, name: str) -> TanistError | None:
@@ -64,4 +68,4 @@ class Silence:
 
     def keep(self, name: str, why: TanistError) -> None:
         """It has just not answered."""
-        self._until[name] = (self.clock.monotonic() + SILENT_SECONDS, why)
+        self._until[name] = (self.clock.monotonic() + self.seconds, why)

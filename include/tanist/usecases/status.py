@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
@@ -12,9 +13,11 @@ from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.domain.states import Wish
+from tanist.ports.clock import Deadline
 from tanist.usecases import sides
 from tanist.usecases.failover import standing
-from tanist.usecases.failover.observe import Look, Observer
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.observe import Look, Observer, attempt
 from tanist.usecases.failover.planning import intent_of
 from tanist.usecases.mirrors.describe import Ends, Observed, assemble, maps
 
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.readers import Silence, StateReaders
     from tanist.usecases.sides import Run, Side
+
+_SIDE_BY_SIDE: Final = 64
+"""So many sources are asked at a time whether they answer at all: a thread each, which waits for its socket."""
 
 
 def workers(view: StateView) -> tuple[WorkerAlive, ...]:
@@ -79,7 +85,30 @@ def observe(reading: Reading, mirror: MirrorName | None) -> tuple[Seen, ...]:
         raise NoStateTopic(f"{destination.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
     view = reading.readers.view(STATE_TOPIC, run.by)
     specs = (sides.spec_of(view, mirror, destination.name),) if mirror else view.mirrors()
+    _find_silent(reading, specs)
     return tuple(_seen(reading, spec, view, found) for spec in specs)
+
+
+def _find_silent(reading: Reading, specs: Sequence[MirrorSpec]) -> None:
+    """Ask several sources side by side who they are: those that hang take the time of one of them, not of all.
+
+    What does not answer is not asked again by the mirrors, which are looked at one after another. A single source is
+    asked by them only. Each source has ports of its own, so each is one thread's.
+    """
+    silence, run = reading.silence, reading.run
+    found = {spec.source: reading.clusters(spec).source for spec in specs}
+    asked = [each for name, each in found.items() if isinstance(each, Source) and silence.of(name) is None]
+    if len(asked) <= 1:
+        return
+    with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(asked)), "tanist-source") as pool:
+        answers = pool.map(lambda source: attempt(lambda: source.replicas.cluster((), _soon(run))), asked)
+        for source, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, TanistError):
+                silence.keep(source.side.name, answer)
+
+
+def _soon(run: Run) -> Deadline:
+    return Deadline(min(run.by.at, run.clock.deadline(SOURCE_SECONDS).at))
 
 
 def _seen(reading: Reading, spec: MirrorSpec, view: StateView, destination_id: str) -> Seen:
