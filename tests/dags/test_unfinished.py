@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from tests.dags.conftest import Answering
 from tests.dags.mirrors import ROUTE, conf, connections, dag, mirror, mirrors, nothing_was_done, runs, untouched
+from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["connections", "dag", "mirror", "mirrors", "untouched"]  # fixtures
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
+LIFTED_SECONDS = 30.0
+"""A worker settles what is owed every few seconds."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +35,12 @@ def watched_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 def states(pair: Pair, mirror: str) -> list[tuple[str, str]]:
     """Plan and status of every failover on record."""
     return [(run["value"]["plan"], run["value"]["status"]) for run in runs(pair, mirror)]
+
+
+def fences(pair: Pair, mirror: str) -> list[str]:
+    """The status on record of every source fence."""
+    (found,) = json.loads(pair.tanist("state", "dump", "--key", f"fence/{mirror}", "--json").out)["items"]
+    return [each["status"] for each in found["value"]["topics"]]
 
 
 def stopping(dag: DAG, task: str, how: type[Exception]) -> None:
@@ -71,7 +81,10 @@ def test_a_trigger_for_one_topic_does_not_promote_another_by_its_old_approval(
 def test_a_planned_failover_whose_source_died_goes_over_to_an_unplanned_one(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was adopted whatever was asked for: nobody was asked, it failed again, and no DAG could undo it."""
+    """It was adopted whatever was asked for: nobody was asked, it failed again, and no DAG could undo it.
+
+    A worker reaches the source again and lifts the fence that is owed, while somebody is asked: the yes was void then.
+    """
     planned = pair.approved(mirror)
     assert pair.killed("nowhere", mirror, planned, "fence") == 0
     gone = {"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
@@ -80,8 +93,19 @@ def test_a_planned_failover_whose_source_died_goes_over_to_an_unplanned_one(
     refused = house.run(dag, wanted)
     assert "its mode is planned, asked for is unplanned" in refused.why("open_run")
     assert states(pair, mirror) == [(planned, "RUNNING")]
-    person = Answering(house.client, "op")
-    ran = house.run(dag, wanted | {"unfinished": "abort"}, person)
+    worker = pair.worker()
+
+    def lifted(asked: dict[str, Any]) -> None:
+        assert "SOURCE_FENCED" in asked["body"]
+        worker.send(signal.SIGCONT)
+        until(lambda: fences(pair, mirror) == ["lifted"], LIFTED_SECONDS)
+
+    person = Answering(house.client, "op", first=lifted)
+    worker.send(signal.SIGSTOP)
+    try:
+        ran = house.run(dag, wanted | {"unfinished": "abort"}, person)
+    finally:
+        worker.send(signal.SIGCONT)
     assert person.codes == [200], "somebody was asked anew"
     assert (ran.state, ran.report["verdict"]) == ("success", "DONE"), (ran.tasks, ran.report)
     assert ran.left("undo", "return_value") == {"undone": planned}

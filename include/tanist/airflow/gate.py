@@ -74,7 +74,8 @@ class PlanGate(ApprovalOperator):
             found = planning.plan(wish.asked, clusters, task.run)
             planning.must_not_be_blocked(found)
         self.body = plan_page(found)
-        shown = {"plan": found.plan.hash, "loss_tolerance": found.plan.intent.loss_tolerance}
+        tolerated = found.plan.intent.loss_tolerance
+        shown = {"plan": found.plan.hash, "words": found.plan.shown, "loss_tolerance": tolerated}
         try:
             return super().execute(context)
         except TaskAwaitingInput as asking:
@@ -107,6 +108,7 @@ class PlanGate(ApprovalOperator):
                 valid_seconds=VALID_SECONDS,
                 on_behalf_of=f"{who} via Airflow",
                 request=request_of(context),
+                shown=_text(shown, "words"),
             )
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
         return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}

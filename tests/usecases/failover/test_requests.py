@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.checks import Mode
 from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approvals, run_request
+from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort, planning
+from tanist.usecases.failover.planning import AnotherPlan, Asked
 from tanist.usecases.failover.run import run
+from tests.fetcher.test_debts import debts, settled
 from tests.usecases.failover.world import DR, Killed, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.failover.plan import Plan
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
@@ -143,3 +148,44 @@ def test_an_aborted_run_has_used_its_yes(world: World) -> None:
     abort.abort(world.clusters("operator"), world.tools(), world.command())
     with pytest.raises(ApprovalUsed, match="was used by a run that is ABORTED"):
         world.run(plan, request=FIRST)
+
+
+def answer(world: World, asked: Plan, of: str = "") -> None:
+    """A yes to what was `asked`, given now; or to another hash, with the words of that."""
+    wanted = Asked(mode=asked.intent.mode, loss_tolerance=asked.intent.loss_tolerance)
+    planning.approve(
+        of or asked.hash,
+        wanted,
+        world.clusters(),
+        world.command(),
+        reason="drill",
+        valid_seconds=60,
+        shown=asked.shown,
+    )
+
+
+def test_a_yes_is_not_void_because_less_speaks_against_the_plan_than_when_it_was_asked(world: World) -> None:
+    """A fence that an undone failover had left was lifted between question and answer: the approver's yes was lost."""
+    world.run(world.approve(Mode.UNPLANNED).plan, until="fence")
+    world.east.dead = True
+    abort.abort(world.clusters(), world.tools(), world.command())
+    asked = world.plan(Mode.UNPLANNED).plan
+    assert "SOURCE_FENCED" in {each.name for each in asked.limitations}
+    world.east.dead = False  # a worker reaches it
+    assert settled(world, debts(world)) == {FenceStatus.LIFTED}
+    world.east.dead = True
+    assert world.plan(Mode.UNPLANNED).plan.hash != asked.hash
+    answer(world, asked)
+    assert world.run(asked.hash).record.status is RunStatus.DONE
+
+
+def test_a_yes_is_void_where_more_speaks_against_the_plan_than_when_it_was_asked(unchanged: World) -> None:
+    """The words that were shown approve nothing that they do not say, nor another plan's hash."""
+    asked = unchanged.plan(Mode.UNPLANNED).plan
+    unchanged.east.dead = True
+    with pytest.raises(AnotherPlan):
+        answer(unchanged, asked)
+    unchanged.east.dead = False
+    with pytest.raises(AnotherPlan):
+        answer(unchanged, asked, of=asked.hash[::-1])
+    assert unchanged.west.approvals == []

@@ -20,8 +20,8 @@ from tanist.domain.failover.approving import (
     signature,
 )
 from tanist.domain.failover.forecast import Forecast, forecast
-from tanist.domain.failover.limitations import make_plan, planned_intent, word
-from tanist.domain.failover.plan import Intent, Plan, TopicIntent, remaining
+from tanist.domain.failover.limitations import make_plan, news, planned_intent, word
+from tanist.domain.failover.plan import Approved, Intent, Plan, TopicIntent, hash_of, remaining
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
@@ -181,8 +181,12 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     valid_seconds: float,
     on_behalf_of: str = "",
     request: str = "",
+    shown: str = "",
 ) -> Approval:
     """Put our name under a plan, if the facts still make it.
+
+    `shown`: the words of that plan, as somebody has seen them who decides later. They are approved as well where since
+    then nothing has changed but that less speaks against it: a fence that was lifted meanwhile voids no answer.
 
     `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
     `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
@@ -200,12 +204,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
     signature("", on_behalf_of)  # raises before anything is asked
     now = plan(asked, clusters, command)
-    if now.plan.hash != plan_hash:
-        tolerated = now.plan.intent.loss_tolerance
-        raise AnotherPlan(
-            f"{plan_hash} was asked for, {asked.mode} it is {now.plan.hash} now, with {tolerated} offsets tolerated "
-            "(where these move, give --max-loss)"
-        )
+    words = _words(plan_hash, shown, now)
     must_not_be_blocked(now)
     approvals = clusters.destination.approvals
     if not approvals.exists(command.by):
@@ -215,7 +214,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     signed = Request(
         mirror=clusters.spec.mirror,
         plan=plan_hash,
-        shown=now.plan.shown,
+        shown=words,
         request=request or command_request(plan_hash, token_hex(8)),
         reason=reason,
         valid_for_ms=valid_for_ms,
@@ -224,6 +223,25 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     approval = approvals.append(signed, command.by)
     approved(approval)
     return approval
+
+
+def _words(plan_hash: str, shown: str, now: Planned) -> str:
+    """The words of the plan `plan_hash`, where the facts make it, or permit it as it was `shown`.
+
+    Raises:
+        AnotherPlan.
+    """
+    if now.plan.hash == plan_hash:
+        return now.plan.shown
+    if hash_of(shown) == plan_hash:
+        seen, steps = Approved.read(shown), tuple(step.id for step in now.plan.steps)
+        if seen.intent == now.plan.intent and seen.steps == steps and not news(seen, now.facts):
+            return shown
+    wanted = now.plan.intent
+    raise AnotherPlan(
+        f"{plan_hash} was asked for, {wanted.mode} it is {now.plan.hash} now, with {wanted.loss_tolerance} offsets "
+        "tolerated (where these move, give --max-loss)"
+    )
 
 
 def withdraw(plan_hash: str, clusters: Clusters, command: Run, *, request: str = "", reason: str) -> None:
