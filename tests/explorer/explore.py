@@ -87,13 +87,13 @@ def _come_to_rest(place: Place, story: Story) -> None:
     worker.enter()
     stage.enter("time", lambda: stage.sleep(REST_SECONDS))
     stage.play(REST_SECONDS * 2)
-    judge.at_rest(place)
+    seen = judge.at_rest(place)
     last = Operator(place, "last", lambda record: judge.done(place, record))
     if place.view().unfinished(DR) is not None:
         stage.enter("last", lambda: _end(last))
     elif judge.stray_fences(place):
         stage.enter("last", lambda: _lift(last))
-    elif judge.says_yes(place, mode := Mode.UNPLANNED if place.east.dead or story.seed % 2 else Mode.PLANNED):
+    elif judge.says_yes(seen, mode := Mode.UNPLANNED if place.east.dead or story.seed % 2 else Mode.PLANNED):
         stage.enter("last", lambda: _take_at_its_word(last, mode))
     stage.play(LONGEST_SECONDS)
     stage.dismiss()

@@ -34,7 +34,9 @@ class WatchedGroups(MemoryGroups):
     backwards: list[str] = field(default_factory=list)
 
     def group(self, name: str, kind: str = "classic") -> MemoryGroup:
-        return self.groups.setdefault(name, WatchedGroup(kind, name=name, backwards=self.backwards))
+        if name not in self.groups:
+            self.groups[name] = WatchedGroup(kind, name=name, backwards=self.backwards)
+        return self.groups[name]
 
 
 class NothingToCompare:

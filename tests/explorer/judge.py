@@ -107,13 +107,14 @@ def seen(place: Place) -> Seen | None:
     return found
 
 
-def at_rest(place: Place) -> None:
-    """Everybody is gone but a worker that lives."""
+def at_rest(place: Place) -> Seen | None:
+    """Everybody is gone but a worker that lives; what status says then."""
     told = seen(place)
     for topic in TOPICS:
         if not is_told(told, topic):
             _two_sides(place, topic)
             _fence_is_known(place, topic)
+    return told
 
 
 def is_told(told: Seen | None, topic: str) -> bool:
@@ -153,7 +154,6 @@ def stray_fences(place: Place) -> list[str]:
     return [topic for topic in sorted(place.put_up) if topic in inside and not place.source_takes(topic)]
 
 
-def says_yes(place: Place, mode: Mode) -> bool:
+def says_yes(told: Seen | None, mode: Mode) -> bool:
     """Whether status says that a failover can start now, perhaps with more to accept."""
-    told = seen(place)
     return told is not None and told.status.word(mode) in {Readiness.GO, Readiness.ACCEPT}

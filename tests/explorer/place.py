@@ -150,12 +150,15 @@ class Place:
 
     def is_open(self, topic: str) -> bool:
         """Whether the destination has taken over: applications can write there, the mirror cannot."""
-        spec = self.spec()
-        if spec is None or topic not in self.west.topics or not self.west.may_write(topic, APP):
+        view = self.view()
+        spec = view.mirror(DR)
+        if spec is None or not view.promoted(DR, topic):
+            return False
+        if topic not in self.west.topics or not self.west.may_write(topic, APP):
             return False
         ours = [at for at in PARTITIONS if at.topic == topic]
         shut = not self.authorizer or (topic, f"User:{self.west.user}") in self.west.deny
-        return shut and all(self.sealed(spec, at) for at in ours) and self.view().promoted(DR, topic)
+        return shut and all(self.sealed(spec, at) for at in ours)
 
     def source_takes(self, topic: str) -> bool:
         """Whether a producer can be acknowledged at the source."""
@@ -171,14 +174,18 @@ class Place:
     def clients(self) -> None:
         """Half a second of what applications do on both sides."""
         gone_over = {topic for topic in TOPICS if self.is_open(topic)}
+        taken = {topic for topic in TOPICS if self.source_takes(topic)} if self.writing else set()
+        group = self.at_east.group(GROUP)
         for at in PARTITIONS:
             if at.topic in gone_over:
                 self.west.grow(at)
-            elif self.writing and self.source_takes(at.topic):
+                continue
+            if at.topic in taken:
                 self.east.grow(at)
-            if at.topic not in gone_over and not self.east.dead:
-                held = self.at_east.group(GROUP).now(at)
-                self.at_east.commit(GROUP, at, min((held.offset if held else 0) + 2, self.east.ends[at][1]))
+            if not self.east.dead:
+                held, stable = group.now(at), self.east.ends[at][1]
+                if held is None or held.offset < stable:
+                    self.at_east.commit(GROUP, at, min((held.offset if held else 0) + 2, stable))
         self._consumer(gone_over)
         self._two_sides(gone_over)
         for what in self.at_west.backwards:

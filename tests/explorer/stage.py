@@ -10,6 +10,7 @@ import threading
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
+from heapq import heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from tests.explorer.product import Deadline, EpochMs, JumpingClock, TimedOut
@@ -64,6 +65,7 @@ class Actor:
     extra: bool
     turn: threading.Lock = field(default_factory=threading.Lock)
     thread: threading.Thread | None = None
+    ident: int = -1
     doomed: bool = False
     gone: bool = False
     crash: BaseException | None = None
@@ -89,7 +91,7 @@ class Stage:
         self._closing = False
         self._main = threading.Lock()
         self._main.acquire()
-        self._timers: list[tuple[float, float, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, float, Callable[[], None]]] = []
         self._orders: defaultdict[tuple[str, str], list[Order]] = defaultdict(list)
         for each in self.orders:
             self._orders[each.actor, each.label].append(each)
@@ -104,7 +106,7 @@ class Stage:
 
     def every(self, seconds: float, what: Callable[[], None]) -> None:
         """Whenever so much time has passed, whoever plays; `what` calls nobody."""
-        self._timers.append((self.now + seconds, seconds, what))
+        heappush(self._timers, (self.now + seconds, len(self._timers), seconds, what))
 
     def play(self, seconds: float) -> None:
         """Until all but the extras have left, or so much time has passed."""
@@ -190,7 +192,7 @@ class Stage:
 
     def _me(self) -> Actor | None:
         actor = self.current
-        if actor is None or actor.thread is not threading.current_thread():
+        if actor is None or actor.ident != threading.get_ident():
             return None  # before the play, or a thread of the product's own, which its actor waits for
         if actor.doomed:
             raise Killed
@@ -203,8 +205,9 @@ class Stage:
     def _due(self, actor: Actor, label: str) -> list[Order]:
         found = []
         for name in (label, ANYTHING):
-            actor.seen[name] += 1
-            found += [each for each in self._orders.get((actor.name, name), ()) if each.nth == actor.seen[name]]
+            nth = actor.seen[name] = actor.seen[name] + 1
+            if planned := self._orders.get((actor.name, name)):
+                found += [each for each in planned if each.nth == nth]
         return found
 
     def _until(self, actor: Actor, wake: float) -> None:
@@ -218,22 +221,28 @@ class Stage:
 
     def _next(self) -> Actor | None:
         """Who goes on, at its time; None: the play is over."""
-        playing = [each for each in self.actors if not each.gone]
-        if all(each.extra for each in playing):
+        following, waited_for, soonest = None, None, AT_LAST
+        for each in self.actors:
+            if each.gone:
+                continue
+            if not each.extra:
+                waited_for, soonest = waited_for or each, min(soonest, each.wake)
+            if following is None or each.wake < following.wake:
+                following = each
+        if following is None or waited_for is None:
             return None
-        if all(each.extra or each.wake == AT_LAST for each in playing):
-            next(each for each in playing if not each.extra).wake = self.now
-        following = min(playing, key=lambda each: each.wake)
+        if soonest == AT_LAST:
+            waited_for.wake = self.now
+            following = min(following, waited_for, key=lambda each: each.wake)
         if following.wake > self.limit:
             return None
         self._pass(following.wake)
         return following
 
     def _pass(self, until: float) -> None:
-        while self._timers and min(self._timers, key=lambda each: each[0])[0] <= until:
-            index = min(range(len(self._timers)), key=lambda n: self._timers[n][0])
-            due, seconds, what = self._timers[index]
-            self._timers[index] = (due + seconds, seconds, what)
+        while self._timers and self._timers[0][0] <= until:
+            due, number, seconds, what = self._timers[0]
+            heapreplace(self._timers, (due + seconds, number, seconds, what))
             self.now = max(self.now, due)
             what()
         self.now = max(self.now, until)
@@ -249,6 +258,7 @@ class Stage:
             actor.turn.release()
 
     def _live(self, actor: Actor) -> None:
+        actor.ident = threading.get_ident()
         try:
             if not actor.doomed:
                 actor.body()

@@ -1,16 +1,16 @@
-"""As many stories as fit into some seconds; and that the explorer would see it if a rule were broken."""
+"""Some hundred stories; and that the explorer would see it if a rule were broken."""
 
 from __future__ import annotations
 
 import logging
-import time
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.explorer import judge
-from tests.explorer.explore import play, shortest, told
+from tests.explorer.explore import explore, play, shortest, told
 from tests.explorer.place import DR
 from tests.explorer.product import STATE_TOPIC, Fences, FenceStatus, Mode
 from tests.explorer.stage import AT_LAST, Effect, Order
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
     from tests.explorer.place import Place
 
-pytestmark = pytest.mark.timeout(300)
-SECONDS: Final = 40.0
-FEWEST: Final = 100
-"""Also on a machine that is busy with other things."""
+pytestmark = pytest.mark.timeout(1_200)
+STORIES: Final = int(os.environ.get("STORIES", "600"))
+"""About 20 s of one core; `make test STORIES=5000 ARGS=tests/explorer` plays more."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,11 +34,8 @@ def quiet() -> Iterator[None]:
 
 
 def test_no_story_breaks_a_rule() -> None:
-    """Each run plays the same stories, from the first on, as far as its time goes."""
-    until, seed = time.process_time() + SECONDS, 0
-    while time.process_time() < until or seed < FEWEST:
-        seed += 1
-        played = play(drawn(seed))
+    """Each run plays the same stories."""
+    for played in explore(1, STORIES):
         if played.violations:
             rule = played.violations[0].rule
             pytest.fail(told(shortest(played, rule), rule), pytrace=False)

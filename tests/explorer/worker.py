@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import Generation
     from tanist.domain.state_record import StateRecord
+    from tanist.fetcher.planning import Owned
     from tanist.usecases.lock import LockedMirror
     from tests.explorer.place import Place
     from tests.explorer.product import Deadline, MirrorName, MirrorSpec, StateView, TopicPartition
@@ -84,7 +85,7 @@ class Worker:
     place: Place
     name: str = "worker"
     _news_at: float = field(default=float("-inf"))
-    _following: dict[str, int] = field(default_factory=dict)
+    _looked_after: tuple[StateView | None, tuple[Owned, ...]] = (None, ())
 
     def __post_init__(self) -> None:
         place = self.place
@@ -133,13 +134,19 @@ class Worker:
         except TanistError as why:
             self.place.stage.say(f"a round failed: {why.name}")
 
+    def _owned(self, view: StateView) -> tuple[Owned, ...]:
+        """Worked out once for each view."""
+        if self._looked_after[0] is not view:
+            self._looked_after = (view, owned(view, ALL, SLICES))
+        return self._looked_after[1]
+
     def _soon(self) -> Deadline:
         return self.place.clock.deadline(10)
 
     def _observed(self, view: StateView) -> list[StateRecord]:
         now = Moment(self.place.clock.now(), self.place.clock.monotonic())
         found: list[StateRecord] = []
-        for mine in owned(view, ALL, SLICES):
+        for mine in self._owned(view):
             held = view.observed(mine.spec.mirror, mine.partition)
             state = held.state if held else MirrorState.UNKNOWN
             report = Report(finding=_FINDINGS.get(state))
@@ -159,7 +166,7 @@ class Worker:
         ]
         if self.place.east.dead:
             return written
-        for spec in {mine.spec.mirror: mine.spec for mine in owned(view, ALL, SLICES)}.values():
+        for spec in {mine.spec.mirror: mine.spec for mine in self._owned(view)}.values():
             ours = [at for at in PARTITIONS if at in self.place.east.ends]
             seen = tuple(_end(at, self.place.east.ends[at]) for at in ours)
             written.append(SourceEnds(mirror=spec.mirror, mirror_id=spec.id, chunk=0, ends=seen, at=now.now()))
@@ -197,7 +204,7 @@ class Worker:
         east, west, now = self.place.east, self.place.west, self.place.spec()
         if east.dead or west.dead:
             return
-        for mine in owned(view, ALL, SLICES):
+        for mine in self._owned(view):
             at, held = mine.partition, view.observed(mine.spec.mirror, mine.partition)
             if held is None or held.state not in {MirrorState.MIRRORING, MirrorState.PAUSING}:
                 continue
@@ -205,8 +212,8 @@ class Worker:
                 continue
             if view.promoted(mine.spec.mirror, at.topic) or west.epochs.get((at, now.data_id), -1) > 0:
                 continue
-            for _ in range(min(MOST_A_ROUND, east.ends[at][1] - west.ends[at][2])):
-                west.append(at, now.data_id, 0)
+            if (count := min(MOST_A_ROUND, east.ends[at][1] - west.ends[at][2])) > 0:
+                west.append(at, now.data_id, 0, count)
 
 
 def _end(at: TopicPartition, ends: tuple[int, int, int]) -> SourceEnd:

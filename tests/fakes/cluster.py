@@ -41,6 +41,7 @@ class MemoryCluster:
     `ends`: log start, last stable offset, high watermark. `ahead`: offsets that a leader has above its high
     watermark. `producers`: who wrote an offset, -1 where it is not there. `control`: which offsets are markers.
     `denied`: (operation, resource) that our principal lacks; all else is granted. `rules`: who may write.
+    `folded`: the state topics as far as anybody has read them.
     `committed`: when it took the last transaction of a state topic. `calls`: what changed it, in order, but for
     locks and what workers write. `dead`: no broker answers.
     """
@@ -56,6 +57,7 @@ class MemoryCluster:
     control: set[tuple[TopicPartition, int]] = field(default_factory=set)
     producers: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     states: defaultdict[str, StateLog] = field(default_factory=lambda: defaultdict(list))
+    folded: dict[str, tuple[int, StateView]] = field(default_factory=dict)
     operators: dict[str, int] = field(default_factory=dict)
     committed: dict[str, EpochMs] = field(default_factory=dict)
     denied: set[tuple[str, str]] = field(default_factory=set)

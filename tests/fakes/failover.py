@@ -77,12 +77,12 @@ class GuardedCluster(MemoryCluster):
         self.ends = {at: end for at, end in self.ends.items() if at.topic != topic}
         self.epochs = {key: epoch for key, epoch in self.epochs.items() if key[0].topic != topic}
 
-    def append(self, at: TopicPartition, producer: int, epoch: int) -> bool:
-        """Whether a writer of that epoch gets one record in."""
+    def append(self, at: TopicPartition, producer: int, epoch: int, count: int = 1) -> bool:
+        """Whether a writer of that epoch gets so many records in."""
         if self.epochs.get((at, producer), -1) > epoch:
             return False
         self.epochs[at, producer] = epoch
-        self.grow(at, producer=producer)
+        self.grow(at, count, producer)
         return True
 
 

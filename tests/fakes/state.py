@@ -51,12 +51,11 @@ class FileLog:
 
 
 class MemoryStateStore:
-    """The port `StateStore`. Each has read only as far as it has caught up."""
+    """The port `StateStore`. Each has read only as far as it has caught up; what it reads was folded once for all."""
 
     def __init__(self, cluster: MemoryCluster, topic: str, writer: str | None = None) -> None:
         self._cluster, self._topic, self._writer = cluster, topic, writer
         self._view: StateView = NOTHING_YET
-        self._position = 0
         with cluster.lock:
             self._epoch = cluster.operators.get(writer or "", 0) + 1
             if self._is_operator():
@@ -98,11 +97,12 @@ class MemoryStateStore:
         return self._writer not in {None, WORKER}
 
     def _read(self) -> StateView:
-        new = self._cluster.states[self._topic][self._position :]
-        self._position += len(new)
-        if new:
-            self._view = fold(self._view, _decoded(new))
-        return self._view
+        position, view = self._cluster.folded.get(self._topic, (0, NOTHING_YET))
+        if new := self._cluster.states[self._topic][position:]:
+            view = fold(view, _decoded(new))
+            self._cluster.folded[self._topic] = (position + len(new), view)
+        self._view = view
+        return view
 
 
 def _decoded(entries: Sequence[Entry]) -> list[StateRecord]:

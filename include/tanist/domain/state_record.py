@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.names import MirrorName
+
+
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
+"""What `quote` leaves as it is: nearly every name. Keys are made for each record that is read."""
 
 
 class Placement(Enum):
@@ -40,7 +45,7 @@ class StateRecord:
     @property
     def key(self) -> str:
         """Reads like a path; its first part is the kind."""
-        return "/".join((self.stored_as, *(_part(getattr(self, name)) for name in self.key_attributes)))
+        return "/".join([self.stored_as, *[_part(getattr(self, name)) for name in self.key_attributes]])
 
 
 class MirrorRecord(StateRecord):
@@ -90,7 +95,9 @@ def _part(value: object) -> str:
     """A partition is two parts of a path; any other text must not break the path."""
     if isinstance(value, TopicPartition):
         return f"{value.topic}/{value.partition}"
-    return quote(value, safe="") if isinstance(value, str) else str(value)
+    if not isinstance(value, str):
+        return str(value)
+    return value if _UNRESERVED(value) else quote(value, safe="")
 
 
 def mirror_of(key: str) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import ItemsView, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from tanist.domain.records import (
     Claim,
@@ -44,10 +44,11 @@ class StateView(Mapping[str, StateRecord]):
     it (`spec`): `__mirror_offsets` and `__mirror_groups` have no specs.
     """
 
-    __slots__ = ("_records",)
+    __slots__ = ("_by_kind", "_records")
 
     def __init__(self, records: Mapping[str, StateRecord] | None = None) -> None:
         self._records = dict(records or {})
+        self._by_kind: dict[type[StateRecord], list[StateRecord]] | None = None
 
     def __getitem__(self, key: str) -> StateRecord:
         return self._records[key]
@@ -57,6 +58,10 @@ class StateView(Mapping[str, StateRecord]):
 
     def __len__(self) -> int:
         return len(self._records)
+
+    def items(self) -> ItemsView[str, StateRecord]:
+        """As `Mapping` has it, without a call for each key."""
+        return self._records.items()
 
     # ── mirrors and topics ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -157,7 +162,16 @@ class StateView(Mapping[str, StateRecord]):
         return found if isinstance(found, kind) else None
 
     def _every(self, kind: type[_R]) -> Iterator[_R]:
-        return (each for each in self._records.values() if isinstance(each, kind))
+        return iter(cast("list[_R]", self._kinds().get(kind, ())))
+
+    def _kinds(self) -> dict[type[StateRecord], list[StateRecord]]:
+        """The records in their order, sorted into kinds once: a view is asked again and again, and holds thousands."""
+        if self._by_kind is None:
+            found: dict[type[StateRecord], list[StateRecord]] = {}
+            for each in self._records.values():
+                found.setdefault(type(each), []).append(each)
+            self._by_kind = found
+        return self._by_kind
 
     def _all_of(self, kind: type[_M], mirror: MirrorName | None) -> Iterator[_M]:
         found = (each for each in self._every(kind) if mirror in {None, each.mirror})
@@ -182,31 +196,33 @@ def take(records: dict[str, StateRecord], record: StateRecord) -> bool:
     The last word on a key wins and a tombstone takes it away; a zombie's late write, or that of a worker of an earlier
     mirror of the name, is not the last word.
     """
+    key = record.key
     if isinstance(record, Tombstone):
-        return records.pop(record.key, None) is not None
-    if not _supersedes(record, records.get(record.key)) or _of_an_earlier_mirror(records, record):
+        return records.pop(key, None) is not None
+    held = records.get(key)
+    if held is not None and (not _supersedes(record, held) or _of_an_earlier_mirror(records, held, record, key)):
         return False
-    records[record.key] = record
+    records[key] = record
     return True
 
 
 def fold(view: Mapping[str, StateRecord], records: Iterable[StateRecord]) -> StateView:
     """The view after `records`."""
-    latest = dict(view)
+    latest = dict(view.items())
     for record in records:
         take(latest, record)
     return StateView(latest)
 
 
-def _of_an_earlier_mirror(records: Mapping[str, StateRecord], record: StateRecord) -> bool:
-    """Whether it would replace a record of the present mirror by one of an earlier mirror of that name."""
-    held, spec = records.get(record.key), records.get(f"mirror/{mirror_of(record.key)}")
-    if not (isinstance(held, MirrorRecord) and isinstance(record, MirrorRecord) and isinstance(spec, MirrorSpec)):
+def _of_an_earlier_mirror(records: Mapping[str, StateRecord], held: StateRecord, record: StateRecord, key: str) -> bool:
+    """Whether it would replace `held`, of the present mirror, by a record of an earlier mirror of that name."""
+    if not (isinstance(held, MirrorRecord) and isinstance(record, MirrorRecord)):
         return False
-    return _is_of(held, spec) and not _is_of(record, spec)
+    spec = records.get(f"mirror/{mirror_of(key)}")
+    return isinstance(spec, MirrorSpec) and _is_of(held, spec) and not _is_of(record, spec)
 
 
-def _supersedes(record: StateRecord, held: StateRecord | None) -> bool:
+def _supersedes(record: StateRecord, held: StateRecord) -> bool:
     """Whether `record`, read after `held` on the same key, becomes the last word. A zombie's late write does not."""
     match record, held:
         case MirrorRecord(), MirrorRecord() if record.mirror_id != held.mirror_id:

@@ -17,6 +17,7 @@ from tanist.protocol.values import plain, reader
 
 VERSION: Final = 1
 """Major version of the JSON. A record of a newer one was written by a newer Tanist, and its meaning is not ours."""
+_json: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def encode(record: StateRecord) -> tuple[bytes, bytes | None]:
     key = record.key.encode()
     if isinstance(record, Tombstone):
         return key, None
-    return key, json.dumps({"v": VERSION, **plain(record)}, separators=(",", ":"), ensure_ascii=False).encode()
+    return key, _json({"v": VERSION, **plain(record)}).encode()
 
 
 def decode(key: bytes, value: bytes | None) -> StateRecord | Unreadable:

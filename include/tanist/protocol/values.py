@@ -27,8 +27,10 @@ def plain(value: Any, *, reveal: bool = False) -> Any:
     Raises:
         TypeError: it holds a secret, and that is not to be told.
     """
-    if is_dataclass(value):
-        return {stored_name(field): plain(getattr(value, field.name), reveal=reveal) for field in fields(value)}
+    kind: Any = type(value)
+    names = _names(kind)
+    if names is not None:
+        return {stored: plain(getattr(value, name), reveal=reveal) for stored, name in names}
     if isinstance(value, tuple):
         return [plain(item, reveal=reveal) for item in value]
     if isinstance(value, Secret):
@@ -36,6 +38,12 @@ def plain(value: Any, *, reveal: bool = False) -> Any:
             raise TypeError("a secret is not stored")
         return value.reveal()
     return value
+
+
+@cache
+def _names(kind: type) -> tuple[tuple[str, str], ...] | None:
+    """Of each field the name that it is stored under, and that of its attribute; None: it is no dataclass."""
+    return tuple((stored_name(field), field.name) for field in fields(kind)) if is_dataclass(kind) else None
 
 
 # ── from JSON: one reader per annotation, built once ──────────────────────────────────────────────────────────────
