@@ -9,7 +9,7 @@ import pytest
 
 from tanist.clusters.topics import KafkaTopics
 from tanist.domain.errors import Unreachable
-from tanist.ports.topics import NewTopic
+from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -25,9 +25,15 @@ def _configs(one: KafkaTopics) -> Mapping[str, str]:
     """A request that was on its way to the broker when it died is lost, aloud; the next one must not wait."""
     clock = SystemClock()
     try:
-        return one.effective_configs("there", clock.deadline(15))
+        return _effective(one.describe(["there"], clock.deadline(15)))
     except Unreachable:
-        return one.effective_configs("there", clock.deadline(15))
+        return _effective(one.describe(["there"], clock.deadline(15)))
+
+
+def _effective(found: Mapping[str, object]) -> Mapping[str, str]:
+    facts = found["there"]
+    assert isinstance(facts, TopicFacts), facts
+    return facts.effective
 
 
 @pytest.mark.faults

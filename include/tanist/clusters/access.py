@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from typing import TYPE_CHECKING, Final, TypeAlias
-
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from tanist.clusters import rules
-from tanist.clusters.admin import Admin
-from tanist.clusters.librdkafka import Doing, cause, translate
+from tanist.clusters.asking import Asking
+from tanist.clusters.librdkafka import Doing
 from tanist.clusters.logins import login_of
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
@@ -17,31 +14,25 @@ from tanist.domain.logins import LoginSeen, PrincipalUnknown, nameless, unbound
 from tanist.domain.write_rules import learnt
 from tanist.ports.access import RightHeld, Verdict
 from tanist.wire.clock import SystemClock
-from tanist.wire.rights import may_write
-from tanist.wire.router import Router
+from tanist.wire.coordinators import passing
+from tanist.wire.rights import cluster_operations, group_operations, may_write, topic_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
-
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.admin._acl import AclOperation
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.write_rules import WriteRule
     from tanist.ports.access import Right
     from tanist.ports.clock import Deadline
+    from tanist.wire.coordinators import ByGroup
+    from tanist.wire.router import Router
 
+_T = TypeVar("_T")
 _Told: TypeAlias = "frozenset[str] | TanistError"
 """Names of the operations that are allowed on one resource, or why that is not known."""
 
 _TOPIC, _GROUP, _CLUSTER = "topic", "group", "cluster"
 _AGAIN: Final = 0.1
-_COORDINATOR: Final = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
 
 
 class KafkaAccess:
@@ -50,7 +41,7 @@ class KafkaAccess:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._clock = SystemClock()
-        self._admin = Admin(endpoint, "access")
+        self._asking = Asking(endpoint, "access")
 
     def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
         told = self._topics(_names(rights, _TOPIC), by) | self._groups(_names(rights, _GROUP), by)
@@ -58,81 +49,56 @@ class KafkaAccess:
         return tuple(_held(right, told) for right in rights)
 
     def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
-        with closing(Router(self._endpoint, "tanist-access")) as router:
-            return {topic: learnt(found) for topic, found in rules.writing(router, topics, by).items()}
+        found = self._asking.ask(lambda router, by: rules.writing(router, topics, by), by)
+        return {topic: learnt(each) for topic, each in found.items()}
 
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
-        login = login_of(self._endpoint)
-        with closing(Router(self._endpoint, "tanist-access")) as router:
-            if not rules.has_authorizer(router, by):
-                return LoginSeen(login=login, authorizer=False)
-            if login.principal is None:
-                raise PrincipalUnknown(nameless(self._endpoint.name))
-            told = may_write(router, topics, by)
-            known = {topic: may for topic, may in told.items() if isinstance(may, bool)}
-            sign = unbound(login.principal, known, rules.writing(router, list(known), by))
-        return LoginSeen(login=login, authorizer=True, unbound=sign)
+        return self._asking.ask(lambda router, by: self._login(router, topics, by), by)
 
     def close(self) -> None:
-        self._admin.close()
+        self._asking.close()
+
+    def _login(self, router: Router, topics: Sequence[str], by: Deadline) -> LoginSeen:
+        login = login_of(self._endpoint)
+        if not rules.has_authorizer(router, by):
+            return LoginSeen(login=login, authorizer=False)
+        if login.principal is None:
+            raise PrincipalUnknown(nameless(self._endpoint.name))
+        told = may_write(router, topics, by)
+        known = {topic: may for topic, may in told.items() if isinstance(may, bool)}
+        sign = unbound(login.principal, known, rules.writing(router, list(known), by))
+        return LoginSeen(login=login, authorizer=True, unbound=sign)
 
     def _topics(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Told]:
-        found = TopicCollection(names)
-        return self._ask(
-            _TOPIC,
-            names,
-            lambda client, left: client.describe_topics(
-                found, request_timeout=left, include_authorized_operations=True
-            ),
-            by,
-        )
-
-    def _groups(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Told]:
-        return self._ask(
-            _GROUP,
-            names,
-            lambda client, left: client.describe_consumer_groups(
-                names, request_timeout=left, include_authorized_operations=True
-            ),
-            by,
-        )
-
-    def _cluster(self, by: Deadline) -> dict[tuple[str, str], _Told]:
-        return self._ask(
-            _CLUSTER,
-            [""],
-            lambda client, left: {
-                "": client.describe_cluster(request_timeout=left, include_authorized_operations=True)
-            },
-            by,
-        )
-
-    def _ask(
-        self,
-        kind: str,
-        names: list[str],
-        ask: Callable[[AdminClient, float], Mapping[str, Future[object]]],
-        by: Deadline,
-    ) -> dict[tuple[str, str], _Told]:
         if not names:
             return {}
-        doing = Doing(f"ask for rights on {kind}s", "DESCRIBE")
-        found = self._admin.calls(ask, by, doing)
-        while any(map(_passing, found.values())) and by.left(self._clock.monotonic()) > _AGAIN:
-            self._clock.wait(_AGAIN)
-            found = self._admin.calls(ask, by, doing)
-        return {(kind, name): self._operations(f"{kind} {name}".strip(), found[name]) for name in names}
+        found = self._read(lambda router, by: topic_operations(router, names, by), by, _TOPIC)
+        return {(_TOPIC, name): self._told(f"{_TOPIC} {name}", found[name]) for name in names}
 
-    def _operations(self, resource: str, outcome: object) -> _Told:
-        if isinstance(outcome, KafkaException):
-            return translate(cause(outcome), Doing(f"see {resource}", f"DESCRIBE on {resource}"), self._endpoint)
-        operations: list[AclOperation] = getattr(outcome, "authorized_operations", None) or []
-        return frozenset(operation.name for operation in operations)
+    def _groups(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Told]:
+        if not names:
+            return {}
+        found = self._read(lambda router, by: self._of_groups(router, names, by), by, _GROUP)
+        return {(_GROUP, name): self._told(f"{_GROUP} {name}", found[name]) for name in names}
 
+    def _of_groups(self, router: Router, names: list[str], by: Deadline) -> ByGroup[frozenset[str]]:
+        """Asked again while a coordinator moves, or is created: the first question about any group creates them."""
+        found = group_operations(router, names, by)
+        while any(map(passing, found.values())) and by.left(self._clock.monotonic()) > _AGAIN:
+            router.pause(_AGAIN, by)
+            found = group_operations(router, names, by)
+        return found
 
-def _passing(outcome: object) -> bool:
-    """Whether a coordinator moves, or is only being made: the first question about any group does that."""
-    return isinstance(outcome, KafkaException) and cause(outcome).code() in _COORDINATOR
+    def _cluster(self, by: Deadline) -> dict[tuple[str, str], _Told]:
+        return {(_CLUSTER, ""): self._told(_CLUSTER, self._read(cluster_operations, by, _CLUSTER))}
+
+    def _read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, kind: str) -> _T:
+        return self._asking.read(ask, by, Doing(f"ask for rights on {kind}s", "DESCRIBE"))
+
+    def _told(self, resource: str, found: _Told) -> _Told:
+        if isinstance(found, TanistError):
+            return self._asking.named(found, Doing(f"see {resource}", f"DESCRIBE on {resource}"))
+        return found
 
 
 def _names(rights: Iterable[Right], kind: str) -> list[str]:

@@ -9,7 +9,7 @@ from tanist.domain.errors import BrokerError, TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.domain.write_rules import ANYBODY
-from tanist.wire.admin import ConfigKind, ConfigResource, alter_configs, describe_configs
+from tanist.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs, describe_configs
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 SMALLEST: Final = str(SMALLEST_MESSAGE_BYTES)
-_OWN: Final = 1  # DescribeConfigs' source: set on the topic itself
 
 
 class KafkaFencing:
@@ -66,7 +65,7 @@ class KafkaFencing:
         except BrokerError as error:
             return error
         limit = found.get(MAX_MESSAGE_BYTES)
-        own = limit.value if limit is not None and limit.source == _OWN else None
+        own = limit.value if limit is not None and limit.source == TOPIC_ITSELF else None
         return FenceBefore(topic=topic, kind=FenceKind.TINY_MESSAGES, max_message_bytes=own)
 
     def _limit(self, topic: str, value: str | None, by: Deadline) -> TanistError | None:

@@ -7,7 +7,6 @@ every client here has a `Witness`, which turns a wrong password into Authenticat
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,9 +31,6 @@ SILENT: Final = logging.getLogger("tanist.librdkafka")
 look, set its level."""
 SILENT.setLevel(logging.CRITICAL)
 SILENT.addHandler(logging.NullHandler())
-
-PATIENCE: Final = 2.0
-"""Seconds that a one-shot call goes on after all brokers were reported down; a rolling restart passes within it."""
 
 AUTHENTICATION: Final = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
 _LOST: Final = "Broker transport failure"
@@ -160,42 +156,30 @@ class Witness:
         self._endpoint = endpoint
         self._refused: KafkaError | None = None
         self._transport: KafkaError | None = None
-        self._down_since: float | None = None
+        self._down = False
 
     def __call__(self, error: KafkaError) -> None:
         if _is_refusal(error):
             self._refused = error
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
-            self._down_since = self._down_since or time.monotonic()
+            self._down = True
         elif error.code() in UNREACHABLE | AUTHENTICATION:
             self._transport = error
 
-    def begin(self) -> None:
-        """A new call: its patience begins now. That all brokers are down is told once, so it is kept."""
-        self._refused = None
-        self._down_since = self._down_since and time.monotonic()
-
     def alive(self) -> None:
         """A broker has answered: what was seen before is history."""
-        self._refused = self._transport = self._down_since = None
+        self._refused = self._transport = None
+        self._down = False
 
     def refusal(self, doing: Doing) -> TanistError | None:
         """A login that was refused, as an error."""
         return translate(self._refused, doing, self._endpoint) if self._refused else None
 
-    def verdict(self, doing: Doing, patience: float = PATIENCE) -> TanistError | None:
-        """Why there is no use in waiting longer; None: there is."""
-        if self._refused:
-            return self.refusal(doing)
-        if self._down_since is not None and time.monotonic() > self._down_since + patience:
-            return self.excuse(doing)
-        return None
-
     def excuse(self, doing: Doing) -> TanistError | None:
         """The best reason known for a time-out; None: no connection has failed."""
         if self._refused:
             return self.refusal(doing)
-        if self._down_since is not None:
+        if self._down:
             closed = f"they close the connection: is {self._endpoint.security_protocol} right?"
             why = self._transport or KafkaError(KafkaError._ALL_BROKERS_DOWN, closed)  # noqa: SLF001
             return translate(why, doing, self._endpoint)

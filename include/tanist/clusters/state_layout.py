@@ -13,7 +13,7 @@ from tanist.domain.records import SLICES
 from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tanist.clusters.topics import KafkaTopics
     from tanist.ports.clock import Deadline
@@ -50,7 +50,7 @@ def ensure(topics: KafkaTopics, topic: str, layout: TopicLayout, by: Deadline, *
         facts = _appeared(topics, topic, by)
     if isinstance(facts, TanistError):
         raise facts
-    if flaws := list(_flaws(facts, topics.effective_configs(topic, by), layout)):
+    if flaws := list(_flaws(facts, layout)):
         raise UnsafeStateTopic(f"topic {topic}: {'; '.join(flaws)}")
     return facts
 
@@ -79,7 +79,8 @@ def _appeared(topics: KafkaTopics, topic: str, by: Deadline) -> TopicFacts | Tan
         pause.wait(_APPEARING)
 
 
-def _flaws(facts: TopicFacts, configs: Mapping[str, str], layout: TopicLayout) -> Iterator[str]:
+def _flaws(facts: TopicFacts, layout: TopicLayout) -> Iterator[str]:
+    configs = facts.effective
     if configs.get("cleanup.policy") != "compact":
         yield f"cleanup.policy is {configs.get('cleanup.policy')}, records would be lost: it must be compact"
     if facts.partitions != layout.partitions:

@@ -1,34 +1,31 @@
-"""Topics, partitions and their configurations, through librdkafka."""
+"""Topics, partitions and their configurations: the port `Topics`."""
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
-from confluent_kafka.cimpl import NewPartitions
-from confluent_kafka.cimpl import NewTopic as KafkaNewTopic
-
-from tanist.clusters.admin import Admin
-from tanist.clusters.librdkafka import Doing, cause, translate
+from tanist.clusters.asking import Asking
+from tanist.clusters.librdkafka import Doing
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError
+from tanist.domain.names import topic_id_text
 from tanist.ports.topics import TopicFacts
+from tanist.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs
 from tanist.wire.identity import cluster_id
+from tanist.wire.router import TopicInfo, describe_topics, share
+from tanist.wire.topics import create_partitions, create_topics, topic_configs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from confluent_kafka.admin._cluster import DescribeClusterResult
-    from confluent_kafka.admin._topic import TopicDescription
-
     from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import BrokerId
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic
+    from tanist.wire.admin import ConfigValue
+    from tanist.wire.router import Router
 
-_SET, _DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE
 _SETTLING: Final = 0.05
 """Seconds between looks at a topic that has just been created."""
 _MOST_RECORDS: Final = 4_000
@@ -37,44 +34,40 @@ and partition, more than one for each configuration: 1,500 topics with four are 
 
 
 class KafkaTopics:
-    """The port `Topics` over librdkafka. Thread-safe."""
+    """Thread-safe."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._admin = Admin(endpoint, "topics")
+        self._asking = Asking(endpoint, "topics")
 
     def cluster_id(self, by: Deadline) -> str:
         return cluster_id(self._endpoint, "tanist-topics", by)
 
     def brokers(self, by: Deadline) -> tuple[int, ...]:
         """Ids of the brokers that are up, sorted."""
-        return tuple(sorted(node.id for node in self._cluster(by).nodes))
+
+        def ask(router: Router, by: Deadline) -> tuple[int, ...]:
+            router.refresh([], by)
+            return tuple(sorted(router.brokers))
+
+        return self._asking.read(ask, by, Doing("list brokers", "DESCRIBE on the cluster"))
 
     def names(self, by: Deadline) -> tuple[str, ...]:
-        doing = Doing("list topics", "DESCRIBE on topics")
-        found = self._admin.blocking(lambda client, left: client.list_topics(timeout=left), by, doing)
-        return tuple(sorted(name for name in found.topics if not name.startswith("__")))
+        def ask(router: Router, by: Deadline) -> tuple[str, ...]:
+            router.refresh(None, by)
+            return tuple(sorted(name for name in router.topics() if not name.startswith("__")))
+
+        return self._asking.read(ask, by, Doing("list topics", "DESCRIBE on topics"))
 
     def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
         found = self._descriptions(names, by)
-        there = [name for name, description in found.items() if not isinstance(description, TanistError)]
+        there = [name for name, description in found.items() if isinstance(description, TopicInfo)]
         configs = self._configs(there, by)
         return {name: _facts(found[name], configs.get(name)) for name in names}
 
     def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:
         found = self._descriptions(names, by)
         return {name: each if isinstance(each, TanistError) else len(each.partitions) for name, each in found.items()}
-
-    def effective_configs(self, name: str, by: Deadline) -> Mapping[str, str]:
-        """Every configuration of a topic as it works, wherever it comes from.
-
-        Raises:
-            AuthorizationFailed, UnknownTopicOrPartition, TimedOut, Unreachable: as they say.
-        """
-        entries = self._configs([name], by)[name]
-        if isinstance(entries, TanistError):
-            raise entries
-        return {entry.name: entry.value for entry in entries.values() if entry.value is not None}
 
     def create(
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool = False
@@ -89,113 +82,107 @@ class KafkaTopics:
 
     def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
         doing = Doing(f"add partitions to topic {topic}", f"ALTER on topic {topic}")
-        (outcome,) = self._admin.calls(
-            lambda client, left: client.create_partitions([NewPartitions(topic, partitions)], request_timeout=left),
-            by,
-            doing,
-        ).values()
-        return self._refusal(outcome, doing) or self._settle({topic: partitions}, by)[topic]
+        error = self._asking.change(lambda router, by: create_partitions(router, topic, partitions, by), by, doing)
+        return self._asking.named(error, doing) if error else self._settle({topic: partitions}, by)[topic]
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         if not changes:
             return None
-        entries = [
-            ConfigEntry(name, value, incremental_operation=_DELETE if value is None else _SET)
-            for name, value in changes.items()
-        ]
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        resource = ConfigResource(ConfigKind.TOPIC, topic)
+
+        def ask(router: Router, by: Deadline) -> TanistError | None:
+            try:
+                alter_configs(router, resource, changes, by)
+            except CouldNotTell:
+                raise
+            except TanistError as error:
+                return error
+            return None
+
         doing = Doing(f"alter topic {topic}", f"ALTER_CONFIGS on topic {topic}")
-        (outcome,) = self._admin.calls(
-            lambda client, left: client.incremental_alter_configs([resource], request_timeout=left), by, doing
-        ).values()
-        return self._refusal(outcome, doing)
+        error = self._asking.change(ask, by, doing)
+        return error and self._asking.named(error, doing)
 
     def close(self) -> None:
-        self._admin.close()
+        self._asking.close()
 
     def _create(
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool
     ) -> dict[str, TanistError | None]:
-        asked = [_new_topic(topic) for topic in topics]
-        found = self._admin.calls(
-            lambda client, left: client.create_topics(asked, request_timeout=left, validate_only=validate_only),
+        found = self._asking.change(
+            lambda router, by: create_topics(router, topics, by, validate_only=validate_only),
             by,
             Doing("create topics", "CREATE"),
         )
-        return {name: self._refusal(outcome, _creating(name)) for name, outcome in found.items()}
+        return {name: error and self._asking.named(error, _creating(name)) for name, error in found.items()}
 
-    # ── what librdkafka says ──────────────────────────────────────────────────────────────────────────────────────
+    # ── what brokers say ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cluster(self, by: Deadline) -> DescribeClusterResult:
-        doing = Doing("describe the cluster", "DESCRIBE on the cluster")
-        found: DescribeClusterResult = self._admin.call(
-            lambda client, left: client.describe_cluster(request_timeout=left), by, doing
-        )
-        return found
-
-    def _descriptions(self, names: Sequence[str], by: Deadline) -> dict[str, TopicDescription | TanistError]:
+    def _descriptions(self, names: Sequence[str], by: Deadline) -> dict[str, TopicInfo | TanistError]:
         if not names:
             return {}
-        found = self._admin.calls(
-            lambda client, left: client.describe_topics(TopicCollection(list(names)), request_timeout=left),
-            by,
-            Doing("describe topics", "DESCRIBE"),
-        )
-        return {name: self._told(outcome, _describing(name)) for name, outcome in found.items()}
 
-    def _configs(self, names: Sequence[str], by: Deadline) -> dict[str, dict[str, ConfigEntry] | TanistError]:
-        if not names:
-            return {}
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        found = self._admin.calls(
-            lambda client, left: client.describe_configs(resources, request_timeout=left),
-            by,
-            Doing("describe configurations", "DESCRIBE_CONFIGS"),
-        )
-        return {resource.name: self._told(o, _reading_configs(resource.name)) for resource, o in found.items()}
+        def ask(router: Router, by: Deadline) -> dict[str, TopicInfo]:
+            return dict(describe_topics(router.any_connection(by), names, by))
 
-    def _told(self, outcome: Any, doing: Doing) -> Any:
-        return self._refusal(outcome, doing) or outcome
+        found = self._asking.read(ask, by, Doing("describe topics", "DESCRIBE"))
+        return {name: self._described(name, found.get(name)) for name in names}
 
-    def _refusal(self, outcome: object, doing: Doing) -> TanistError | None:
-        if isinstance(outcome, KafkaException):
-            return translate(cause(outcome), doing, self._endpoint)
-        return None
+    def _described(self, name: str, found: TopicInfo | None) -> TopicInfo | TanistError:
+        if found is None:
+            return UnknownTopicOrPartition(f"topic {name!r} of {self._endpoint.name}")
+        doing = Doing(f"describe topic {name}", f"DESCRIBE on topic {name}")
+        return self._asking.named(found.error, doing) if found.error else found
+
+    def _configs(self, names: Sequence[str], by: Deadline) -> dict[str, dict[str, ConfigValue] | TanistError]:
+        doing = Doing("describe configurations", "DESCRIBE_CONFIGS")
+        found = self._asking.read(lambda router, by: topic_configs(router, names, by), by, doing)
+        return {name: self._told(each, _reading_configs(name)) for name, each in found.items()}
+
+    def _told(self, found: dict[str, ConfigValue] | TanistError, doing: Doing) -> dict[str, ConfigValue] | TanistError:
+        return self._asking.named(found, doing) if isinstance(found, TanistError) else found
 
     # ── a topic is not ready everywhere when CreateTopics returns ─────────────────────────────────────────────────
 
     def _settle(self, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError | None]:
-        pause = threading.Event()
-        while unsettled := self._unsettled(created, by):
-            if by.left(time.monotonic()) <= _SETTLING:
-                return {name: unsettled.get(name) for name in created}
-            pause.wait(_SETTLING)
-        return dict.fromkeys(created, None)
+        def ask(router: Router, by: Deadline) -> dict[str, TanistError]:
+            while unsettled := _unsettled(router, created, by):
+                if by.left(time.monotonic()) <= _SETTLING:
+                    break
+                router.pause(_SETTLING, by)
+            return unsettled
 
-    def _unsettled(self, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
-        """Topics without all their leaders, or that some broker does not know yet, and what is missing."""
-        waiting: dict[str, TanistError] = {}
-        for name, description in self._descriptions(list(created), by).items():
-            if isinstance(description, TanistError):
-                waiting[name] = description
-            elif leaderless := created[name] - sum(p.leader is not None for p in description.partitions):
-                waiting[name] = CouldNotTell(f"{leaderless} new partition(s) of topic {name} have no leader yet")
-        if created and not waiting:
-            for broker in self.brokers(by):
-                waiting |= self._unknown_to(broker, created, by)
-        return waiting
+        if not created:
+            return {}
+        left = self._asking.change(ask, by, Doing("wait for new topics", "DESCRIBE"))
+        return {name: left.get(name) for name in created}
 
-    def _unknown_to(self, broker: int, names: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
-        """Asking one broker for a configuration tells what that broker knows; brokers answer metadata for others."""
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        found = self._admin.calls(
-            lambda client, left: client.describe_configs(resources, request_timeout=left, broker=broker),
-            by,
-            Doing(f"ask broker {broker} about new topics", "DESCRIBE_CONFIGS"),
-        )
-        told = {resource.name: self._refusal(o, _reading_configs(resource.name)) for resource, o in found.items()}
-        # Without DESCRIBE_CONFIGS a broker refuses what it knows; it does not tell of what it does not know.
-        return {name: error for name, error in told.items() if error and not isinstance(error, AuthorizationFailed)}
+
+def _unsettled(router: Router, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
+    """Topics that some broker does not know yet, or without all their leaders, and what is missing."""
+    router.refresh([], by)
+    waiting: dict[str, TanistError] = {}
+    for index, broker in enumerate(sorted(router.brokers)):
+        waiting |= _unknown_to(router, broker, created, share(by, len(router.brokers) - index))
+    return waiting
+
+
+def _unknown_to(router: Router, broker: BrokerId, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
+    """What this very broker lacks: metadata tells only what the broker knows that answers."""
+    try:
+        known = describe_topics(router.connection(broker, by), list(created), by)
+    except Stopped:
+        raise
+    except CouldNotTell as silent:
+        return dict.fromkeys(created, silent)
+    waiting: dict[str, TanistError] = {}
+    for name, partitions in created.items():
+        found = known.get(name)
+        if found is None or found.error is not None:
+            waiting[name] = (found.error if found else None) or UnknownTopicOrPartition(f"topic {name!r}")
+        elif leaderless := partitions - sum(each.leader is not None for each in found.partitions):
+            waiting[name] = CouldNotTell(f"{leaderless} new partition(s) of topic {name} have no leader yet")
+    return waiting
 
 
 def _chunks(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
@@ -217,37 +204,24 @@ def _creating(name: str) -> Doing:
     return Doing(f"create topic {name}", f"CREATE on topic {name} or on the cluster")
 
 
-def _describing(name: str) -> Doing:
-    return Doing(f"describe topic {name}", f"DESCRIBE on topic {name}")
-
-
 def _reading_configs(name: str) -> Doing:
     return Doing(f"describe the configuration of topic {name}", f"DESCRIBE_CONFIGS on topic {name}")
 
 
-def _new_topic(topic: NewTopic) -> KafkaNewTopic:
-    replicas = -1 if topic.replication_factor is None else topic.replication_factor
-    return KafkaNewTopic(topic.name, topic.partitions, replicas, config=dict(topic.configs))
-
-
 def _facts(
-    description: TopicDescription | TanistError, configs: Mapping[str, ConfigEntry] | TanistError | None
+    description: TopicInfo | TanistError, configs: Mapping[str, ConfigValue] | TanistError | None
 ) -> TopicFacts | TanistError:
     if isinstance(description, TanistError):
         return description
     if configs is None or isinstance(configs, TanistError):
         return configs or UnknownTopicOrPartition(f"topic {description.name} has just gone")
+    told = {name: each for name, each in configs.items() if each.value is not None}
     return TopicFacts(
         name=description.name,
-        topic_id=str(description.topic_id).replace("+", "-").replace("/", "_"),  # as Kafka prints it, not librdkafka
-        internal=description.is_internal,
+        topic_id=topic_id_text(description.topic_id) if description.topic_id else "",
+        internal=description.internal,
         partitions=len(description.partitions),
         replication_factor=len(description.partitions[0].replicas),
-        configs={e.name: e.value for e in configs.values() if e.value is not None and _is_own(e)},
-        effective={e.name: e.value for e in configs.values() if e.value is not None},
+        configs={name: str(each.value) for name, each in told.items() if each.source == TOPIC_ITSELF},
+        effective={name: str(each.value) for name, each in told.items()},
     )
-
-
-def _is_own(entry: ConfigEntry) -> bool:
-    """Whether it was set on the topic itself. `is_default` would be true only where the broker sets nothing either."""
-    return ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG  # it comes as a bare number

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tanist.domain.broker_errors import NotController
+from tanist.domain.errors import Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.protocol.codes import NONE, error_for
 from tanist.wire.leaders import by_topic
@@ -18,6 +18,7 @@ from tanist.wire.messages import (
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
+from tanist.wire.requests import left_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,6 +55,10 @@ class AccessFilter(NamedTuple):
     host: str | None = None
     operation: int = ANY
     permission: int = ANY
+
+
+TOPIC_ITSELF = 1
+"""ConfigSource of a value that was set on the topic (DYNAMIC_TOPIC_CONFIG)."""
 
 
 class ConfigKind(IntEnum):
@@ -111,7 +116,7 @@ def describe_acls(router: Router, which: AccessFilter, by: Deadline) -> tuple[Ac
 
 def create_acls(router: Router, rules: Sequence[AccessRule], by: Deadline) -> list[TanistError | None]:
     """One answer for each rule, in order; a rule that exists already is no error."""
-    connection = _controller(router, by)
+    connection = controller(router, by)
     kind = CreateAclsRequest.AclCreation
     creations = [
         kind(
@@ -134,7 +139,7 @@ def delete_acls(
     router: Router, filters: Sequence[AccessFilter], by: Deadline
 ) -> list[tuple[AccessRule, ...] | TanistError]:
     """What each filter took away, in order."""
-    connection = _controller(router, by)
+    connection = controller(router, by)
     kind = DeleteAclsRequest.DeleteAclsFilter
     version = connection.version(DeleteAclsRequest, 1, 3)
     request = DeleteAclsRequest(filters=[kind(**_filter(which)) for which in filters], version=version)
@@ -244,12 +249,12 @@ def elect_leaders(
     router: Router, election: Election, partitions: Iterable[TopicPartition], by: Deadline
 ) -> Answers[None]:
     """Ask the controller for elections; ElectionNotNeeded where the right replica leads already."""
-    connection = _controller(router, by)
+    connection = controller(router, by)
     kind = ElectLeadersRequest.TopicPartitions
     request = ElectLeadersRequest(
         election_type=election,
         topic_partitions=[kind(topic=topic, partitions=numbers) for topic, numbers in by_topic(partitions)],
-        timeout_ms=max(1, int(by.left(time.monotonic()) * 1000)),
+        timeout_ms=left_ms(by),
         version=connection.version(ElectLeadersRequest, 1, 2),
     )
     answer = connection.call(request, by)
@@ -261,13 +266,21 @@ def elect_leaders(
     }
 
 
-def _controller(router: Router, by: Deadline) -> Connection:
-    """With ZooKeeper only the controller changes rules; with KRaft any broker forwards, and says that it is the one."""
+def controller(router: Router, by: Deadline) -> Connection:
+    """A connection to the controller; where it does not answer, to whatever broker does.
+
+    With ZooKeeper only the controller changes anything. With KRaft every broker forwards to the real one, and metadata
+    names an ordinary broker as the controller, for a moment also one that has just died.
+    """
     if router.controller is None:
         router.refresh([], by)
     if router.controller is None:
         raise NotController(f"cluster {router.endpoint.name!r} has no controller")
-    return router.connection(router.controller, by)
+    try:
+        return router.connection(router.controller, by)
+    except Unreachable:
+        router.refresh([], by)
+        return router.any_connection(by)
 
 
 def _config_connection(router: Router, resource: ConfigResource, by: Deadline) -> Connection:

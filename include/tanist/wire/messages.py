@@ -14,6 +14,8 @@ with warnings.catch_warnings():
     from kafka.net.sasl.abc import SaslMechanism as Conversation
     from kafka.protocol.admin import (
         CreateAclsRequest,
+        CreatePartitionsRequest,
+        CreateTopicsRequest,
         DeleteAclsRequest,
         DeleteRecordsRequest,
         DescribeAclsRequest,
@@ -86,6 +88,8 @@ __all__ = [
     "ConsumerGroupDescribeResponse",
     "Conversation",
     "CreateAclsRequest",
+    "CreatePartitionsRequest",
+    "CreateTopicsRequest",
     "DeleteAclsRequest",
     "DeleteRecordsRequest",
     "DescribeAclsRequest",

@@ -269,7 +269,7 @@ def _delete_records(connection: Connection, offsets: Mapping[TopicPartition, int
         for topic, numbers in by_topic(offsets)
     ]
     version = connection.version(DeleteRecordsRequest, 1, 2)
-    answer = connection.call(DeleteRecordsRequest(topics=topics, timeout_ms=_left_ms(by), version=version), by)
+    answer = connection.call(DeleteRecordsRequest(topics=topics, timeout_ms=left_ms(by), version=version), by)
     return {
         at: result(each, f"deleting records of {at}", each.low_watermark) for at, each in each_partition(answer.topics)
     }
@@ -334,7 +334,7 @@ def append(router: Router, batches: Mapping[TopicPartition, bytearray], by: Dead
     """
 
     def ask(connection: Connection, at: Mapping[TopicPartition, bytearray], by: Deadline) -> Answers[int]:
-        pipeline = Appends(connection, _left_ms(by))
+        pipeline = Appends(connection, left_ms(by))
         pipeline.post([ProduceBatch(p.topic, p.partition, memoryview(batch)) for p, batch in at.items()], by)
         try:
             answer = pipeline.collect(by)
@@ -347,5 +347,6 @@ def append(router: Router, batches: Mapping[TopicPartition, bytearray], by: Dead
     return ask_leaders(router, batches, by, ask, again=False)
 
 
-def _left_ms(by: Deadline) -> int:
+def left_ms(by: Deadline) -> int:
+    """What is left until a deadline as a request names it: whole milliseconds, at least 1."""
     return max(1, int(by.left(time.monotonic()) * 1000))

@@ -1,7 +1,8 @@
-"""What the login that asks may do to topics, as brokers tell it (KIP-430); of a super user that is everything."""
+"""What the login that asks may do to topics, groups and the cluster, as brokers report it (KIP-430)."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -9,18 +10,64 @@ from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOr
 from tanist.domain.errors import MalformedFrame, TanistError
 from tanist.domain.names import TopicPartition
 from tanist.protocol.codes import NONE, error_for
+from tanist.wire.coordinators import ByGroup, ask_coordinators
 from tanist.wire.leaders import Answers, ask_leaders
-from tanist.wire.messages import MetadataRequest
+from tanist.wire.messages import DescribeGroupsRequest, MetadataRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.ports.clock import Deadline
     from tanist.wire.connection import Connection
     from tanist.wire.router import Router
 
-_WRITE: Final = 4  # AclOperation
 _NO_TOPIC_ID: Final = UUID(int=0)
+_LAST_WITH_CLUSTER_OPERATIONS: Final = 10  # Metadata; later ones leave that to DescribeCluster
+
+
+class AclOperation(IntEnum):
+    """Codes of org.apache.kafka.common.acl.AclOperation."""
+
+    ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(2, 9)
+    CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(9, 13)
+    CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = range(13, 16)
+
+
+def topic_operations(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[str] | TanistError]:
+    """Names of the operations that this login may do on each topic, as one broker tells them."""
+    if not topics:
+        return {}
+    answer = _metadata(router.any_connection(by), topics, by)
+    return {topic.name: _operations(topic, f"topic {topic.name!r}") for topic in answer.topics}
+
+
+def group_operations(router: Router, groups: Sequence[str], by: Deadline) -> ByGroup[frozenset[str]]:
+    """Names of the operations that this login may do on each group, whether it exists or not."""
+    return ask_coordinators(router, groups, by, _ask_groups) if groups else {}
+
+
+def _ask_groups(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[frozenset[str]]:
+    """DescribeGroups up to version 5 describes a group that does not exist, or of another type, as a dead one."""
+    request = DescribeGroupsRequest(
+        groups=list(groups),
+        include_authorized_operations=True,
+        version=connection.version(DescribeGroupsRequest, 3, 5),
+    )
+    answer = connection.call(request, by)
+    return {each.group_id: _operations(each, f"group {each.group_id!r}") for each in answer.groups}
+
+
+def cluster_operations(router: Router, by: Deadline) -> frozenset[str] | TanistError:
+    """Names of the operations that this login may do on the cluster."""
+    connection = router.any_connection(by)
+    request = MetadataRequest(
+        topics=[],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=False,
+        version=connection.version(MetadataRequest, 8, _LAST_WITH_CLUSTER_OPERATIONS),
+    )
+    return _named(connection.call(request, by).authorized_operations, "the cluster")
 
 
 def may_write(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, bool | TanistError]:
@@ -53,22 +100,39 @@ def _any(error: TanistError | None, told: Sequence[bool | TanistError]) -> bool 
 
 
 def _ask(connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline) -> Answers[bool]:
+    answer = _metadata(connection, sorted({at.topic for at in partitions}), by)
+    told = {topic.name: _writes(topic) for topic in answer.topics}
+    return {at: told[at.topic] for at in partitions if at.topic in told}
+
+
+def _writes(topic: Any) -> bool | TanistError:
+    found = _operations(topic, f"topic {topic.name!r}")
+    if isinstance(found, TanistError):
+        return False if isinstance(found, TopicAuthorizationFailed) else found
+    return AclOperation.WRITE.name in found
+
+
+def _metadata(connection: Connection, topics: Iterable[str], by: Deadline) -> Any:
     kind = MetadataRequest.MetadataRequestTopic
-    names = sorted({at.topic for at in partitions})
     request = MetadataRequest(
-        topics=[kind(topic_id=_NO_TOPIC_ID, name=name) for name in names],
+        topics=[kind(topic_id=_NO_TOPIC_ID, name=name) for name in topics],
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=True,
         version=connection.version(MetadataRequest, 8, 12),
     )
-    told = {topic.name: _writes(topic) for topic in connection.call(request, by).topics}
-    return {at: told[at.topic] for at in partitions if at.topic in told}
+    return connection.call(request, by)
 
 
-def _writes(topic: Any) -> bool | TanistError:
-    error = None if topic.error_code == NONE else error_for(topic.error_code, f"topic {topic.name!r}")
-    if error is not None:
-        return False if isinstance(error, TopicAuthorizationFailed) else error
-    told = topic.authorized_operations  # codes of AclOperation; None: not told
-    return MalformedFrame(f"topic {topic.name!r}: the broker tells no rights") if told is None else _WRITE in told
+def _operations(each: Any, what: str) -> frozenset[str] | TanistError:
+    if each.error_code != NONE:
+        return error_for(each.error_code, what)
+    return _named(each.authorized_operations, what)
+
+
+def _named(codes: Iterable[int] | None, what: str) -> frozenset[str] | TanistError:
+    """`codes` of AclOperation; None: they were not reported."""
+    if codes is None:
+        return MalformedFrame(f"{what}: the broker reports no authorized operations")
+    known = {each.value: each.name for each in AclOperation}
+    return frozenset(known[code] for code in codes if code in known)
