@@ -296,7 +296,6 @@ def test_altered_configs_name_the_command_that_mends_them() -> None:
     [
         pytest.param(changed(first=DestinationOffset(7)), id="the source deleted records, the copy keeps them"),
         pytest.param(changed(start=DestinationOffset(7), first=DestinationOffset(7)), id="both begin at 7"),
-        pytest.param(changed(start=DestinationOffset(7), first=None), id="an old worker did not say where it began"),
     ],
 )
 def test_a_copy_may_hold_more_than_its_source_at_the_start(facts: Facts) -> None:
@@ -307,7 +306,8 @@ def test_damage_after_the_approval_voids_it() -> None:
     for mode in Mode:
         approved = Approved.read(plan(HEALTHY, mode).shown)
         for name, facts in DAMAGED.items():
-            assert {each.name for each in news(approved, facts)} - {"RECORDS_AT_RISK_UNKNOWN"} == {name}
+            of_loss = {"RECORDS_AT_RISK_UNKNOWN", "BEYOND_TOLERANCE"}
+            assert {each.name for each in news(approved, facts)} - of_loss == {name}
 
 
 @pytest.mark.parametrize(("foreign", "planned", "unplanned"), [(True, NO_GO, NO_GO), (None, UNKNOWN, ACCEPT)])
@@ -383,6 +383,26 @@ def test_a_copy_that_loses_more_than_was_accepted_is_news() -> None:
     assert "COPY_TRUNCATED" in approved.limitations
     assert not [each for each in news(approved, one) if each.name == "COPY_TRUNCATED"]
     assert [each for each in news(approved, all_of_it) if each.name == "COPY_TRUNCATED"]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_records_that_are_gone_from_the_start_of_a_copy_are_bound_by_the_tolerance(mode: Mode) -> None:
+    """COPY_TRUNCATED was accepted by name, and `--max-loss 0` kept: DONE, and nine records were lost."""
+    facts = truncated_at(9) if mode is UNPLANNED else changed(start=DestinationOffset(9))
+    assert planned_intent(intents()[mode], facts, None).loss_tolerance == 9, "what is forecast"
+    assert forecast(planned_intent(intents()[mode], facts, None), facts).offsets_at_risk == 9
+    found = {each.name: each.detail for each in plan(facts, mode, 8).limitations}
+    assert found["BEYOND_TOLERANCE"] == "9 offsets at risk, 8 are tolerated"
+    assert "BEYOND_TOLERANCE" not in {each.name for each in plan(facts, mode, 9).limitations}
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_copy_whose_source_began_nobody_knows_where_has_lost_an_unknown_number(mode: Mode) -> None:
+    """It begins at 7; an old worker did not say where the source did. At 0 nothing can be gone."""
+    facts = changed(start=DestinationOffset(7), first=None)
+    assert "orders-0" in detail(facts, mode, "RECORDS_AT_RISK_UNKNOWN")
+    assert loss.at_risk(intents()[mode], facts) is None
+    assert word(plan(changed(first=None), mode).limitations) is GO
 
 
 def truncated_at(start: int) -> Facts:

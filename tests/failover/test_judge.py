@@ -18,6 +18,8 @@ from tests.failover.test_metadata import delete_before, grow, write
 from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.failover.conftest import Pair, Side
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
@@ -75,6 +77,8 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
         assert "kept-short: retention.ms=1000" in named["COPY_CONFIGS_ALTERED"]
         assert "compacted: cleanup.policy=compact" in named["COPY_CONFIGS_ALTERED"]
         assert "reborn was deleted and created again at the destination" in named["TOPIC_RECREATED"]
+        assert limitations(pair, "judged", "cut", "--max-loss", "2")["BEYOND_TOLERANCE"]
+        assert "BEYOND_TOLERANCE" not in limitations(pair, "judged", "cut", "--max-loss", "3")
         for topic, name in (
             ("cut", "COPY_TRUNCATED"),
             ("wide", "COPY_HAS_MORE_PARTITIONS"),
@@ -121,20 +125,39 @@ def test_records_that_are_deleted_from_the_copy_while_a_run_waits_stop_it_before
     assert pair.east.writes("late", range(100, 104))
 
 
-def test_what_a_paused_topic_takes_after_the_plan_is_lost_by_nobodys_leave(pair: Pair) -> None:
+def paused(pair: Pair, topic: str) -> None:
+    pair.tanist("mirrors", "pause", topic, "--topic", topic, "--destination", "west")
+    pair.tanist("mirrors", "wait", topic, "--for", "state=PAUSED", "--timeout", "30s")
+
+
+def failed(pair: Pair, topic: str) -> None:
+    """The destination does not take what the source took: a record that comes next fails each partition."""
+    configure(pair.west, topic, "max.message.bytes", "66")
+    assert pair.east.writes(topic, range(90, 92))
+
+    def states() -> set[str]:
+        return {row["state"] for row in json.loads(pair.tanist("mirrors", "describe", topic, "--json").out)["items"]}
+
+    until(lambda: states() == {"FAILED"}, 30)
+
+
+@pytest.mark.parametrize(("halted", "left"), [(paused, 0), (failed, 2)])
+def test_what_a_topic_that_is_not_copied_takes_after_the_plan_is_lost_by_nobodys_leave(
+    pair: Pair, halted: Callable[[Pair, str], None], left: int
+) -> None:
     """Forty records acknowledged at the source: DONE, all forty missing, not a word, the same hash."""
     pair.worker()
-    pair.mirror("halted", "halted")
-    pair.tanist("mirrors", "pause", "halted", "--topic", "halted", "--destination", "west")
-    pair.tanist("mirrors", "wait", "halted", "--for", "state=PAUSED", "--timeout", "30s")
-    assert status(pair, "halted", 0)["planned"] == "ACCEPT"
-    plan = pair.approved("halted")
-    assert pair.east.writes("halted", range(100, 140))
-    stopped = pair.tanist("failover", "run", "halted", "--plan", plan, *QUICK, expected=1)
-    assert "BEYOND_TOLERANCE: 40 offsets at risk, 0 are tolerated" in stopped.out + stopped.err
-    assert pair.east.writes("halted", range(140, 142)), "nothing was changed"
-    shown = pair.tanist("failover", "plan", "halted", "--json").item
-    assert (shown["forecast"]["offsets_at_risk"], shown["forecast"]["loss_tolerance"]) == (42, 42)
+    topic = f"halted-{left}"
+    pair.mirror(topic, topic)
+    halted(pair, topic)
+    assert status(pair, topic, 0)["planned"] == "ACCEPT"
+    plan = pair.approved(topic)
+    assert pair.east.writes(topic, range(100, 140))
+    stopped = pair.tanist("failover", "run", topic, "--plan", plan, *QUICK, expected=1)
+    assert f"BEYOND_TOLERANCE: {left + 40} offsets at risk, {left} are tolerated" in stopped.out + stopped.err
+    assert pair.east.writes(topic, range(140, 142)), "nothing was changed"
+    shown = pair.tanist("failover", "plan", topic, "--json").item
+    assert (shown["forecast"]["offsets_at_risk"], shown["forecast"]["loss_tolerance"]) == (left + 42, left + 42)
     assert shown["plan_hash"] != plan
 
 

@@ -118,9 +118,14 @@ class PartitionFacts:
         return None if end is None or self.copied is None else max(0, end - self.copied)
 
     @property
-    def missing_at_start(self) -> int:
-        """Offsets that the source has, or had when it was last seen, and that are gone from the start of the copy."""
-        return 0 if self.start is None or self.first is None else max(0, self.start - self.first)
+    def missing_at_start(self) -> int | None:
+        """Offsets that the source has, or had when it was last seen, and that are gone from the start of the copy.
+
+        None: not told where the copy begins, or where the source did; nothing is gone from a copy that begins at 0.
+        """
+        if self.start is None or (self.start > 0 and self.first is None):
+            return None
+        return max(0, self.start - (self.first or 0))
 
     def estimate(self, now: EpochMs) -> int | None:
         """Offsets at risk, and what the source would have taken since it was last seen, at the rate of before.

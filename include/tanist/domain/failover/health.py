@@ -124,7 +124,7 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
         "source_partitions": (f"{len(facts.uncopied)} without a copy", 0),
         "destination": (f"{sum(e.end is not None for e in facts.partitions)} of {len(facts.partitions)} answer", 0),
         "replicas": (f"{sum(bool(e.in_sync) for e in facts.partitions)} of {len(facts.partitions)} have a leader", 0),
-        "copies": (f"{sum(e.missing_at_start for e in facts.partitions)} offsets gone at the start", 0),
+        "copies": (f"{sum(e.missing_at_start or 0 for e in facts.partitions)} offsets gone at the start", 0),
         "partitions": (_states(facts), None),
         "running": (f"{len(_not_running(facts, found))} not being copied", None),
         "offset_map": ("missing" if facts.map_missing else "there", None),

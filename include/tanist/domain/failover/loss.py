@@ -26,8 +26,12 @@ def undrained(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
 
 
 def by_partition(intent: Intent, facts: Facts) -> tuple[tuple[TopicPartition, int | None], ...]:
-    """What each of them would lose, partitions without a copy with all they hold; None where it cannot be told."""
-    lost = [(each.partition, each.at_risk) for each in undrained(intent, facts)]
+    """What each partition would lose, those without a copy all they hold; None where it cannot be told.
+
+    What is gone from the start of a copy is lost whether or not its end drains.
+    """
+    at_end = {each.partition: each.at_risk for each in undrained(intent, facts)}
+    lost = [(each.partition, _sum((each.missing_at_start, at_end.get(each.partition, 0)))) for each in facts.partitions]
     return (*lost, *((each.partition, each.offsets) for each in facts.uncopied))
 
 
@@ -43,8 +47,9 @@ def at_least(intent: Intent, facts: Facts) -> int:
 
 def estimate(intent: Intent, facts: Facts) -> int | None:
     """And with what the source would have taken since it was last seen; None where a partition cannot tell."""
-    lost = [each.estimate(facts.now) for each in undrained(intent, facts)]
-    return _sum([*lost, *(each.offsets for each in facts.uncopied)])
+    since = [each.estimate(facts.now) for each in undrained(intent, facts)]
+    gone = [each.missing_at_start for each in facts.partitions]
+    return _sum([*since, *gone, *(each.offsets for each in facts.uncopied)])
 
 
 def age_ms(intent: Intent, facts: Facts) -> int | None:
