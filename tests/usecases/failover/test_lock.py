@@ -10,7 +10,8 @@ import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import MirrorLocked, PastReturn, TanistError
-from tanist.domain.failover.plan import Plan, canonical
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.plan import ROUTES, Plan, canonical
 from tanist.domain.fences import FenceStatus, commands_to_lift
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.usecases.failover import abort
@@ -260,6 +261,28 @@ def test_a_mirror_that_is_deleted_after_every_kind_of_past_leaves_no_key() -> No
     assert {key.partition("/")[0] for key in keys(world)} >= {"fence", "failover", "lock", "topic", "generation"}
     administer.delete("dr", world.west.side(), command(world, "ann"))
     assert keys(world) == set()
+
+
+@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "records left"])
+@pytest.mark.parametrize(("mode", "step"), [(mode, step.id) for mode in Mode for step in ROUTES[mode]])
+def test_the_run_of_a_namesake_is_done_up_to_no_step(mode: Mode, step: str, deleted: bool) -> None:
+    """`failover run --until STEP` answered DONE for each of them, and nothing had been done: the hash was the same."""
+    world = World()
+    plan = world.approve(mode).plan
+    assert world.run(plan).record.status is RunStatus.DONE
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    if deleted:
+        administer.delete("dr", world.west.side(), command(world, "ann"))
+    again = World(clock=world.clock)
+    again.west.states, again.west.approvals = world.west.states, world.west.approvals
+    again.make_again()
+    before, took = keys(again), list(again.west.calls)
+    with pytest.raises(NotPermitted):
+        again.run(plan, until=step)
+    assert not again.worker.catch_up(again.soon()).failovers(DR)
+    assert keys(again) - {f"lock/{DR}"} == before - {f"lock/{DR}"}
+    assert again.west.calls == took
+    assert again.source_is_as_it_was()
 
 
 @pytest.mark.parametrize("standing", [True, False])

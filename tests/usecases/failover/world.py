@@ -128,6 +128,11 @@ class World:
         self.worker.append([self.spec, *desired], self.soon())
         self.observe(MirrorState.MIRRORING)
 
+    def make_again(self) -> None:
+        """The mirror was deleted, and another one of its name is made."""
+        self.spec = replace(self.spec, mirror_id="another", data_id=ProducerId(17), filler_id=ProducerId(18))
+        self._register()
+
     # ── others at work ────────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self) -> None:
