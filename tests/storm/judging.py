@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka.admin import AdminClient
 
@@ -16,15 +16,15 @@ from tanist.wire.clock import SystemClock
 from tanist.wire.requests import Markers
 from tanist.wire.router import Router
 from tests.failover.conftest import TOPIC
-from tests.storm.operators import items
 from tests.storm.traffic import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tanist.wire.admin import AccessRule
     from tests.failover.conftest import Side
     from tests.storm.operators import Operator, Plan, Scene
-    from tests.storm.traffic import Acknowledged, Pen, Reader, Watch
+    from tests.storm.traffic import Acknowledged, Clients, Reader, Watch
 
 RECONCILED_SECONDS: Final = 15.0
 """What a worker lifts by itself, it mostly has lifted by then; what is left is lifted by hand."""
@@ -38,12 +38,13 @@ SOON: Final = SystemClock().deadline
 class Judge:
     """Of one episode. Each `_...` yields what it has found wrong."""
 
-    def __init__(self, scene: Scene, asking: Operator, before: Mapping[str, object]) -> None:
-        """`before`: of each topic what kept producers off it at the source when the episode began."""
+    def __init__(self, scene: Scene, asking: Operator) -> None:
+        self.before: Mapping[str, object] = {}
+        """Of each topic what kept producers off it at the source when the mirror was made."""
         self.probes: list[Acknowledged] = []
         """What was acknowledged to us, at the source."""
         self.status_looks = 0
-        self._scene, self._ask, self._before = scene, asking, before
+        self._scene, self._ask = scene, asking
         self.done: dict[str, Plan] = {}
 
     def judge(self) -> None:
@@ -63,7 +64,7 @@ class Judge:
     # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _runs(self) -> Iterator[str]:
-        told = items(self._ask.command("failover", "status", self._scene.mirror, "--json"))
+        told = self._ask.question("failover", "status", self._scene.mirror)
         status = {run["plan_hash"]: run["status"] for run in told}
         for plan in {*self.done, *self._scene.done}:
             if status.get(plan) != "DONE":
@@ -82,17 +83,23 @@ class Judge:
         if taken := probe(pair.east, topic, "judge"):
             self.probes += taken
             yield f"two writable sides: {topic} took over, and the source takes records"
-        if not probe(pair.west, topic, "west-judge"):
-            yield f"DONE undone: {topic} took over, and takes no records"
-        if pair.west.cluster.spec.authorizer and pair.west.writes(topic, range(1), user="mirror", partitions=1):
-            yield f"DONE undone: {topic} took over, and the mirror's login can write to it"
-        states = {str(row["state"]) for row in self._rows() if row["topic"] == topic}
+        yield from self.open_here(topic)
+        states = {str(row["state"]) for row in self.rows() if row["topic"] == topic}
         if states - {"STOPPED"}:
             yield f"DONE undone: {topic} took over, and its partitions are {sorted(states)}"
+
+    def open_here(self, topic: str) -> Iterator[str]:
+        """The destination takes records of a topic that took over, and none of the mirror's."""
+        west = self._scene.pair.west
+        if not probe(west, topic, "west-judge"):
+            yield f"DONE undone: {topic} took over, and takes no records"
+        if west.cluster.spec.authorizer and west.writes(topic, range(1), user="mirror", partitions=1):
+            yield f"DONE undone: {topic} took over, and the mirror's login can write to it"
         yield from self._unsealed(topic)
 
-    def _rows(self) -> list[dict[str, object]]:
-        return items(self._ask.command("mirrors", "describe", self._scene.mirror, "--json"))
+    def rows(self) -> list[dict[str, Any]]:
+        """The partitions of the mirror."""
+        return self._ask.question("mirrors", "describe", self._scene.mirror)
 
     def _unsealed(self, topic: str) -> Iterator[str]:
         """Each producer of the mirror's is refused by the leader itself, one epoch below the one that was barred."""
@@ -126,16 +133,16 @@ class Judge:
             yield from self._liftable(topic)
         if pair.west.cluster.spec.authorizer and probe(pair.west, topic, "west-judge"):
             yield f"two writable sides: {topic} did not take over, and takes records"
-        if (now := kept_off(pair.east, topic)) != self._before[topic]:
-            yield f"{topic} is not as it was: {self._before[topic]} before, {now} now"
+        if (now := kept_off(pair.east, topic)) != self.before[topic]:
+            yield f"{topic} is not as it was: {self.before[topic]} before, {now} now"
 
     def _go(self) -> bool:
         self.status_looks += 1
-        found = items(self._ask.command("status", self._scene.mirror, "--json"))
+        found = self._ask.question("status", self._scene.mirror)
         return any("GO" in {each["planned"], each["unplanned"]} for each in found)
 
     def _liftable(self, topic: str) -> Iterator[str]:
-        shown = items(self._ask.command("fence", "show", self._scene.mirror, "--json"))
+        shown = self._ask.question("fence", "show", self._scene.mirror)
         if not any(row["topic"] == topic and row["stands"] for row in shown):
             yield f"a fence that nobody has on record: {topic}, {shown}"
         self._ask.command("fence", "lift", self._scene.mirror)
@@ -145,24 +152,32 @@ class Judge:
 
     # ── records and positions ─────────────────────────────────────────────────────────────────────────────────────
 
-    def compare(self, pens: tuple[Pen, Pen], reader: Reader, watch: Watch) -> int:
-        """Every record, once nobody writes any more; how many were acknowledged. What is wrong goes to the scene."""
-        source, west = [*pens[0].taken, *self.probes], pens[1].taken
-        mirrored = {str(row["topic"]) for row in self._rows()} & {*self._scene.topics, self._scene.extra}
+    def compare(self, clients: Clients) -> None:
+        """Every record, once nobody writes any more. What is wrong goes to the scene."""
+        source, west = [*clients.source.taken, *self.probes], clients.destination.taken
+        mirrored = {str(row["topic"]) for row in self.rows()} | self.promoted  # these have left the mirror
+        if missing := {*self._scene.topics} - mirrored:
+            self._scene.violated(f"topics that were in the mirror are in no answer of it: {sorted(missing)}")
         for topic in sorted(mirrored):
             ours = [each for each in source if each.topic == topic]
+            self._scene.tally.add("figures", "of these looked for at the destination", len(ours))
             if topic in self.promoted:
                 wrong = self._of_promoted(topic, ours, [each for each in west if each.topic == topic])
             else:
                 wrong = self._of_mirrored(topic, ours)
             for each in wrong:
                 self._scene.violated(each)
-        for each in (*watch.backwards, *_ahead(reader, watch)):
+        for each in (*clients.watch.backwards, *_ahead(clients.reader, clients.watch)):
             self._scene.violated(f"group moved: {each}")
-        return len(source)
+
+    def read(self, topic: str) -> dict[tuple[int, int], bytes]:
+        """All records at the destination, counted."""
+        found = values(self._scene.pair.west, topic)
+        self._scene.tally.add("figures", "records read at the destination and compared", len(found))
+        return found
 
     def _of_promoted(self, topic: str, source: Sequence[Acknowledged], west: Sequence[Acknowledged]) -> Iterator[str]:
-        log = values(self._scene.pair.west, topic)
+        log = self.read(topic)
         accepted = max(plan.tolerance for plan in self.done.values() if topic in plan.topics)
         lost = [each for each in source if log.get((each.partition, each.offset)) != each.value]
         self._scene.tally.add("figures", "records lost within what was accepted", len(lost) if accepted else 0)
@@ -185,6 +200,7 @@ class Judge:
         here = values(self._scene.pair.east, topic)
         while (there := values(self._scene.pair.west, topic)) != here and time.monotonic() < by:
             time.sleep(0.5)  # noqa: TID251
+        self._scene.tally.add("figures", "records read at the destination and compared", len(there))
         if there != here:
             yield f"{topic}: {len(here.items() ^ there.items())} records differ, {len(here)} at the source"
         if lost := [each for each in source if here.get((each.partition, each.offset)) != each.value]:
@@ -216,11 +232,15 @@ def partitions(side: Side, topic: str) -> int:
     return len(AdminClient(side.client("admin")).list_topics(topic, timeout=10).topics[topic].partitions)
 
 
+def rules_of(side: Side, topic: str) -> frozenset[AccessRule]:
+    with Router(side.cluster.endpoint(), "tanist-storm") as router:
+        return frozenset(describe_acls(router, AccessFilter(TOPIC, topic), SOON(10)))
+
+
 def kept_off(side: Side, topic: str) -> object:
     """What a fence changes: the rules of a topic, or its own limit of a message's size."""
     if side.cluster.spec.authorizer:
-        with Router(side.cluster.endpoint(), "tanist-storm") as router:
-            return frozenset(map(str, describe_acls(router, AccessFilter(TOPIC, topic), SOON(10))))
+        return rules_of(side, topic)
     with Router(side.cluster.endpoint(), "tanist-storm") as router:
         found = describe_configs(router, ConfigResource(ConfigKind.TOPIC, topic), [MAX_MESSAGE_BYTES], SOON(10))
         return found[MAX_MESSAGE_BYTES]

@@ -94,6 +94,10 @@ REQUESTS: Final = {
     Verb.GROUPS: (*_GROUPS, (WEST, api.INIT_PRODUCER_ID, 0)),
     Verb.METADATA: (*_STATE, (WEST, api.INCREMENTAL_ALTER_CONFIGS, 0)),
 }
+BEFORE_DELETION: Final = (
+    *(Verb.AGAIN, Verb.ABORT, Verb.PAUSE, Verb.RESUME, Verb.ADD, Verb.ALTER, Verb.METADATA, Verb.GROUPS, Verb.LIFT),
+)
+"""What is at work on a mirror and sleeps until another one has its name."""
 _FIRST: Final = (
     (WEST, api.INIT_PRODUCER_ID, 0),
     (WEST, api.WRITE_TXN_MARKERS, 1),
@@ -116,22 +120,24 @@ def verb(dice: Random) -> Verb:
     return dice.choices(list(VERBS), list(VERBS.values()))[0]
 
 
-def mishap(dice: Random, of: Verb, *, authorizer: bool, certain: bool = False) -> Mishap | None:
+def mishap(dice: Random, of: Verb, *, authorizer: bool, certain: bool = False, sleeps: bool = False) -> Mishap | None:
     """What befalls a command of `of`; None: nothing does. `authorizer`: whether clusters have one.
 
-    `certain`: a request of it is kept back, if it comes that far.
+    `certain`: a request of it is kept back, if it comes that far; where it also `sleeps`, then surely until all was
+    compared, and it does not say meanwhile that it lives.
     """
     if not certain and dice.random() > _LIKELY:
         return None
-    way = dice.choices(list(Way), (0, 0, 3, 5, 3) if certain else (2, 2, 3, 5, 3))[0]
-    wanted = _FIRST if certain else REQUESTS.get(of, _STATE)
+    weights = (0, 0, 0, 5, 3) if certain and sleeps else (0, 0, 3, 5, 3) if certain else (2, 2, 3, 5, 3)
+    way = dice.choices(list(Way), weights)[0]
+    wanted = _FIRST if certain and of in {Verb.RUN, Verb.AGAIN} else REQUESTS.get(of, _STATE)
     side, key, most = dice.choice([each for each in wanted if _asked(each, authorizer=authorizer)])
     least = ACTED_SECONDS if certain else LEAST_SECONDS
     return Mishap(
         way=way,
         after=dice.uniform(0.2, 5.0),
         lasts=least * (MOST_SECONDS / least) ** dice.random(),
-        sleeps=way is not Way.KILL and dice.random() < _SLEEPS,
+        sleeps=sleeps or (way is not Way.KILL and dice.random() < _SLEEPS),
         request=(side, key, min(dice.randint(0, most), dice.randint(0, most))),
     )
 

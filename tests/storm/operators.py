@@ -22,12 +22,17 @@ if TYPE_CHECKING:
 
 COMMAND_SECONDS: Final = 150.0
 """No command takes longer than that once nothing holds it up."""
+QUESTION_SECONDS: Final = 60.0
+"""For so long a question is repeated that got no answer."""
 STEPS: Final = ("hold", "fence", "drain", "groups", "seal", "generation", "configs", "canary", "open")
 QUICK: Final = ("--fence-proof", "1s", "--drain", "12s", "--budget", "2s", "--timeout", "50s", "--json")
+ABANDON: Final = ("--abandon-fence", "--reason", "storm")
 BUG: Final = 70
 TOLERATED: Final = 300
 """Offsets that an unplanned failover may lose here."""
 _LOOK_SECONDS: Final = 0.02
+_EARLIER: Final = 0.2
+"""So often it is a plan of an earlier mirror that is run, where there is one."""
 
 
 class Tally:
@@ -58,9 +63,27 @@ class Plan:
 
 
 @dataclass(eq=False)
-class Scene:
-    """What the operators of one episode share. `wake`: who sleeps wakes; `over`: nothing more is begun."""
+class Story:
+    """What has happened in an episode, what of it was wrong, and where it is."""
 
+    phase: str = "begins"
+    history: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def tell(self, what: str) -> None:
+        self.history.append(f"{time.monotonic() - self.began:6.1f} s  {what}")
+
+    def violated(self, what: str) -> None:
+        self.tell(f"VIOLATION: {what}")
+        self.wrong.append(what)
+
+
+@dataclass(eq=False)
+class Scene:
+    """What the operators of one mirror share. `wake`: who sleeps wakes; `over`: nothing more is begun."""
+
+    story: Story
     pair: Pair
     proxy: Proxy
     tally: Tally
@@ -72,20 +95,20 @@ class Scene:
     plans: dict[str, Plan] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     """Plans of which a command has said that they are DONE."""
-    history: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    earlier: dict[str, Plan] = field(default_factory=dict)
+    """Approved plans of a mirror that had the name before: none of them may do anything."""
+    emptied: bool = False
+    """All topics have left the mirror: it may be deleted, with the source fences that stand."""
     wake: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
     asleep: int = 0
-    began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, what: str) -> None:
-        self.history.append(f"{time.monotonic() - self.began:6.1f} s  {what}")
+        self.story.tell(what)
 
     def violated(self, what: str) -> None:
-        self.tell(f"VIOLATION: {what}")
-        self.wrong.append(what)
+        self.story.violated(what)
 
     def sleeping(self, more: int) -> None:
         with self._lock:
@@ -96,11 +119,16 @@ class Scene:
 
 
 class Operator(threading.Thread):
-    """Does so many `things`, one after the other. `first`: begins with a run that is frozen wherever it comes."""
+    """Does so many `things`, one after the other.
 
-    def __init__(self, scene: Scene, name: str, dice: Random, things: int = 0, *, first: bool = False) -> None:
+    `first`: begins with that, and a request of it is kept back if it comes that far; where it `sleeps`, until `wake`.
+    """
+
+    def __init__(
+        self, scene: Scene, name: str, dice: Random, things: int = 0, *, first: Verb | None = None, sleeps: bool = False
+    ) -> None:
         super().__init__(name=name, daemon=True)
-        self._things, self._certain = things, first
+        self._things, self._first, self._sleeps = things, first, sleeps
         self.died: BaseException | None = None
         self._scene, self._dice = scene, dice
         self._home = scene.home / name
@@ -109,8 +137,8 @@ class Operator(threading.Thread):
     def run(self) -> None:
         try:
             for _ in range(self._things):
-                self._act(Verb.AGAIN if self._certain else mishaps.verb(self._dice))
-                self._certain = False
+                self._act(self._first or mishaps.verb(self._dice))
+                self._first, self._sleeps = None, False
                 if self._scene.over.wait(self._dice.uniform(0.0, 0.5)):
                     return
         except BaseException as bug:  # noqa: BLE001 -- reported by whoever looks at `died`
@@ -130,7 +158,7 @@ class Operator(threading.Thread):
         scene, dice = self._scene, self._dice
         topic = ("--topic", dice.choice(scene.topics))
         return {
-            Verb.DELETE: ("mirrors", "delete", scene.mirror, "--yes"),
+            Verb.DELETE: ("mirrors", "delete", scene.mirror, "--yes", *(ABANDON if scene.emptied else ())),
             Verb.ABORT: ("failover", "abort", scene.mirror, "--reason", "storm"),
             Verb.PAUSE: ("mirrors", "pause", scene.mirror, *topic),
             Verb.RESUME: ("mirrors", "resume", scene.mirror, *topic),
@@ -143,8 +171,10 @@ class Operator(threading.Thread):
         }[verb]
 
     def _again(self) -> None:
-        plans = self._scene.lives()
-        if plans:
+        plans, earlier = self._scene.lives(), list(self._scene.earlier.values())
+        if earlier and self._dice.random() < _EARLIER:
+            self._run(Verb.AGAIN, self._dice.choice(earlier))
+        elif plans:
             self._run(Verb.AGAIN, self._dice.choice(plans))
         else:
             self._plan_and_run()
@@ -163,6 +193,8 @@ class Operator(threading.Thread):
         if not (found := items(shown)):
             return None
         plan = Plan(found[0]["plan_hash"], topics, mode, tolerance)
+        if plan.hash in scene.earlier:
+            scene.violated(f"plan {plan.hash} has the hash of a plan of an earlier mirror")
         words = ("failover", "approve", scene.mirror, plan.hash, *asked, "--reason", "storm")
         approved = self.command(*words, user="approver")
         if approved is None or approved.code:
@@ -172,13 +204,18 @@ class Operator(threading.Thread):
     def _run(self, verb: Verb, plan: Plan) -> None:
         until = ("--until", self._dice.choice(STEPS)) if self._dice.random() < 0.4 else ()
         answer = self._do(verb, "failover", "run", self._scene.mirror, "--plan", plan.hash, *QUICK, *until)
-        if answer is not None and answer.code == 0 and items(answer)[0]["status"] == "DONE":
+        if answer is None or answer.code:
+            return
+        if plan.hash in self._scene.earlier:
+            self._scene.violated(f"plan {plan.hash} of an earlier mirror was run: {items(answer)}")
+        elif items(answer)[0]["status"] == "DONE":
             self._scene.done.add(plan.hash)
 
     def _do(self, verb: Verb, *arguments: str) -> Answer | None:
         self._scene.tally.add("commands", verb)
         authorizer = self._scene.pair.west.cluster.spec.authorizer
-        mishap = mishaps.mishap(self._dice, verb, authorizer=authorizer, certain=self._certain)
+        certain = self._first is not None
+        mishap = mishaps.mishap(self._dice, verb, authorizer=authorizer, certain=certain, sleeps=self._sleeps)
         return self.command(*arguments, mishap=mishap)
 
     # ── one command ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,6 +239,20 @@ class Operator(threading.Thread):
             for door in doors or ():
                 door.close()
         return self._seen(words, ended)
+
+    def question(self, *arguments: str) -> list[dict[str, Any]]:
+        """What a command that only reads says. It is repeated for a while: no answer is not an empty one.
+
+        Raises:
+            TimeoutError: it was never answered.
+        """
+        by = time.monotonic() + QUESTION_SECONDS
+        while True:
+            answer = self.command(*arguments, "--json")
+            if answer is not None and answer.out and not json.loads(answer.out)["errors"]:
+                return items(answer)
+            if time.monotonic() > by:
+                raise TimeoutError(f"{' '.join(arguments)} got no answer: {answer}")
 
     def _seen(self, words: str, ended: forked.Ended) -> Answer | None:
         scene = self._scene
@@ -231,8 +282,9 @@ class Operator(threading.Thread):
     def _keep_back(self, command: forked.Command, mishap: Mishap, doors: Doors) -> None:
         side, key, skip = mishap.request
         held: Held = getattr(doors, side).hold(key, BARRIER if key == WRITE_TXN_MARKERS else b"", skip=skip)
+        by = time.monotonic() + COMMAND_SECONDS
         while not held.wait(_LOOK_SECONDS):
-            if not command.alive:
+            if not command.alive or time.monotonic() > by:
                 return
         scene = self._scene
         scene.tell(f"{self.name}: {NAMES[key]} at {side} is kept back")

@@ -8,11 +8,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
-
-from rich.table import Table
 
 from tanist.sandbox.processes import Guardian
 from tanist.sandbox.spec import ClusterSpec
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
     from tests.failover.conftest import Pair
 
 LANES: Final = 2
+LAST_EPISODE_SECONDS: Final = 1800.0
+"""An episode that takes longer than that does not end: the bounds of what it waits for add up to less."""
+_WANTED: Final = ("failovers DONE", "records read at the destination and compared")
 LEG_SECONDS: Final = 300.0
 """After that long the clusters are new ones, with an authorizer where there was none."""
 
@@ -49,31 +51,49 @@ class Outcome:
     @property
     def ok(self) -> bool:
         """Nothing was wrong, and there was something to go wrong."""
-        return not self.wrong and bool(self.tally.requests and self.tally.figures["failovers DONE"])
+        return not self.wrong and not self.missing
+
+    @property
+    def missing(self) -> list[str]:
+        """What a storm that proves anything has, and this one has not."""
+        figures = self.tally.figures
+        wanted = {"a request kept back": self.tally.requests.total()} | {name: figures[name] for name in _WANTED}
+        return [name for name, count in wanted.items() if not count]
+
+    def rows(self) -> list[tuple[str, int]]:
+        """What has happened, and how often."""
+        tally = self.tally
+        counters = (
+            ("", tally.figures),
+            ("command: ", tally.commands),
+            ("exit code ", tally.codes),
+            ("befell a command: ", tally.ways),
+            ("kept back: ", tally.requests),
+            ("refused with ", tally.refusals),
+        )
+        each = [(f"{title}{name}", count) for title, counts in counters for name, count in sorted(counts.items())]
+        totals = [
+            ("commands of operators", tally.commands.total()),
+            ("requests kept back", tally.requests.total()),
+            ("frozen, killed or kept back", tally.ways.total()),
+            ("refused", tally.refusals.total()),
+        ]
+        return [*totals, *each, ("violations", len(self.wrong))]
 
     def show(self, console: Console) -> None:
-        """What has happened, and what was wrong."""
-        tally = self.tally
-        table = Table(title=f"the runbook, seed {self.seed}, {self.seconds:.0f} s", title_justify="left")
-        table.add_column("what")
-        table.add_column("how often", justify="right")
-        for title, counts in (
-            ("", tally.figures),
-            ("command", tally.commands),
-            ("exit code", tally.codes),
-            ("befell a command", tally.ways),
-            ("kept back", tally.requests),
-            ("refused", tally.refusals),
-        ):
-            for name, count in sorted(counts.items()):
-                table.add_row(f"{title} {name}".strip(), f"{count:,}")
-            table.add_section()
-        table.add_row("violations", str(len(self.wrong)))
-        console.print(table)
+        """A table as docs have it, what was wrong, and the histories of those episodes."""
+
+        def say(*lines: str) -> None:
+            console.print(*lines, sep="\n", markup=False, highlight=False)
+
+        say(f"The runbook, seed {self.seed}, {self.seconds:.0f} s:", "", "| what | how often |", "|---|---:|")
+        say(*(f"| {name} | {count:,} |" for name, count in self.rows()))
         for number, lines in self.histories.items():
-            console.print(f"episode {number} of seed {self.seed}:", *lines, sep="\n  ", markup=False, highlight=False)
+            say(f"episode {number} of seed {self.seed}:", *(f"  {line}" for line in lines))
         for number, what in self.wrong:
-            console.print(f"VIOLATION in episode {number}: {what}", markup=False, highlight=False)
+            say(f"VIOLATION in episode {number}: {what}")
+        for what in self.missing:
+            say(f"proves nothing: no {what}")
 
 
 @dataclass(slots=True)
@@ -89,7 +109,7 @@ class Lane:
         try:
             while not self.leg.over.is_set():
                 self._one(self.leg.next_number())
-        except BaseException as bug:  # noqa: BLE001 -- raised by the leg
+        except BaseException as bug:  # noqa: BLE001 -- reported by the leg
             self.died = bug
             self.leg.over.set()
 
@@ -98,19 +118,15 @@ class Lane:
         self.episode = Episode.new(
             leg.pair, leg.proxy, leg.outcome.tally, number, leg.outcome.seed, leg.home / str(number)
         )
-        scene = self.episode.scene
+        story, scene = self.episode.story, self.episode.scene
         try:
             self.episode.play()
         except Exception as why:  # noqa: BLE001 -- an episode that breaks is reported, and the next one begins
-            scene.violated(f"the storm itself broke while the episode {self.episode.phase}: {why!r}")
-        (scene.home / "history.txt").write_text("\n".join(scene.history) + "\n")
+            story.violated(f"the storm itself broke while the episode {story.phase}: {why!r}")
+        (scene.home / "history.txt").write_text("\n".join(story.history) + "\n")
         plans = f"{len(scene.plans)} plan(s), {len(scene.done)} told to be DONE"
-        leg.screen.note(f"episode {number}: {plans}, {len(scene.history)} lines, {len(scene.wrong)} violation(s)")
-        for what in scene.wrong:
-            leg.screen.event(f"VIOLATION in episode {number}: {what}")
-            leg.outcome.wrong.append((number, what))
-        if scene.wrong:
-            leg.outcome.histories[number] = scene.history
+        leg.screen.note(f"episode {number}: {plans}, {len(story.history)} lines, {len(story.wrong)} violation(s)")
+        leg.tell(self.episode)
 
 
 @dataclass(slots=True)
@@ -124,12 +140,23 @@ class Leg:
     home: Path
     numbers: list[int]
     over: threading.Event = field(default_factory=threading.Event)
+    worker_died: BaseException | None = None
+    broken: bool = False
+    """Something of the storm itself has died, or hangs: another leg would only say so again."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def next_number(self) -> int:
         with self._lock:
             self.numbers[0] += 1
             return self.numbers[0]
+
+    def tell(self, episode: Episode) -> None:
+        """What was wrong with it."""
+        for what in episode.story.wrong:
+            self.screen.event(f"VIOLATION in episode {episode.number}: {what}")
+            self.outcome.wrong.append((episode.number, what))
+        if episode.story.wrong:
+            self.outcome.histories[episode.number] = episode.story.history
 
     def run(self, seconds: float) -> None:
         lanes = [Lane(self, n) for n in range(LANES)]
@@ -140,21 +167,39 @@ class Leg:
         by = time.monotonic() + seconds
         kind = "with" if self.pair.west.cluster.spec.authorizer else "without"
         with self.screen.step(f"{seconds:.0f} s of operators, clusters {kind} an authorizer") as step:
-            while any(thread.is_alive() for thread in threads):
+            while any(thread.is_alive() for thread in threads) and time.monotonic() < by + LAST_EPISODE_SECONDS:
                 if time.monotonic() > by:
                     self.over.set()
-                at = (f"episode {e.number} {e.phase}" for lane in lanes if (e := lane.episode))
+                at = (f"episode {e.number} {e.story.phase}" for lane in lanes if (e := lane.episode))
                 tally = self.outcome.tally
                 step.detail = (
                     f"{', '.join(at)}; {sum(tally.commands.values())} commands, {sum(tally.requests.values())} "
                     f"requests kept back, {len(self.outcome.wrong)} violation(s)"
                 )
                 time.sleep(0.5)  # noqa: TID251
-        for lane in lanes:
+        self._report(lanes, threads)
+
+    def _report(self, lanes: list[Lane], threads: list[threading.Thread]) -> None:
+        """What of the storm itself has died, or does not end."""
+        hang = any(thread.is_alive() for thread in threads)
+        self.broken = hang or self.worker_died is not None or any(lane.died is not None for lane in lanes)
+        for lane, thread in zip(lanes, threads, strict=False):
             if lane.died is not None:
-                raise lane.died
+                self.outcome.wrong.append((self.numbers[0], f"the storm itself broke: {lane.died!r}"))
+            if thread.is_alive() and lane.episode is not None:
+                lane.episode.story.violated(f"it does not end; it {lane.episode.story.phase}")
+                self.tell(lane.episode)
+        if self.worker_died is not None:
+            self.outcome.wrong.append((self.numbers[0], f"the storm itself broke: the worker's: {self.worker_died!r}"))
 
     def _worker(self) -> None:
+        try:
+            self._strike()
+        except BaseException as bug:  # noqa: BLE001 -- reported when the leg ends, which is now
+            self.worker_died = bug
+            self.over.set()
+
+    def _strike(self) -> None:
         """One fetcher, killed and frozen now and then, and always there again within seconds."""
         dice = Random(f"{self.outcome.seed}/worker")
         while not self.over.wait(dice.uniform(4.0, 12.0)):
@@ -172,10 +217,22 @@ class Leg:
 
 
 def run(screen: Screen, *, seconds: float, seed: int, directory: Path, first: int = 0) -> Outcome:
-    """Whether there is an authorizer first, and then in turn, is the seed's. `first`: the number before the first."""
+    """Whether there is an authorizer first, and then in turn, is the seed's. `first`: the number before the first.
+
+    Whatever ends it, the outcome says what has happened until then.
+    """
     outcome, began, numbers = Outcome(seed), time.monotonic(), [first]
-    authorizer = Random(seed).random() < 0.5
-    by = began + seconds
+    try:
+        _legs(outcome, screen, began + seconds, seconds, directory, numbers)
+    except (Exception, KeyboardInterrupt) as why:  # noqa: BLE001 -- reported with all that was seen
+        screen.event(traceback.format_exc())
+        outcome.wrong.append((numbers[0], f"the storm itself broke: {why!r}"))
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _legs(outcome: Outcome, screen: Screen, by: float, seconds: float, directory: Path, numbers: list[int]) -> None:
+    authorizer = Random(outcome.seed).random() < 0.5
     with Guardian() as guardian, Proxy() as proxy:
         while (left := by - time.monotonic()) > 1:
             home = directory / f"leg-{'acl' if authorizer else 'open'}-{numbers[0]}"
@@ -186,7 +243,8 @@ def run(screen: Screen, *, seconds: float, seed: int, directory: Path, first: in
                     for side in (pair.east, pair.west):
                         give(side.cluster, *rules(f"User:{USER}", (TOPIC, DESCRIBE), (TOPIC, READ), (GROUP, READ)))
                 pair.worker()
-                Leg(pair, proxy, outcome, screen, home, numbers).run(min(left, max(LEG_SECONDS, seconds / 2)))
+                leg = Leg(pair, proxy, outcome, screen, home, numbers)
+                leg.run(min(left, max(LEG_SECONDS, seconds / 2)))
+            if leg.broken:
+                return
             authorizer = not authorizer
-    outcome.seconds = time.monotonic() - began
-    return outcome

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -24,6 +26,7 @@ SIZE = 200
 """Bytes of a value: more than the fence of a cluster without an authorizer lets through."""
 COMMIT_EVERY = 15
 _SECONDS = 6.0
+_PAUSE_SECONDS = 0.08
 
 
 class Acknowledged(NamedTuple):
@@ -79,9 +82,12 @@ class Pen(threading.Thread):
         self.join(2 * _SECONDS)
 
 
+_PROBES = count()
+
+
 def probe(side: Side, topic: str, mark: str) -> list[Acknowledged]:
-    """One record by USER, as a list: empty where it is refused."""
-    pen = Pen(side, lambda: [topic], mark, 0.0)
+    """One record by USER, unlike all others, as a list: empty where it is refused."""
+    pen = Pen(side, lambda: [topic], f"{mark}-{next(_PROBES)}", 0.0)
     producer = Producer(side.client(USER, acks="all", message_timeout_ms="4000"))
     pen._write(producer, topic)
     producer.flush(_SECONDS)
@@ -147,17 +153,19 @@ class Watch(threading.Thread):
         self.looks = 0
         self.first: dict[tuple[str, int], int] = {}
         self.last: dict[tuple[str, int], int] = {}
+        self.died: BaseException | None = None
         self._side, self._places, self._group = side, list(places), group
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        consumer = Consumer(self._side.client("admin", group_id=self._group, enable_auto_commit="false"))
-        while not self._stopping.wait(0.25):
-            try:
-                self._look(consumer.committed([At(*place) for place in self._places], timeout=2))
-            except KafkaException:
-                continue  # a transaction is open on one of them, or there is no coordinator yet
-        consumer.close()
+        try:
+            consumer = Consumer(self._side.client("admin", group_id=self._group, enable_auto_commit="false"))
+            while not self._stopping.wait(0.25):
+                with suppress(KafkaException):  # a transaction is open on one of them, or there is no coordinator yet
+                    self._look(consumer.committed([At(*place) for place in self._places], timeout=2))
+            consumer.close()
+        except BaseException as bug:  # noqa: BLE001 -- reported by whoever looks at `died`
+            self.died = bug
 
     def _look(self, found: Sequence[At]) -> None:
         self.looks += 1
@@ -174,3 +182,43 @@ class Watch(threading.Thread):
     def stop(self) -> None:
         self._stopping.set()
         self.join(2 * _SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Of one mirror: who writes on both sides, a group, and who looks at its positions."""
+
+    source: Pen
+    destination: Pen
+    reader: Reader
+    watch: Watch
+
+    @classmethod
+    def of(
+        cls,
+        sides: tuple[Side, Side],
+        topics: tuple[Sequence[str], Callable[[], Sequence[str]]],
+        places: Sequence[tuple[str, int]],
+        group: str,
+        mark: str,
+    ) -> Clients:
+        """`topics`: what is written to at the source, and what at the destination. `mark`: in every record."""
+        at_source, at_destination = topics
+        return cls(
+            Pen(sides[0], lambda: at_source, mark, _PAUSE_SECONDS),
+            Pen(sides[1], at_destination, f"west-{mark}", 5 * _PAUSE_SECONDS),
+            Reader(sides, sorted({topic for topic, _ in places}), group),
+            Watch(sides[1], places, group),
+        )
+
+    @property
+    def all(self) -> tuple[Pen | Reader | Watch, ...]:
+        return (self.source, self.destination, self.reader, self.watch)
+
+    def start(self) -> None:
+        for client in self.all:
+            client.start()
+
+    def stop(self) -> None:
+        for client in self.all:
+            client.stop()

@@ -1,0 +1,78 @@
+"""What the storm of the runbook promises of itself: it says what happened, and takes no silence for an answer."""
+
+from __future__ import annotations
+
+from io import StringIO
+from random import Random
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from rich.console import Console
+
+from tanist.demo.screen import Screen
+from tanist.wire.clock import SystemClock
+from tests.failover.conftest import Answer
+from tests.storm import mishaps, operators, runbook
+from tests.storm.mishaps import BEFORE_DELETION, Verb, Way
+from tests.storm.operators import Operator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEED = 7
+
+
+@pytest.mark.parametrize("verb", [*BEFORE_DELETION, Verb.DELETE])
+@pytest.mark.parametrize("authorizer", [True, False])
+def test_what_sleeps_until_the_next_mirror_has_the_name_is_frozen_or_killed_at_a_request(
+    verb: Verb, authorizer: bool
+) -> None:
+    """Whoever only waited for an answer would keep its lock fresh, and no mirror could be deleted."""
+    dice = Random(SEED)
+    for _ in range(50):
+        drawn = mishaps.mishap(dice, verb, authorizer=authorizer, certain=True, sleeps=True)
+        assert drawn is not None
+        assert drawn.sleeps
+        assert drawn.way in {Way.FROZEN, Way.ORPHANED}
+
+
+def test_a_storm_that_breaks_shows_what_was_counted_and_what_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It raised, and nothing of what had been seen until then was printed."""
+
+    def breaking(outcome: runbook.Outcome, *_: Any) -> NoReturn:
+        outcome.tally.add("commands", "pause", 3)
+        raise SystemError("no brokers")
+
+    monkeypatch.setattr(runbook, "_legs", breaking)
+    outcome = runbook.run(Screen(Console(file=StringIO()), SystemClock()), seconds=1, seed=SEED, directory=tmp_path)
+    shown = StringIO()
+    outcome.show(Console(file=shown, width=200))
+    assert not outcome.ok
+    assert "| command: pause | 3 |" in shown.getvalue()
+    assert "no brokers" in shown.getvalue()
+
+
+def test_a_storm_in_which_nothing_happened_proves_nothing_and_says_so() -> None:
+    shown = StringIO()
+    outcome = runbook.Outcome(SEED)
+    outcome.show(Console(file=shown, width=200))
+    assert not outcome.ok
+    assert "proves nothing: no failovers DONE" in shown.getvalue()
+
+
+def test_a_question_without_an_answer_is_no_empty_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `mirrors describe` that failed was a mirror without topics, and nothing was compared."""
+    given = [
+        Answer(3, '{"items":[],"errors":["SOURCE_DOWN"]}', ""),
+        None,
+        Answer(0, '{"items":[{"a":1}],"errors":[]}', ""),
+    ]
+    asking = Operator.__new__(Operator)
+    monkeypatch.setattr(asking, "command", lambda *_: given.pop(0))
+    assert asking.question("mirrors", "describe") == [{"a": 1}]
+    monkeypatch.setattr(operators, "QUESTION_SECONDS", 0.0)
+    monkeypatch.setattr(asking, "command", lambda *_: None)
+    with pytest.raises(TimeoutError, match="mirrors describe"):
+        asking.question("mirrors", "describe")
