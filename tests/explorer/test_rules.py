@@ -1,0 +1,75 @@
+"""The model is what real brokers do, and a story would show it if they did not."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.conftest import PROJECT
+from tests.explorer.broken import BREAKS, DIRECTED, broken
+from tests.explorer.explore import explore, play
+from tests.explorer.rules import RULES
+from tests.explorer.story import drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.explorer.place import Place
+
+pytestmark = pytest.mark.timeout(300)
+ENOUGH: Final = 300
+"""So many stories at most until a broken rule is seen."""
+OF_NO_CLUSTER: Final = re.compile(r"\*|clock\.wait|worker\.copy|groups:.*|sources\..*")
+"""Points of a story that ask the model nothing of their own: what they ask has points of its own, or is our clock."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_each_rule_of_the_model_is_a_test_on_a_real_broker() -> None:
+    asked = [sys.executable, "-m", "pytest", "tests/contracts", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    found = subprocess.run(asked, cwd=PROJECT, capture_output=True, text=True, check=True, timeout=120).stdout
+    runs: dict[str, str] = {}
+    for line in found.splitlines():
+        test, _, over = line.removeprefix("tests/contracts/").partition("[")
+        runs[test] = runs.get(test, "") + over
+    lacking = {
+        each.contract: over for each in RULES for over in ("memory", "kafka") if over not in runs.get(each.contract, "")
+    }
+    assert not lacking, f"these contract tests do not run over {lacking}"
+
+
+def test_each_call_of_the_model_in_a_story_rests_on_a_rule() -> None:
+    asked: set[str] = set()
+
+    def keep(place: Place) -> None:
+        asked.update(*(each.seen for each in place.stage.actors))
+
+    for seed in range(1, 61):
+        play(drawn(seed), keep=keep)
+    calls = {each.removeprefix("source ") for each in asked if not OF_NO_CLUSTER.fullmatch(each)}
+    assert len(calls) > 30
+    assert not calls - {call for rule in RULES for call in rule.calls}
+
+
+@pytest.mark.parametrize("rule", [each for each in BREAKS if each not in DIRECTED])
+def test_a_story_shows_that_a_rule_of_the_model_is_broken(rule: str) -> None:
+    with broken(rule):
+        assert any(played.violations for played in explore(1, ENOUGH)), f"nobody has noticed within {ENOUGH} stories"
+
+
+@pytest.mark.parametrize("rule", DIRECTED)
+def test_where_no_story_shows_it_a_directed_test_does(rule: str) -> None:
+    asked = ["-q", "-p", "no:cacheprovider", DIRECTED[rule]]
+    code = f"import pytest; from tests.explorer.broken import broken\nwith broken({rule!r}): pytest.main({asked!r})"
+    told = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert "1 failed" in told.stdout, told.stdout + told.stderr
