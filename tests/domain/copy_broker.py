@@ -36,6 +36,7 @@ class Copied:
     coordinator_epoch: int = -1
     is_transactional: bool = False
     is_dense: bool = True
+    max_timestamp: int = 0
 
     @property
     def record_count(self) -> int:

@@ -1,19 +1,24 @@
-"""One mirrored partition in memory: both logs, the network between, and workers that keep the design's rules.
+"""One mirrored partition in memory: both logs, the network between, and workers that do what the product decides.
 
-A worker is a generator: every `yield` is a moment at which it may be killed, be frozen (a zombie), or be overtaken by
-anything else. A request that was sent may land at once, late (after another worker has recovered), or never.
+Where to resume, what to send next and what an answer means is asked of `tanist.domain`; the model only sends, waits and
+reads. A worker is a generator: every `yield` is a moment at which it may be killed, be frozen (a zombie), or be
+overtaken by anything else. A request that was sent may land at once, late (after another worker has recovered), or
+never.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain import anchoring
+from tanist.domain import anchoring, appending, gap_markers
 from tanist.domain.anchoring import CopyEnds, SourceBehind, SourceStart
-from tanist.domain.copying import Append, Fill, Refuse, decide, fillers
+from tanist.domain.appending import Move, Pipeline
+from tanist.domain.copying import Append, Refuse, decide
 from tanist.domain.errors import CouldNotTell, PartitionBroken
-from tanist.domain.names import DestinationOffset, SourceOffset, after
+from tanist.domain.gap_markers import Count, MarkerEpoch
+from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRun
 from tests.domain.copy_broker import NONE, NOT_ENOUGH_REPLICAS, WRITERS, Answer, Copied, CopyLog
 from tests.domain.source_logs import ends_abort
@@ -22,12 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from random import Random
 
-    from tanist.domain.anchoring import Anchor
     from tanist.domain.copying import Step
     from tests.domain.source_logs import SourceLog, Stored
 
 START_RECORD: Final = -2
-EPOCHS_OF_A_CLAIM: Final = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -48,14 +51,19 @@ class World:
     runs: list[OffsetRun] = field(default_factory=list)
     in_flight: list[Request] = field(default_factory=list)
     unanswered: list[Request] = field(default_factory=list)
-    claims: int = 0
+    owner: int = 0
+    """The worker whose claim is the newest: it holds the lease."""
+    epoch: int = 0
+    """Of the newest claim."""
     ghosts: int = 0
     failure: PartitionBroken | None = None
     excused: set[int] = field(default_factory=set)
     window: int = 3
     """Appends in flight at most."""
     exclusive: bool = False
-    """Below the horizon of the broker's memory: a new owner begins only when nothing of the old one is on its way."""
+    """A new owner begins only when nothing of the old one is on its way: it has waited for the end of the lease."""
+    horizon: int = 0
+    """1: all batches are so old that the broker may have forgotten our producer id."""
     breathe: Callable[[], None] = lambda: None
     """What may happen between any two things that a recovery reads."""
 
@@ -153,9 +161,16 @@ class World:
     # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def hire(self) -> Worker:
-        """A new owner: its claim, and so its fillers' epoch, is above every earlier one."""
-        self.claims += 1
-        return Worker(self, self.claims)
+        """A new owner: its claim, and so the epoch of its gap markers, is above every earlier one."""
+        self.owner += 1
+        return Worker(self, self.owner, MarkerEpoch(self.raise_epoch()))
+
+    def raise_epoch(self, seen: int = 0) -> int:
+        """An epoch that was never used before."""
+        epoch = gap_markers.next_epoch(self.epoch, seen)
+        assert epoch is not None
+        self.epoch = epoch
+        return epoch
 
 
 @dataclass(slots=True)
@@ -163,6 +178,7 @@ class Evidence:
     """What `anchor` reads, with accidents between any two reads."""
 
     world: World
+    map_read: OffsetMap | None = None
 
     def copy_ends(self) -> CopyEnds:
         self.world.breathe()
@@ -179,7 +195,8 @@ class Evidence:
 
     def offset_map(self) -> OffsetMap:
         self.world.breathe()
-        return self.world.offset_map()
+        self.map_read = self.world.offset_map()
+        return self.map_read
 
     def source(self, position: SourceOffset) -> Sequence[Step[Copied, tuple[int, ...]]] | None:
         self.world.breathe()
@@ -209,110 +226,114 @@ def _seen(step: Step[Stored, Stored]) -> Step[Copied, tuple[int, ...]]:
     return Append(Copied(batch.base_offset, batch.next_offset, batch.producer_id), batch.records)
 
 
-class Recover(Exception):
-    """Something unexpected: look at both logs again, from `suspect` on if an append went elsewhere."""
-
-    def __init__(self, suspect: int | None = None) -> None:
-        super().__init__()
-        self.suspect = suspect
+class Halted(Exception):
+    """Something was not as expected: both logs are looked at again."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """The owner of the partition, by the rules of the design (prototype: mirror_worker.py)."""
+    """The owner of the partition. It decides nothing."""
 
     world: World
     me: int
-    epoch: int = 0
-    position: int = 0
-    end: int = 0
-    sequence: int = 0
-    fresh: bool = True
-    """After a gap or a recovery: the map must agree before the next data batch."""
-    alone: bool = True
-    """The first append after a recovery is alone in flight."""
-    pipeline: list[tuple[Request, int, int]] = field(default_factory=list)
+    markers: MarkerEpoch
+    requests: deque[Request] = field(default_factory=deque)
+    """Those that the batches in flight went with."""
+    suspect_from: DestinationOffset | None = None
     idle: int = 0
     could_not_tell: str = ""
     """Why the last recovery has to be tried again."""
     evidence: Callable[[World], Evidence] = Evidence
 
     def run(self) -> Generator[None, None, None]:
-        self.epoch = self.me * EPOCHS_OF_A_CLAIM
-        suspect: int | None = None
         try:
             while True:
                 yield
                 try:
-                    suspect_from = None if suspect is None else DestinationOffset(suspect)
-                    found = anchoring.anchor(self.evidence(self.world), WRITERS, suspect_from)
-                    suspect, self.could_not_tell = None, ""
-                    yield from self.go_on(found)
+                    yield from self.recover()
                 except CouldNotTell as unknown:
                     self.could_not_tell = unknown.name
-                except Recover as again:
-                    suspect = again.suspect
-                    self.world.part(self.me)
+                except Halted:
+                    yield from self.let_go()
         except PartitionBroken as broken:
             self.world.failure = broken
 
-    def go_on(self, found: Anchor) -> Generator[None, None, None]:
-        self.position, self.end, self.sequence = found.position, found.end, found.sequence
-        self.fresh, self.alone, self.pipeline = True, True, []
+    def recover(self) -> Generator[None, None, None]:
+        evidence = self.evidence(self.world)
+        found = anchoring.anchor(evidence, WRITERS, self.suspect_from)
+        self.could_not_tell = ""
+        offsets = evidence.map_read or self.world.offset_map()
         for run in found.runs:
-            yield from self.write_run(run.source, run.destination)
+            offsets = yield from self.write_run(run)
+        self.suspect_from = None
         if found.align:
-            yield from self.align(found.align.to)
+            yield from self.align(found.end, found.align.to)
+            raise Halted
+        yield from self.copy(Pipeline.resume(found, offsets))
+
+    def let_go(self) -> Generator[None, None, None]:
+        """The answers to what is in flight change nothing any more; or the connection is given up with them."""
+        if self.world.rng.random() < 0.5:
+            self.world.part(self.me)
+        else:
+            for request in self.requests:
+                yield from self.answer(request)
+        self.requests.clear()
+
+    def copy(self, pipeline: Pipeline[Stored, Stored]) -> Generator[None, None, None]:
         while True:
             yield
-            steps = self.world.steps(self.position)
+            steps = self.world.steps(pipeline.position)
             if steps is None:
-                raise Recover
-            self.idle = 0 if steps else self.idle + 1
-            for step in steps:
-                if isinstance(step, Append):
-                    yield from self.append(step)
-                elif isinstance(step, Fill):
-                    yield from self.fill(fillers(step.until, DestinationOffset(self.end)))
-                    self.position, self.fresh = step.until, True
-                elif isinstance(step, Refuse):
-                    raise step.error
-            yield from self.drain()
+                raise Halted
+            more = pipeline.take(steps)
+            self.idle = 0 if more else self.idle + 1
+            while pipeline.steps:
+                yield from self.act(pipeline, appending.next_move(pipeline, self.world.horizon, self.world.window))
+            while pipeline.in_flight and (not more or self.world.rng.random() < 0.8):
+                yield from self.receive(pipeline)
 
-    def append(self, step: Append[Stored, Stored]) -> Generator[None, None, None]:
-        yield from self.fill(step.start - self.end)  # nothing, unless fillers were lost
-        if self.fresh:
-            yield from self.drain()
-            if self.world.offset_map().locate(step.start) != self.end:
-                yield from self.write_run(step.start, self.end)
-            self.fresh = False
-        records, sequence, producer = step.payload.records, self.sequence, WRITERS.data
-        request = self.world.send(self.me, lambda: self.produce(producer, sequence, records))
-        self.pipeline.append((request, step.start, self.end))
-        self.position, self.end = step.until, self.end + len(records)
-        self.sequence = after(self.sequence, len(records))
-        while self.pipeline and (self.alone or len(self.pipeline) >= self.world.window):
-            yield from self.receive()
-        self.alone = False
+    def act(self, pipeline: Pipeline[Stored, Stored], move: Move) -> Generator[None, None, None]:
+        if move is Move.WAIT:
+            yield from self.receive(pipeline)
+        elif move is Move.FILL_GAP:
+            yield from self.fill(pipeline)
+        elif move is Move.EXTEND_MAP:
+            pipeline.map_extended((yield from self.write_run(pipeline.missing_range)))
+        elif move is Move.FAIL:
+            step = pipeline.steps[0]
+            assert isinstance(step, Refuse)
+            raise step.error
+        elif move is Move.APPEND_UNDER_LEASE and self.world.owner != self.me:
+            raise Halted
+        else:
+            self.append(pipeline)
+
+    def append(self, pipeline: Pipeline[Stored, Stored]) -> None:
+        step, sequence = pipeline.steps[0], pipeline.sequence
+        assert isinstance(step, Append)
+        records = step.payload.records
+        self.requests.append(self.world.send(self.me, lambda: self.produce(WRITERS.data, sequence, records)))
+        pipeline.sent()
 
     def produce(self, producer_id: int, sequence: int, records: tuple[int, ...]) -> Answer:
         if self.world.rng.random() < 0.03:
             return Answer(NOT_ENOUGH_REPLICAS)
         return self.world.copy.produce(producer_id, sequence, records)
 
-    def drain(self) -> Generator[None, None, None]:
-        while self.pipeline:
-            yield from self.receive()
-
-    def receive(self) -> Generator[None, None, None]:
-        request, start, expected = self.pipeline.pop(0)
+    def receive(self, pipeline: Pipeline[Stored, Stored]) -> Generator[None, None, None]:
+        request = self.requests.popleft()
         answer = yield from self.answer(request)
+        sent = pipeline.in_flight.popleft()
         if answer is None or answer.code != NONE:
-            raise Recover
-        if answer.base_offset != expected:
-            if self.world.offset_map().locate(SourceOffset(start)) != answer.base_offset:
-                yield from self.write_run(start, answer.base_offset)
-            raise Recover(min(expected, answer.base_offset))
+            raise Halted
+        if answer.base_offset == sent.expected:
+            pipeline.landed(sent)
+            return
+        self.suspect_from = sent.expected
+        if missing := appending.shifted(pipeline, sent, DestinationOffset(answer.base_offset)):
+            yield from self.write_run(missing)
+        raise Halted
 
     def answer(self, request: Request) -> Generator[None, None, Answer | None]:
         while True:
@@ -323,48 +344,60 @@ class Worker:
             if not request.waited_for:
                 return None
 
-    def write_run(self, start: int, destination: int) -> Generator[None, None, None]:
+    def write_run(self, run: OffsetRun) -> Generator[None, None, OffsetMap]:
         """The topic of runs refuses a worker whose claim is no longer the newest (a fenced producer)."""
         yield
-        if self.world.claims != self.me:
-            raise Recover
-        self.world.runs.append(OffsetRun(SourceOffset(start), DestinationOffset(destination)))
+        if self.world.owner != self.me:
+            raise Halted
+        self.world.runs.append(run)
         yield
+        return self.world.offset_map()
 
-    def fill(self, missing: int) -> Generator[None, None, None]:
+    def fill(self, pipeline: Pipeline[Stored, Stored]) -> Generator[None, None, None]:
         """An exclusive lease, checked right before sending; counted by committed offsets, never by the answer."""
-        if missing <= 0:
-            return
-        yield from self.drain()
         copy = self.world.copy
         yield
-        if copy.high_watermark != self.end or copy.end != self.end:
-            raise Recover
+        committed = copy.high_watermark
         yield
-        if self.world.claims != self.me:
-            raise Recover
-        epoch, targets = self.epoch, range(self.end, self.end + missing)
+        if not gap_markers.ends_at(committed, copy.end, pipeline.end):
+            raise Halted
+        while missing := pipeline.gap_markers:
+            yield from self.write_markers(pipeline, self.world.rng.randint(1, missing))
+        pipeline.gap_filled()
+
+    def write_markers(self, pipeline: Pipeline[Stored, Stored], markers: int) -> Generator[None, None, None]:
+        if self.markers.spent:
+            yield
+            if self.world.owner != self.me:
+                raise Halted
+            known = self.world.copy.known.get(WRITERS.filler)
+            self.markers.renewed(self.world.raise_epoch(known.epoch if known else 0))
+        yield
+        if self.world.owner != self.me:
+            raise Halted
+        epoch, targets = self.markers.value, gap_markers.coordinator_epochs(pipeline.end, markers)
+        self.markers.sent()
         request = self.world.send(self.me, lambda: self.world.copy.markers(epoch, targets))
         answer = yield from self.answer(request)
-        if answer is None or answer.code != NONE or copy.end != self.end + missing or copy.high_watermark != copy.end:
-            self.epoch += 1
-            raise Recover
-        self.end += missing
-        self.fresh = True
+        expected = DestinationOffset(pipeline.end + markers)
+        if answer is None or answer.code != NONE or self.count(expected) is not Count.LANDED:
+            raise Halted
+        self.markers.counted()
+        pipeline.end = expected
 
-    def align(self, to: int) -> Generator[None, None, None]:
+    def count(self, expected: int) -> Count:
+        return gap_markers.count(self.world.copy.high_watermark, expected)
+
+    def align(self, end: DestinationOffset, to: int) -> Generator[None, None, None]:
         """Null records with an id of their own up to the source's log start; then they are deleted by name."""
         copy = self.world.copy
-        if copy.end < to:
-            sequence = copy.next_sequence(WRITERS.start) or 0
+        if copy.end >= to:
             yield
-            if copy.end != self.end or copy.high_watermark != self.end:
-                raise Recover
-            some = self.world.rng.randint(1, to - self.end)
+            self.world.trim_copy(to)
+            return
+        sequence = copy.next_sequence(WRITERS.start) or 0
+        yield
+        if copy.end == end and copy.high_watermark == end:
+            some = self.world.rng.randint(1, to - end)
             request = self.world.send(self.me, lambda: self.produce(WRITERS.start, sequence, (START_RECORD,) * some))
             yield from self.answer(request)
-            raise Recover
-        yield
-        self.world.trim_copy(to)
-        if copy.start < to:
-            raise Recover

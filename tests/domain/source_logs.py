@@ -34,6 +34,15 @@ class Stored:
     def is_dense(self) -> bool:
         return len(self.records) == self.next_offset - self.base_offset
 
+    @property
+    def record_count(self) -> int:
+        return len(self.records)
+
+    @property
+    def max_timestamp(self) -> int:
+        """The model has no clock: all batches are of one moment, and `World.horizon` lies before or after it."""
+        return 0
+
 
 def ends_abort(batch: Stored) -> bool:
     return batch.marker == "abort"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.appending import DEPTH
 from tanist.domain.names import SourceOffset
 from tests.domain.copy_broker import WRITERS
 from tests.domain.mirror_model import Evidence, World
@@ -49,7 +50,8 @@ class Storm:
     def __post_init__(self) -> None:
         self.world.breathe = self.breathe
         self.world.exclusive = self.weather.forgetful or self.weather.overtakes
-        self.world.window = 1 if self.weather.forgetful else self.rng.randint(1, 4)
+        self.world.window = self.rng.randint(1, DEPTH)
+        self.world.horizon = int(self.weather.forgetful)
         self.foreign_left = int(self.weather.foreign)
         self.hire()
 
@@ -87,8 +89,10 @@ class Storm:
 
     def kill(self) -> None:
         """The owner dies, or only seems to."""
-        if self.rng.random() < 0.4 and not self.world.exclusive:
+        if self.rng.random() < 0.4 and not self.weather.overtakes:
             self.zombies.append(self.life)
+            if self.world.exclusive:
+                self.world.part(self.owner.me)
         else:
             self.life.close()
             self.world.part(self.owner.me)

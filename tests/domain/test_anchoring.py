@@ -1,6 +1,6 @@
 """Where a copy goes on: thousands of lives of one partition, and the single cases that were once wrong.
 
-The model (mirror_model.py) has its own rules of brokers and workers; `anchor` is the only code of ours that decides.
+The model (mirror_model.py) has its own rules of brokers; what its workers do is decided by the product's own code.
 """
 
 from __future__ import annotations
@@ -363,7 +363,8 @@ def test_a_batch_that_the_source_lost_in_part_is_where_the_map_says() -> None:
     """DeleteRecords cuts batches wherever it likes (Kafka Streams does all the time); a fetch below that is refused."""
     world = a_world([Stored(0, 4, (0, 1, 2, 3)), Stored(4, 9, (4, 5, 6, 7, 8))], [(0, 1, 2, 3), (4, 5, 6, 7, 8)])
     world.trim_source(6)
-    assert anchor(Evidence(world), WRITERS) == Anchor(SourceOffset(9), DestinationOffset(9), 9)
+    found = anchor(Evidence(world), WRITERS)
+    assert (found.position, found.end, found.sequence, found.align) == (9, 9, 9, None)
 
 
 def test_a_copy_that_retention_overtook_goes_on_at_the_sources_log_start_with_a_run_of_its_own() -> None:
@@ -372,9 +373,30 @@ def test_a_copy_that_retention_overtook_goes_on_at_the_sources_log_start_with_a_
     world.trim_source(6)
     run = OffsetRun(SourceOffset(6), DestinationOffset(6))
     found = anchor(Evidence(world), WRITERS)
-    assert found == Anchor(SourceOffset(6), DestinationOffset(2), 2, (run,), Alignment(SourceOffset(6)))
+    assert (found.position, found.end, found.sequence) == (6, 2, 2)
+    assert (found.runs, found.align) == ((run,), Alignment(SourceOffset(6)))
     late = OffsetMap.of([run, OffsetRun(SourceOffset(1), DestinationOffset(3))])
     assert late.locate(SourceOffset(7)) == DestinationOffset(7)
+
+
+def test_shifted_data_above_a_log_start_inside_a_batch_is_not_aligned_for_ever() -> None:
+    """The log already begins where the source's batch does; it was trimmed there again at every recovery."""
+    batches = [Stored(0, 3, (0, 1, 2)), Stored(3, 7, (3, 4, 5, 6))]
+    world = a_world(batches, [None, (0, 1, 2)])
+    world.runs.append(OffsetRun(SourceOffset(0), DestinationOffset(1)))
+    world.trim_source(5)
+    world.trim_copy(3)
+    found = anchor(Evidence(world), WRITERS)
+    assert (found.position, found.end, found.sequence, found.align) == (3, 4, 3, None)
+    assert found.runs == (OffsetRun(SourceOffset(3), DestinationOffset(4)),)
+
+
+def test_the_time_of_our_last_batch_is_told_by_the_log_and_not_by_what_is_behind_it() -> None:
+    """Brokers count from it how long they remember our id."""
+    world = a_world(3, [(0,), (1,), None])
+    world.copy.log[1:2] = [replace(world.copy.log[1], max_timestamp=77)]
+    assert anchor(Evidence(world), WRITERS).last_timestamp == 77
+    assert anchor(Evidence(a_world(3, [None])), WRITERS).last_timestamp is None
 
 
 def test_a_new_copy_is_brought_to_the_batch_that_holds_the_sources_log_start() -> None:

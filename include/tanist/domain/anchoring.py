@@ -7,12 +7,12 @@ surplus marker or a foreign record it would skip records; never DescribeProducer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from tanist.domain.copying import Append, Batch, Fill, Refuse, Step
 from tanist.domain.errors import CouldNotTell, Diverged, ForeignWrite
-from tanist.domain.names import DestinationOffset, ProducerId, SourceOffset, after
+from tanist.domain.names import DestinationOffset, EpochMs, ProducerId, SourceOffset, after
 from tanist.domain.offset_map import OffsetMap, OffsetRun
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Written(Batch, Protocol):
     def base_sequence(self) -> int: ...
     @property
     def record_count(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int: ...
 
 
 H = TypeVar("H", bound=Written)
@@ -114,6 +116,8 @@ class Anchor:
     sequence: int
     runs: tuple[OffsetRun, ...] = ()
     align: Alignment | None = None
+    last_timestamp: EpochMs | None = None
+    """Of our last data batch in the log, ms; brokers count from it how long they remember our id. None: no batch."""
 
 
 class _Tail(NamedTuple, Generic[H, Payload]):
@@ -146,7 +150,8 @@ def anchor(evidence: Evidence[H, Payload], writers: Writers, suspect_from: Desti
     position = SourceOffset(begun + header.next_offset - header.base_offset)
     if not _verified(evidence, begun, header, payload):
         position, runs = _walk_back(evidence, writers, ends, tail, offsets)
-    return _above_log_start(evidence, Anchor(position, ends.end, sequence, runs))
+    last = EpochMs(header.max_timestamp)
+    return _above_log_start(evidence, ends, Anchor(position, ends.end, sequence, runs, last_timestamp=last))
 
 
 def _last_data(
@@ -272,7 +277,7 @@ def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: Offse
     return Anchor(position, ends.end, sequence, align=Alignment(start.first_batch) if misaligned else None)
 
 
-def _above_log_start(evidence: Evidence[H, Payload], found: Anchor) -> Anchor:
+def _above_log_start(evidence: Evidence[H, Payload], ends: CopyEnds, found: Anchor) -> Anchor:
     """Where the source's retention overtook the copy, its log start is where both go on (KIP-1279)."""
     start = evidence.source_start()
     if found.position >= start.log_start:
@@ -280,4 +285,6 @@ def _above_log_start(evidence: Evidence[H, Payload], found: Anchor) -> Anchor:
     to = start.first_batch
     # What was copied before is history: a run of it that a zombie writes late must not reach beyond this point.
     run = OffsetRun(to, DestinationOffset(max(to, found.end)))
-    return Anchor(SourceOffset(max(found.position, to)), found.end, found.sequence, (*found.runs, run), Alignment(to))
+    position = SourceOffset(max(found.position, to))
+    align = Alignment(to) if ends.start < to else None  # else it has been done: shifted data reaches above it
+    return replace(found, position=position, runs=(*found.runs, run), align=align)
