@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tanist.domain import appending
+from tanist.domain.appending import Move
+from tanist.domain.copying import Append
 from tanist.domain.errors import ConnectionLost, TanistError
 from tanist.domain.names import BrokerId
 from tanist.wire import requests
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from tanist.domain.appending import Pipeline
     from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
+    from tanist.protocol.batch import BatchHeader
     from tanist.wire.leaders import Answers
     from tanist.wire.router import Router
     from tests.fetcher.rig import Rig, Side
@@ -26,6 +31,18 @@ if TYPE_CHECKING:
 def producers(side: Side, at: TopicPartition) -> dict[int, ActiveProducer]:
     """Who the leader remembers, by producer id."""
     return {p.producer_id: p for p in value(requests.describe_producers(side.router, [at], soon())[at])}
+
+
+def forget_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make workers that fill nothing and do not ask the map: what they append behind a gap lands too low."""
+    real = appending.next_move
+
+    def careless(pipeline: Pipeline[BatchHeader, memoryview], horizon: int) -> Move:
+        move, first = real(pipeline, horizon), pipeline.steps[0]
+        return Move.APPEND if isinstance(first, Append) and move in {Move.EXTEND_MAP, Move.FILL_GAP} else move
+
+    monkeypatch.setattr(appending, "fillers", lambda _until, _end: 0)
+    monkeypatch.setattr("tanist.fetcher.appending.next_move", careless)
 
 
 def surplus(rig: Rig, at: TopicPartition, count: int = 1) -> None:

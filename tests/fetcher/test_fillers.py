@@ -12,10 +12,9 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetRun
 from tanist.domain.records import STATE_TOPIC, OffsetRunWritten
 from tanist.fetcher import filling
-from tanist.fetcher.appending import Appending
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.state import WORKER, MemoryStateStore
-from tests.fetcher.raw import Wires, producers, surplus, unanswered
+from tests.fetcher.raw import Wires, forget_gaps, producers, surplus, unanswered
 from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -132,8 +131,8 @@ def test_a_refusal_that_hides_among_merged_answers_is_counted(
     if rule == "off":
 
         def believe(_: object, sent: Any, wanted: Any) -> dict[TopicPartition, Exception]:
-            for each, count in sent.items():
-                wanted[each].end += count
+            for each, number in sent.items():
+                wanted[each].pipeline.end += number
             return {}
 
         monkeypatch.setattr(filling.Filling, "_count", believe)
@@ -209,8 +208,7 @@ def test_fillers_that_are_missing_are_made_up_for(rig: Rig, topic_name: str) -> 
     [at] = rig.create(topic_name)
     with rig.copier([at]) as copier, pytest.MonkeyPatch.context() as patch:
         idle(rig, copier, at)
-        patch.setattr(filling, "fillers", lambda _until, _end: 0)
-        patch.setattr(Appending, "_map_agrees", lambda *_: True)
+        forget_gaps(patch)
         rig.source.transaction(at, [b"second"])
         rig.copied(copier)
         rig.source.produce(at, [b"low"])
@@ -240,7 +238,7 @@ def test_epochs_that_are_used_up_are_told(rig: Rig, topic_name: str, monkeypatch
     wires = Wires(monkeypatch)
     with rig.copier([at]) as copier:
         idle(rig, copier, at)
-        monkeypatch.setattr("tanist.fetcher.claims.LAST_EPOCH", 1)
+        monkeypatch.setattr("tanist.domain.gap_markers.LAST_EPOCH", 1)
         wires.next_fill = lambda _router, markers, _by: unanswered(markers)
         rig.source.transaction(at, [b"second"])
         until(lambda: (e := copier.reports()[at].error) and e.name == "FILLER_EPOCHS_EXHAUSTED", 10, copier.reports)

@@ -9,6 +9,7 @@ import pytest
 
 from tanist.domain import copying
 from tanist.wire.requests import End
+from tests.fetcher.raw import forget_gaps
 from tests.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -130,8 +131,7 @@ def test_offsets_of_markers_are_filled_or_records_move(
 ) -> None:
     """Off: nothing is filled."""
     if rule == "off":
-        monkeypatch.setattr("tanist.fetcher.filling.fillers", lambda _until, _end: 0)
-        monkeypatch.setattr("tanist.fetcher.appending.Appending._map_agrees", lambda *_: True)
+        forget_gaps(monkeypatch)
     at = rig.create(topic_name)
     for n in range(3):
         rig.source.transaction(at[0], [b"%d" % n] * 2, commit=n != 1)

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from tanist.domain.anchoring import Anchor
+from tanist.domain.appending import DEPTH, Pipeline
+from tanist.domain.broker_errors import OutOfOrderSequence
 from tanist.domain.copying import Append
 from tanist.domain.errors import ConnectionLost
-from tanist.domain.names import BrokerId, MirrorName, TopicPartition
-from tanist.fetcher.appending import DEPTH, Appending
+from tanist.domain.gap_markers import MarkerEpoch
+from tanist.domain.names import BrokerId, DestinationOffset, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.offset_map import OffsetMap
+from tanist.fetcher.appending import Appending
 from tanist.fetcher.assignment import Assigned
-from tanist.fetcher.copy import PartitionCopy, Phase
+from tanist.fetcher.copy import BatchPartition
 from tanist.protocol.batch import walk
 from tanist.wire.clock import SystemClock
 from tests.protocol.batches import encode_batch
@@ -86,12 +91,14 @@ def connect(appending: Appending, broker: int, codes: Sequence[int | None]) -> A
     return answers
 
 
-def copy_of(partition: int, batches: int) -> PartitionCopy:
+def copying(partition: int, batches: int) -> BatchPartition:
+    """A partition in the middle of copying, with so many batches to append."""
     spec = SimpleNamespace(mirror=MirrorName("m"), data_id=1, filler_id=2, start_id=3)
-    copy = PartitionCopy(Assigned(cast("Any", spec), TopicPartition("t", partition), 0, 1))
-    copy.phase, copy.alone, copy.map_unchecked = Phase.COPY, False, False
-    copy.steps = deque(step for number in range(batches) for step in steps(number * RECORDS))
-    return copy
+    found = BatchPartition(Assigned(cast("Any", spec), TopicPartition("t", partition), 0, 1), MarkerEpoch(1))
+    found.pipeline = Pipeline.resume(Anchor(SourceOffset(0), DestinationOffset(0), 0), OffsetMap())
+    found.pipeline.acknowledged = True
+    found.pipeline.take(step for number in range(batches) for step in steps(number * RECORDS))
+    return found
 
 
 def steps(offset: int) -> list[Append[Any, memoryview]]:
@@ -105,24 +112,27 @@ def never() -> bool:
 
 def test_a_refusal_that_is_heard_while_room_is_made_does_not_end_the_lane(routes: Routes, appending: Appending) -> None:
     """It takes the steps of its partition away, which was about to be asked for the next one."""
-    copy = copy_of(0, DEPTH + 2)
-    routes.leaders[copy.partition] = BrokerId(1)
+    copied = copying(0, DEPTH + 2)
+    routes.leaders[copied.at] = BrokerId(1)
     connect(appending, 1, [0, OUT_OF_ORDER, *[OUT_OF_ORDER] * DEPTH])
-    appending.append([copy], never)
-    assert (copy.phase, len(copy.steps), len(copy.in_flight)) == (Phase.RECOVER, 0, 0)
-    assert copy.landed_end == RECORDS
+    appending.append([copied], never)
+    assert copied.halted
+    assert isinstance(copied.halted.why, OutOfOrderSequence)
+    assert copied.quiet
+    assert copied.pipeline.landed_end == RECORDS
 
 
 def test_a_lost_connection_gives_up_its_own_batches_only(routes: Routes, appending: Appending) -> None:
     """What went to the next leader is still in flight: recovery waits for its answer, which finds its place."""
-    copy = copy_of(0, 2)
+    copied = copying(0, 2)
     first, second = connect(appending, 1, [None]), connect(appending, 2, [OUT_OF_ORDER])
-    routes.leaders[copy.partition] = BrokerId(1)
-    assert appending._send([copy])
-    routes.leaders[copy.partition] = BrokerId(2)
-    assert appending._send([copy])
-    assert (first.in_flight, second.in_flight, len(copy.in_flight)) == (1, 1, 2)
+    routes.leaders[copied.at] = BrokerId(1)
+    assert appending._send([copied])
+    routes.leaders[copied.at] = BrokerId(2)
+    assert appending._send([copied])
+    assert (first.in_flight, second.in_flight, len(copied.pipeline.in_flight)) == (1, 1, 2)
     appending._collect()
-    assert (copy.phase, len(copy.in_flight), routes.dropped) == (Phase.RECOVER, 1, [1])
+    assert copied.halted
+    assert (len(copied.pipeline.in_flight), routes.dropped) == (1, [1])
     appending._collect()
-    assert not copy.in_flight
+    assert not copied.in_flight

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from tanist.domain import anchoring
+from tanist.domain.appending import Pipeline
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.states import Finding
 from tanist.fetcher import appending
 from tanist.fetcher.appending import Appending
-from tanist.fetcher.copy import PartitionCopy
 from tanist.protocol.batch import patch
 from tanist.wire.requests import End
 from tests.fetcher.raw import producers, reassign
@@ -24,6 +24,7 @@ from tests.fetcher.test_log_start import batches
 
 if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
+    from tanist.fetcher.copy import BatchPartition
     from tests.fetcher.copier import Copier
 
 pytestmark = pytest.mark.calm
@@ -51,7 +52,7 @@ def test_a_refused_record_leaves_no_hole(
 ) -> None:
     """Off: the first append after a recovery is not alone. It matters where the broker does not know our id yet."""
     if rule == "off":
-        monkeypatch.setattr(PartitionCopy, "alone", property(lambda _: False, lambda *_: None))
+        monkeypatch.setattr(Pipeline, "acknowledged", property(lambda _: True, lambda *_: None))
     [at] = rig.source.create(topic_name)
     rig.destination.create(topic_name, config={"max.message.bytes": "2000"})
     if large == "later":
@@ -70,9 +71,9 @@ def most_in_flight(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen = [0]
     prepare = Appending._prepare
 
-    def watched(self: Appending, copy: PartitionCopy, step: object) -> object:
-        done = prepare(self, copy, step)  # type: ignore[arg-type]
-        seen[0] = max(seen[0], len(copy.in_flight))
+    def watched(self: Appending, of: BatchPartition) -> object:
+        done = prepare(self, of)
+        seen[0] = max(seen[0], len(of.pipeline.in_flight))
         return done
 
     monkeypatch.setattr(Appending, "_prepare", watched)

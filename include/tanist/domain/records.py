@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.anchoring import Writers
 from tanist.domain.fences import FencedTopic
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
@@ -63,6 +64,11 @@ class MirrorSpec(StateRecord):
     def id(self) -> str:
         """What tells this mirror from an earlier one of its name; specs without an id use their data producer id."""
         return self.mirror_id or f"producer-{self.data_id}"
+
+    @property
+    def producer_ids(self) -> Writers:
+        """Everything that its engine writes with: a promotion fences all of it, dead or alive."""
+        return Writers(self.data_id, self.filler_id, self.start_id)
 
 
 @stored("topic", "mirror", "topic")

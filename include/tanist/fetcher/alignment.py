@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import MessageTooLarge, OutOfOrderSequence
 from tanist.domain.errors import LogStartTooFar
+from tanist.domain.gap_markers import NotAsExpected, ends_at
 from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset
 from tanist.fetcher.evidence import copy_ends
-from tanist.fetcher.filling import NotAsExpected
 from tanist.protocol.batch import filler_batch
 from tanist.protocol.codes import NONE, error_for
 from tanist.wire import requests
@@ -16,7 +16,7 @@ from tanist.wire.leaders import value
 
 if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
-    from tanist.fetcher.copy import PartitionCopy
+    from tanist.fetcher.copy import BatchPartition, StartFill
     from tanist.ports.clock import Clock, Deadline
     from tanist.wire.hot import Appends
     from tanist.wire.router import Router
@@ -41,52 +41,54 @@ class Alignment:
         self._behind: dict[TopicPartition, int] = {}
         """By how much the sequences are behind the offsets."""
 
-    def step(self, copy: PartitionCopy, appends: Appends, by: Deadline) -> bool:
-        """Do the next chunk; True once both logs begin at the same offset. Then, and after any error, recover.
+    def step(self, of: BatchPartition, appends: Appends, by: Deadline) -> bool:
+        """Do the next chunk of its `start_fill`; True once both logs begin at the same offset.
+
+        Then, and after any error, both logs have to be read again.
 
         Raises:
             LogStartTooFar: the way is longer than the mirror allows.
         """
-        assert copy.align is not None  # noqa: S101  # the caller's contract
-        to = copy.align.to
-        if to - copy.end > copy.assigned.spec.max_start_fill:
+        way = of.start_fill
+        assert way is not None  # noqa: S101  # the caller's contract
+        if way.to - way.end > of.assigned.spec.max_start_fill:
             raise LogStartTooFar(
-                f"{copy.partition}: the source begins at {to}, {to - copy.end} offsets from here; "
-                f"at most {copy.assigned.spec.max_start_fill} are filled"
+                f"{of.at}: the source begins at {way.to}, {way.to - way.end} offsets from here; "
+                f"at most {of.assigned.spec.max_start_fill} are filled"
             )
-        if copy.end < to:
-            self._append(copy, appends, to, by)
+        if way.end < way.to:
+            self._append(of, way, appends, by)
             return False
-        value(requests.delete_records(self._destination, {copy.partition: to}, by)[copy.partition])
+        value(requests.delete_records(self._destination, {of.at: way.to}, by)[of.at])
         return True
 
-    def _append(self, copy: PartitionCopy, appends: Appends, to: int, by: Deadline) -> None:
-        topic = copy.partition.topic
-        count = min(self._chunk.get(topic, MOST_AT_ONCE), to - copy.end)
-        behind = self._behind.pop(copy.partition, 0)
-        sequence = (copy.end - behind) % SEQUENCE_MODULUS
-        batch = filler_batch(count, copy.writers.start, 0, sequence, self._clock.now())
-        appends.post([copy.to_append(memoryview(batch))], by)
+    def _append(self, of: BatchPartition, way: StartFill, appends: Appends, by: Deadline) -> None:
+        topic = of.at.topic
+        count = min(self._chunk.get(topic, MOST_AT_ONCE), way.to - way.end)
+        behind = self._behind.pop(of.at, 0)
+        sequence = (way.end - behind) % SEQUENCE_MODULUS
+        batch = filler_batch(count, of.assigned.spec.start_id, 0, sequence, self._clock.now())
+        appends.post([of.to_append(memoryview(batch))], by)
         answer = appends.collect(by).partitions[0]
-        refused = None if answer.error_code == NONE else error_for(answer.error_code, f"fillers of {copy.partition}")
+        refused = None if answer.error_code == NONE else error_for(answer.error_code, f"fillers of {of.at}")
         if isinstance(refused, MessageTooLarge) and count > 1:
             self._chunk[topic] = count // 2
         elif isinstance(refused, OutOfOrderSequence) and not behind:
-            self._behind[copy.partition] = self._distance(copy, by)
+            self._behind[of.at] = self._distance(of, way, by)
         elif refused is not None:
             raise refused
-        elif answer.base_offset == copy.end:
-            copy.end = DestinationOffset(copy.end + count)
-            self._behind[copy.partition] = behind
+        elif answer.base_offset == way.end:
+            way.end = DestinationOffset(way.end + count)
+            self._behind[of.at] = behind
         else:
-            raise NotAsExpected(f"fillers of {copy.partition} landed at {answer.base_offset}, not at {copy.end}")
+            raise NotAsExpected(f"fillers of {of.at} landed at {answer.base_offset}, not at {way.end}")
 
-    def _distance(self, copy: PartitionCopy, by: Deadline) -> int:
+    def _distance(self, of: BatchPartition, way: StartFill, by: Deadline) -> int:
         """The end is read after the sequence: what another worker fills in between is then seen."""
-        at = copy.partition
+        at, start_id = of.at, of.assigned.spec.start_id
         producers = value(requests.describe_producers(self._destination, [at], by)[at])
-        expected = next((p.last_sequence + 1 for p in producers if p.producer_id == copy.writers.start), 0)
+        expected = next((p.last_sequence + 1 for p in producers if p.producer_id == start_id), 0)
         ends = value(copy_ends(self._destination, [at], by)[at])
-        if not ends.high_watermark == ends.end == copy.end:
-            raise NotAsExpected(f"{at} ends at {ends.end}, committed {ends.high_watermark}, not at {copy.end}")
-        return copy.end - expected
+        if not ends_at(ends.high_watermark, ends.end, way.end):
+            raise NotAsExpected(f"{at} ends at {ends.end}, committed {ends.high_watermark}, not at {way.end}")
+        return way.end - expected

@@ -1,4 +1,4 @@
-"""The destination side of a lane: appends in a pipeline, fills, and the log start.
+"""The destination side of a lane: appends in a pipeline, fills, and the log start. `domain.appending` decides.
 
 Per request one batch of each partition and as many partitions as have one; several requests in flight on each
 connection. A batch lands only right after our previous one (the broker's idempotence check), at the offset that was
@@ -11,23 +11,23 @@ import logging
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.broker_errors import (
-    InvalidProducerEpoch,
-    InvalidRecord,
-    InvalidTimestamp,
-    MessageTooLarge,
-    RecordListTooLarge,
-    UnknownTopicOrPartition,
-    UnsupportedCompression,
+from tanist.domain.appending import (
+    DEPTH,
+    Misplaced,
+    Move,
+    horizon,
+    next_move,
+    shifted,
+    translate_refusal,
 )
-from tanist.domain.copying import Append, Fill
-from tanist.domain.errors import CouldNotTell, RecordRefused, RecordTooLarge, Sealed, Stopped, TanistError
-from tanist.domain.names import DestinationOffset, after
-from tanist.domain.offset_map import OffsetRun
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.copying import Append, Refuse
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.names import DestinationOffset
 from tanist.fetcher.alignment import Alignment
-from tanist.fetcher.copy import Phase, Sent
+from tanist.fetcher.engine import Phase
 from tanist.fetcher.filling import Filling
-from tanist.protocol.batch import patch
+from tanist.protocol.batch import BatchHeader, patch
 from tanist.protocol.codes import NONE, error_for
 from tanist.wire import requests
 from tanist.wire.hot import Appends
@@ -36,36 +36,28 @@ from tanist.wire.requests import End
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tanist.domain.names import BrokerId, SourceOffset
-    from tanist.fetcher.copy import PartitionCopy
+    from tanist.domain.appending import Sent
+    from tanist.domain.names import BrokerId
+    from tanist.domain.offset_map import OffsetMap, OffsetRun
+    from tanist.fetcher.copy import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import LaneTools
-    from tanist.protocol.batch import BatchHeader
     from tanist.protocol.frames import ProducedPartition
     from tanist.wire.router import Router
 
 log = logging.getLogger(__name__)
 
-DEPTH: Final = 4
-"""Requests in flight on a connection; the broker recognises a producer's last five batches (ProducerStateEntry)."""
 REPLICATION_MS: Final = 10_000
 ANSWER_SECONDS: Final = 15.0
 CONTROL_SECONDS: Final = 10.0
 TEND_EVERY_SECONDS: Final = 5.0
-FORGETS_EARLY_MS: Final = 60_000
-"""The broker's clock and ours may differ by as much."""
 DATA_EPOCH: Final = 0
-
-
-class Misplaced(CouldNotTell):
-    name = "MISPLACED"
-    operator_action = "none: the shift is on record and both logs are read again"
 
 
 class _Posted(NamedTuple):
     appends: Appends
     broker: BrokerId
-    sent: list[tuple[PartitionCopy, Sent]]
+    sent: list[tuple[BatchPartition, Sent[BatchHeader]]]
 
 
 class Appending:
@@ -85,11 +77,11 @@ class Appending:
 
     # ── the steps of all partitions ───────────────────────────────────────────────────────────────────────────────
 
-    def append(self, copies: Sequence[PartitionCopy], until: Callable[[], bool]) -> None:
-        """Do all steps of `copies`, then collect answers until there are none left or `until` says that more came."""
+    def append(self, partitions: Sequence[BatchPartition], until: Callable[[], bool]) -> None:
+        """Do all steps, then collect answers until there are none left or `until` says that more came."""
         while True:
             self._make_room()
-            busy = [copy for copy in copies if copy.steps]  # after the answers: they may have taken some away
+            busy = [each for each in partitions if each.pipeline.steps]  # after the answers: they may have taken some
             if not busy:
                 break
             if not self._send(busy) and self._posted:
@@ -101,86 +93,74 @@ class Appending:
         while any(appends.in_flight >= DEPTH for appends in self._connections.values()):
             self._collect()
 
-    def _send(self, busy: Sequence[PartitionCopy]) -> bool:
-        """One step of each copy that can do one; False: all wait for answers."""
-        gaps: list[PartitionCopy] = []
-        batches: defaultdict[BrokerId, list[tuple[PartitionCopy, Sent, memoryview]]] = defaultdict(list)
-        for copy in busy:
-            step = copy.steps[0]
-            if isinstance(step, Append):
-                if self._may_send(copy, step) and (leader := self._leader(copy)) is not None:
-                    batches[leader].append((copy, *self._prepare(copy, step)))
-            elif copy.in_flight:
-                continue
-            elif isinstance(step, Fill):
-                gaps.append(copy)
-            else:
-                copy.recover(step.error, self._clock.monotonic())
+    def _send(self, busy: Sequence[BatchPartition]) -> bool:
+        """One step of each partition that can do one; False: all wait for answers."""
+        gaps: list[BatchPartition] = []
+        batches: defaultdict[BrokerId, list[tuple[BatchPartition, Sent[BatchHeader], memoryview]]] = defaultdict(list)
+        oldest = horizon(self._clock.now(), self._remembered_ms)
+        for each in busy:
+            move = next_move(each.pipeline, oldest)
+            if move is Move.EXTEND_MAP:
+                move = self._extend_map(each, oldest)
+            if move is Move.APPEND or (move is Move.APPEND_UNDER_LEASE and self._leased(each)):
+                if (leader := self._leader(each)) is not None:
+                    batches[leader].append((each, *self._prepare(each)))
+            elif move is Move.FILL_GAP:
+                gaps.append(each)
+            elif move is Move.FAIL and isinstance(step := each.pipeline.steps[0], Refuse):
+                each.halt(step.error, self._clock.monotonic())
         for broker, ready in batches.items():
             self._post(broker, ready)
         if gaps:
             self._fill(gaps)
-        return bool(batches or gaps or any(not copy.steps for copy in busy))
+        return bool(batches or gaps or any(not each.pipeline.steps for each in busy))
 
-    def _may_send(self, copy: PartitionCopy, step: Append[BatchHeader, memoryview]) -> bool:
-        old = step.header.max_timestamp < self._clock.now() - self._remembered_ms + FORGETS_EARLY_MS
-        careful = copy.alone or old or copy.after_old
-        if len(copy.in_flight) >= (1 if careful else DEPTH):
-            return False
-        if copy.map_unchecked and not self._map_agrees(copy, step.start):
-            return False
-        if (old or copy.after_old) and (why := self._claims.objection(copy.assigned)):
-            copy.recover(why, self._clock.monotonic())
-            return False
-        copy.after_old = old
-        return True
+    def _extend_map(self, of: BatchPartition, oldest: int) -> Move:
+        """Say in the map where the next batch will land; what to do then."""
+        pipeline = of.pipeline
+        try:
+            pipeline.map_extended(self._write_run(of, pipeline.missing_range, "ahead"))
+        except Stopped:
+            raise
+        except TanistError as why:
+            of.halt(why, self._clock.monotonic())
+            return Move.WAIT
+        return next_move(pipeline, oldest)
 
-    def _map_agrees(self, copy: PartitionCopy, start: SourceOffset) -> bool:
-        """Before the first append after a gap or a recovery: the map must already say where it will land."""
-        if copy.end < start:
-            copy.steps.appendleft(Fill(start, start))  # fillers were lost with a leader
-            return False
-        if copy.offsets.locate(start) != copy.end:
-            try:
-                self._write_run(copy, OffsetRun(start, copy.end), "ahead")
-            except Stopped:
-                raise
-            except TanistError as why:
-                copy.recover(why, self._clock.monotonic())
-                return False
-        copy.map_unchecked = False
-        return True
+    def _leased(self, of: BatchPartition) -> bool:
+        if why := self._claims.objection(of.assigned):
+            of.halt(why, self._clock.monotonic())
+        return why is None
 
-    def _write_run(self, copy: PartitionCopy, run: OffsetRun, why: str) -> None:
-        log.info("wrote offset run", extra={"partition": str(copy.partition), "run": str(run), "why": why})
-        copy.offsets = self._runs.write(copy.assigned, [run], why, self._clock.deadline(CONTROL_SECONDS))
+    def _write_run(self, of: BatchPartition, run: OffsetRun, why: str) -> OffsetMap:
+        log.info("wrote offset run", extra={"partition": str(of.at), "run": str(run), "why": why})
+        return self._runs.write(of.assigned, [run], why, self._clock.deadline(CONTROL_SECONDS))
 
-    def _prepare(self, copy: PartitionCopy, step: Append[BatchHeader, memoryview]) -> tuple[Sent, memoryview]:
-        header, batch = step.header, step.payload
-        patch(batch, copy.assigned.spec.data_id, DATA_EPOCH, copy.sequence)
-        sent = Sent(copy.end, step.start, step.until, header.record_count, header.size, header.leader_epoch)
-        copy.steps.popleft()
-        copy.in_flight.append(sent)
-        copy.sequence = after(copy.sequence, header.record_count)
-        copy.end = DestinationOffset(copy.end + header.record_count)
-        return sent, batch
+    def _prepare(self, of: BatchPartition) -> tuple[Sent[BatchHeader], memoryview]:
+        """The batch that is next, readdressed."""
+        pipeline = of.pipeline
+        step = pipeline.steps[0]
+        assert isinstance(step, Append)  # noqa: S101  # `next_move` has said so
+        batch = step.payload
+        patch(batch, of.assigned.spec.data_id, DATA_EPOCH, pipeline.sequence)
+        return pipeline.sent(), batch
 
     # ── the pipeline ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _leader(self, copy: PartitionCopy) -> BrokerId | None:
+    def _leader(self, of: BatchPartition) -> BrokerId | None:
         try:
-            return self._destination.leader(copy.partition)
+            return self._destination.leader(of.at)
         except TanistError as why:
-            copy.recover(why, self._clock.monotonic())
+            of.halt(why, self._clock.monotonic())
             return None
 
-    def _post(self, broker: BrokerId, ready: Sequence[tuple[PartitionCopy, Sent, memoryview]]) -> None:
+    def _post(self, broker: BrokerId, ready: Sequence[tuple[BatchPartition, Sent[BatchHeader], memoryview]]) -> None:
         by = self._clock.deadline(ANSWER_SECONDS)
-        sent = [(copy, each) for copy, each, _ in ready]
+        sent = [(of, each) for of, each, _ in ready]
         try:
             appends = self._open(broker)
             self._posted.append(_Posted(appends, broker, sent))
-            appends.post([copy.to_append(batch) for copy, _, batch in ready], by)
+            appends.post([of.to_append(batch) for of, _, batch in ready], by)
         except Stopped:
             raise
         except TanistError as why:
@@ -204,47 +184,48 @@ class Appending:
         except TanistError as why:
             self._lost(posted.broker, posted.sent, why)
             return
-        for (copy, sent), produced in zip(posted.sent, answer.partitions, strict=True):
-            copy.in_flight.popleft()
-            if copy.phase is Phase.COPY:
-                self._answered(copy, sent, produced)
+        for (of, sent), produced in zip(posted.sent, answer.partitions, strict=True):
+            of.pipeline.in_flight.popleft()
+            if of.pipeline.halted is None:
+                self._answered(of, sent, produced)
 
-    def _answered(self, copy: PartitionCopy, sent: Sent, answer: ProducedPartition) -> None:
+    def _answered(self, of: BatchPartition, sent: Sent[BatchHeader], answer: ProducedPartition) -> None:
         if answer.error_code != NONE:
-            why = error_for(answer.error_code, f"append to {copy.partition} at {sent.expected}: {answer.message}")
-            copy.recover(_final(why), self._clock.monotonic())
+            why = error_for(answer.error_code, f"append to {of.at} at {sent.expected}: {answer.message}")
+            of.halt(translate_refusal(why), self._clock.monotonic())
         elif answer.base_offset == sent.expected:
-            copy.landed(sent)
+            of.landed(sent)
         else:
-            self._misplaced(copy, sent, DestinationOffset(answer.base_offset))
+            self._misplaced(of, sent, DestinationOffset(answer.base_offset))
 
-    def _misplaced(self, copy: PartitionCopy, sent: Sent, base: DestinationOffset) -> None:
+    def _misplaced(self, of: BatchPartition, sent: Sent[BatchHeader], base: DestinationOffset) -> None:
         """A duplicate of an earlier append, or a shift. A shift goes on record at once; both logs decide the rest."""
-        why: TanistError = Misplaced(f"{copy.partition}: appended at {base}, not at {sent.expected}")
-        copy.suspect_from = sent.expected
-        if base > sent.expected and copy.offsets.locate(sent.start) != base:
+        why: TanistError = Misplaced(f"{of.at}: appended at {base}, not at {sent.expected}")
+        if missing := shifted(of.pipeline, sent, base):
             try:
-                self._write_run(copy, OffsetRun(sent.start, base), "answer")
+                self._write_run(of, missing, "answer")
             except Stopped:
                 raise
             except TanistError as unwritten:
                 why = unwritten
-        copy.recover(why, self._clock.monotonic())
+        of.halt(why, self._clock.monotonic(), suspect_from=sent.expected)
 
-    def _lost(self, broker: BrokerId, sent: Iterable[tuple[PartitionCopy, Sent]], why: TanistError) -> None:
+    def _lost(
+        self, broker: BrokerId, sent: Iterable[tuple[BatchPartition, Sent[BatchHeader]]], why: TanistError
+    ) -> None:
         """Nobody knows what of all that was in flight to this broker has landed: all of it recovers."""
         self._connections.pop(broker, None)
         self._destination.drop(broker)
         gone = [posted for posted in self._posted if posted.broker == broker]
         self._posted = deque(posted for posted in self._posted if posted.broker != broker)
         given_up = [*sent, *(each for posted in gone for each in posted.sent)]
-        for copy, each in given_up:
-            if each in copy.in_flight:  # what is on its way to another broker still gets its answer
-                copy.in_flight.remove(each)
-        concerned = {id(copy): copy for copy, _ in given_up}
-        for copy in concerned.values():
-            copy.recover(why, self._clock.monotonic())
-        self._look_for_leaders({copy.partition.topic for copy in concerned.values()})
+        for of, each in given_up:
+            if each in of.pipeline.in_flight:  # what is on its way to another broker still gets its answer
+                of.pipeline.in_flight.remove(each)
+        concerned = {id(of): of for of, _ in given_up}
+        for of in concerned.values():
+            of.halt(why, self._clock.monotonic())
+        self._look_for_leaders({of.at.topic for of in concerned.values()})
 
     def _look_for_leaders(self, topics: Iterable[str]) -> None:
         try:
@@ -256,66 +237,69 @@ class Appending:
 
     # ── gaps and log starts ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _fill(self, gaps: Sequence[PartitionCopy]) -> None:
+    def _fill(self, gaps: Sequence[BatchPartition]) -> None:
         try:
             failed = self._filling.fill(gaps, self._clock.deadline(CONTROL_SECONDS))
         except Stopped:
             raise
         except TanistError as why:
-            failed = {copy.partition: why for copy in gaps}
-        for copy in gaps:
-            if copy.partition in failed:
-                copy.recover(failed[copy.partition], self._clock.monotonic())
+            failed = {each.at: why for each in gaps}
+        for each in gaps:
+            if each.at in failed:
+                each.halt(failed[each.at], self._clock.monotonic())
 
-    def align(self, copies: Iterable[PartitionCopy]) -> None:
-        """The next chunk of each; an aligned copy recovers, which finds it aligned."""
-        for copy in copies:
-            leader = self._leader(copy)
-            if leader is None:
-                continue
-            while self._posted:
-                self._collect()
-            try:
-                self._claims.must_hold(copy.assigned)
-                if self._alignment.step(copy, self._open(leader), self._clock.deadline(CONTROL_SECONDS)):
-                    copy.recover(None, self._clock.monotonic())
-            except Stopped:
-                raise
-            except TanistError as why:
-                self._connections.pop(leader, None)
-                self._destination.drop(leader)
-                copy.recover(why, self._clock.monotonic())
+    def align(self, of: BatchPartition) -> Phase | TanistError:
+        """The next chunk: ALIGN while there is more to do, then RECOVER; or what went wrong."""
+        try:
+            leader = self._destination.leader(of.at)
+        except TanistError as why:
+            of.start_fill = None
+            return why
+        while self._posted:
+            self._collect()
+        try:
+            self._claims.must_hold(of.assigned)
+            if not self._alignment.step(of, self._open(leader), self._clock.deadline(CONTROL_SECONDS)):
+                return Phase.ALIGN
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._connections.pop(leader, None)
+            self._destination.drop(leader)
+            of.start_fill = None
+            return why
+        of.start_fill = None
+        return Phase.RECOVER
 
-    def tend(self, copies: Sequence[PartitionCopy]) -> None:
+    def tend(self, partitions: Sequence[BatchPartition]) -> None:
         """Now and then, what no append would show: a copy that somebody changed, and a source that deleted records."""
         now = self._clock.monotonic()
         if now >= self._tend_at:
             self._tend_at = now + TEND_EVERY_SECONDS
-            self._look_at_ends([copy for copy in copies if copy.phase is Phase.COPY and copy.quiet])
-            self._trim(copies)
+            self._look_at_ends([each for each in partitions if each.idle])
+            self._trim(partitions)
 
-    def _look_at_ends(self, idle: Sequence[PartitionCopy]) -> None:
-        """An idle copy whose end moved without us recovers: both logs tell what landed there, or what is gone."""
+    def _look_at_ends(self, idle: Sequence[BatchPartition]) -> None:
+        """One whose end moved without us recovers: both logs tell what landed there, or what is gone."""
         by = self._clock.deadline(CONTROL_SECONDS)
         try:
-            marks = requests.list_offsets(self._destination, {c.partition: End.HIGH_WATERMARK for c in idle}, by)
+            marks = requests.list_offsets(self._destination, {each.at: End.HIGH_WATERMARK for each in idle}, by)
         except Stopped:
             raise
         except TanistError as why:
             log.warning("idle copies were not looked at", extra={"reason": why.reason})
             return
-        for copy in idle:
-            mark = marks[copy.partition]
+        for each in idle:
+            mark, end = marks[each.at], each.pipeline.end
             if isinstance(mark, UnknownTopicOrPartition):
-                copy.recover(mark, self._clock.monotonic())
-            elif isinstance(mark, int) and mark != copy.end:  # shorter: what was acknowledged is gone
-                copy.suspect_from = copy.end
-                copy.recover(None, self._clock.monotonic())
+                each.halt(mark, self._clock.monotonic())
+            elif isinstance(mark, int) and mark != end:  # shorter: what was acknowledged is gone
+                each.halt(None, self._clock.monotonic(), suspect_from=end)
 
-    def _trim(self, copies: Iterable[PartitionCopy]) -> None:
+    def _trim(self, partitions: Iterable[BatchPartition]) -> None:
         """Where the source has deleted records, so does the copy: its log start follows (KIP-1279)."""
-        wanted = {copy.partition: (copy, offset) for copy in copies if (offset := _start_to_follow(copy)) is not None}
-        offsets = {at: offset for at, (_, offset) in wanted.items()}
+        wanted = {each.at: (each, start) for each in partitions if (start := _start_to_follow(each)) is not None}
+        offsets = {at: start for at, (_, start) in wanted.items()}
         try:
             answers = requests.delete_records(self._destination, offsets, self._clock.deadline(CONTROL_SECONDS))
         except Stopped:
@@ -326,22 +310,12 @@ class Appending:
             if isinstance(answer, TanistError):
                 log.warning("log start does not follow", extra={"partition": str(at), "reason": answer.reason})
             else:
-                wanted[at][0].copy_start = DestinationOffset(answer)
+                wanted[at][0].log_start = DestinationOffset(answer)
 
 
-def _start_to_follow(copy: PartitionCopy) -> DestinationOffset | None:
-    if copy.phase is not Phase.COPY or copy.landed_end is None:
+def _start_to_follow(of: BatchPartition) -> DestinationOffset | None:
+    pipeline = of.pipeline
+    if pipeline.halted or pipeline.landed_end is None:
         return None
-    start = copy.offsets.locate(copy.source_log_start)
-    return start if copy.copy_start < start <= copy.landed_end else None
-
-
-def _final(why: TanistError) -> TanistError:
-    """What a refused append means for its partition: some refusals never change by themselves."""
-    if isinstance(why, MessageTooLarge | RecordListTooLarge):
-        return RecordTooLarge(why.reason)
-    if isinstance(why, InvalidRecord | InvalidTimestamp | UnsupportedCompression):
-        return RecordRefused(why.reason)
-    if isinstance(why, InvalidProducerEpoch):
-        return Sealed(why.reason)
-    return why
+    start = pipeline.offsets.locate(of.source.log_start)
+    return start if of.log_start < start <= pipeline.landed_end else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.anchoring import Writers
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.states import Wish
 from tanist.ports.sealing import Kept
@@ -13,6 +12,7 @@ from tanist.ports.sealing import Kept
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tanist.domain.anchoring import Writers
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
@@ -69,9 +69,8 @@ class Barriers:
                 log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
 
     def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, Writers]:
-        writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
         return {
-            at: writers
+            at: spec.producer_ids
             for topic in view.topics(spec.mirror)
             if topic.wish is Wish.REMOVED
             for at in topic.all_partitions()

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import CouldNotTell, FillerEpochsExhausted
+from tanist.domain.gap_markers import LAST_EPOCH, next_epoch
 from tanist.domain.records import Claim
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from tanist.ports.membership import Ownership
     from tanist.ports.state import StateStore
 
-LAST_EPOCH: Final = 32_767
-"""A claim's epoch goes onto the wire as the fillers' producer epoch, an int16."""
 MARGIN_SECONDS: Final = 0.2
 """A request that leaves now reaches the broker before the lease ends."""
 
@@ -99,7 +98,7 @@ class Claims:
         return mine.epoch
 
     def _next(self, view: StateView, number: int, above: int = 0) -> Claim:
-        epoch = max(held_epoch(view, number), above) + 1
-        if epoch > LAST_EPOCH:
+        epoch = next_epoch(held_epoch(view, number), above)
+        if epoch is None:
             raise FillerEpochsExhausted(f"slice {number} was claimed {LAST_EPOCH} times")
         return Claim(slice=number, epoch=epoch, worker=self._worker)

@@ -1,8 +1,9 @@
 """One lane: a thread that copies many partitions of one source broker, with sockets and buffers of its own.
 
-Each round: adopt the assignment, recover what must be recovered, post the next fetch, append what the last one brought
-while the next is on its way, receive it. Two buffers, one being filled, one being sent; no queue: TCP is the
-back-pressure. Nothing is ever sent again from a buffer: after any unexpected answer both logs are read.
+Each round: adopt the assignment, recover what must be recovered, ask for what comes next, append what the last read
+brought while the next is on its way, take it in. Two buffers, one being filled, one being sent; no queue: TCP is the
+back-pressure. Nothing is ever sent again from a buffer: after any unexpected answer both logs are read. How a partition
+is read and appended is the engine's business; in which phase it is, only this thread's.
 """
 
 from __future__ import annotations
@@ -10,26 +11,31 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.errors import Stopped
-from tanist.fetcher.appending import Appending
-from tanist.fetcher.copy import PartitionCopy, Phase
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.records import Engine
+from tanist.fetcher.batches import BatchEngine
+from tanist.fetcher.engine import Phase
+from tanist.fetcher.fetch_state import PartitionFetchState
 from tanist.fetcher.gate import Gate
-from tanist.fetcher.reading import Reading
-from tanist.fetcher.recovery import Recovery
-from tanist.fetcher.runs import OffsetRuns
 from tanist.wire.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tanist.fetcher.assignment import Assigned, Copied, LaneKey, Report
+    from tanist.fetcher.engine import CopyEngine
     from tanist.fetcher.tools import LaneTools
 
 log = logging.getLogger(__name__)
 
+ENGINES: Final[Mapping[Engine, Callable[..., CopyEngine[Any]]]] = MappingProxyType({Engine.BATCHES: BatchEngine})
+"""How the thread of a mirror makes its engine: from its routers (source, destination), its broker and its tools."""
 IDLE_SECONDS: Final = 0.1
+GATE_SECONDS: Final = 5.0
+"""How long both clusters have to show their state topics."""
 
 
 class Lane(threading.Thread):
@@ -45,15 +51,14 @@ class Lane(threading.Thread):
         self.stale_leaders = False
         """The source's leaders have moved: whoever assigns lanes should look."""
         self.died: BaseException | None = None
-        self._tools = tools
-        self._copies: dict[Copied, PartitionCopy] = {}
+        self._claims = tools.claims
+        self._clock = tools.clock
+        self._states: dict[Copied, PartitionFetchState[Any]] = {}
         self._stopping = threading.Event()
         self._source = Router(tools.source, tools.client_id)
         self._destination = Router(tools.destination, tools.client_id)
-        runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
-        self._recovery = Recovery((self._source, self._destination), runs, tools.clock, Gate(self._source, tools).look)
-        self._reading = Reading(self._source, key.broker, tools.clock)
-        self._appending = Appending(self._destination, runs, tools)
+        self._gate = Gate(self._source, tools)
+        self._engine = ENGINES[tools.spec.engine]((self._source, self._destination), key.broker, tools)
 
     def may_hold(self, copied: Copied) -> bool:
         """Whether this lane may be writing to a partition, as far as another thread can tell."""
@@ -70,7 +75,7 @@ class Lane(threading.Thread):
         try:
             while not self._stopping.is_set():
                 self._round()
-            self._appending.append((), until=lambda: False)  # what is in flight lands
+            self._engine.append((), until=_never)  # what is in flight lands
         except Stopped:
             pass
         except BaseException as bug:
@@ -84,46 +89,78 @@ class Lane(threading.Thread):
 
     def _round(self) -> None:
         self._adopt()
-        copies = list(self._copies.values())
-        self._recovery.recover([copy for copy in copies if self._due(copy)])
-        self._appending.align([copy for copy in copies if copy.phase is Phase.ALIGN and not copy.in_flight])
-        waiting = any(copy.phase in {Phase.RECOVER, Phase.ALIGN} for copy in copies)
-        posted = self._reading.post([copy for copy in copies if copy.fetchable], hurry=waiting)
-        self._appending.append(copies, until=self._reading.readable)
-        if posted:
-            self._reading.receive()
-        elif not any(copy.phase is Phase.ALIGN for copy in copies):
+        states = list(self._states.values())
+        self._recover(states)
+        waiting = any(state.phase in {Phase.RECOVER, Phase.ALIGN} for state in states)
+        partitions = [state.partition for state in states]
+        incoming = self._engine.read([state.partition for state in states if state.fetchable], hurry=waiting)
+        self._engine.append(partitions, until=incoming.ready if incoming else _never)
+        if incoming:
+            incoming.take()
+        elif not any(state.phase is Phase.ALIGN for state in states):
             self._stopping.wait(IDLE_SECONDS)
-        self._appending.tend(copies)
-        self._publish(copies)
+        self._engine.idle(partitions)
+        self._look_for_halts(states)
+        self._publish()
 
-    def _due(self, copy: PartitionCopy) -> bool:
-        return (
-            copy.phase is Phase.RECOVER
-            and not copy.in_flight
-            and not copy.assigned.draining
-            and copy.retry_at <= self._tools.clock.monotonic()
-        )
+    def _recover(self, states: Sequence[PartitionFetchState[Any]]) -> None:
+        now = self._clock.monotonic()
+        due = [state for state in states if state.due(now)]
+        ready = [*self._admitted(due), *(state for state in states if state.phase is Phase.ALIGN)]
+        if ready:
+            outcomes = self._engine.recover([state.partition for state in ready])
+            now = self._clock.monotonic()
+            for state, outcome in zip(ready, outcomes, strict=True):
+                state.recovered(outcome, now)
+
+    def _admitted(self, due: Sequence[PartitionFetchState[Any]]) -> list[PartitionFetchState[Any]]:
+        """Those of them that may still be copied: both state topics are read anew before every recovery."""
+        if not due:
+            return []
+        try:
+            barred = self._gate.look(self._clock.deadline(GATE_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            for state in due:
+                state.recovered(why, self._clock.monotonic())
+            return []
+        admitted = []
+        for state in due:
+            if broken := barred(state.partition.assigned.partition.topic):
+                state.recovered(broken, self._clock.monotonic())
+            else:
+                admitted.append(state)
+        return admitted
+
+    def _look_for_halts(self, states: Sequence[PartitionFetchState[Any]]) -> None:
+        for state in states:
+            if state.phase is Phase.COPY and (halt := state.partition.halted):
+                state.halted(halt)
 
     def _adopt(self) -> None:
         wanted = self.assignment
-        for copied in self._copies.keys() - wanted.keys():
-            leaving = self._copies[copied]
+        for copied in self._states.keys() - wanted.keys():
+            leaving = self._states[copied].partition
             if leaving.in_flight:  # it lands first: whoever is next must find it in the log
-                leaving.assigned = replace(leaving.assigned, draining=True)
+                leaving.assign(replace(leaving.assigned, draining=True))
             else:
-                del self._copies[copied]
+                del self._states[copied]
         for copied, assigned in wanted.items():
-            held = self._copies.get(copied)
+            held = self._states.get(copied)
             if held is None:
-                spent = not self._tools.claims.first_use(assigned)
-                self._copies[copied] = PartitionCopy(assigned, filler_epoch=assigned.claim_epoch, filler_spent=spent)
-            elif held.assigned is not assigned:
-                held.assigned = assigned
-                held.filler_epoch = max(held.filler_epoch, assigned.claim_epoch)
-        if self._copies.keys() <= wanted.keys():
+                first_use = self._claims.first_use(assigned)
+                self._states[copied] = PartitionFetchState(self._engine.begin(assigned, first_use=first_use))
+            elif held.partition.assigned is not assigned:
+                held.partition.assign(assigned)
+        if self._states.keys() <= wanted.keys():
             self.adopted = wanted
 
-    def _publish(self, copies: list[PartitionCopy]) -> None:
-        self.reports = {copy.assigned.copied: copy.report() for copy in copies}
-        self.stale_leaders = self._reading.stale
+    def _publish(self) -> None:
+        report = self._engine.report
+        self.reports = {copied: report(state.partition, state) for copied, state in self._states.items()}
+        self.stale_leaders = self._engine.stale_leaders
+
+
+def _never() -> bool:
+    return False

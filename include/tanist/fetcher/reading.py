@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange, UnknownTopicOrPartition
 from tanist.domain.copying import Aborted, Refuse, Step, decide
 from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
-from tanist.fetcher.copy import Phase
 from tanist.fetcher.evidence import ends_abort
 from tanist.protocol.batch import walk
 from tanist.protocol.codes import NONE, error_for
@@ -18,8 +17,8 @@ from tanist.wire.hot import Fetches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tanist.domain.names import BrokerId
-    from tanist.fetcher.copy import PartitionCopy
+    from tanist.domain.names import BrokerId, SourceOffset
+    from tanist.fetcher.copy import BatchPartition
     from tanist.ports.clock import Clock
     from tanist.protocol.batch import BatchHeader
     from tanist.protocol.frames import FetchedPartition
@@ -45,23 +44,23 @@ class Reading:
         self._clock = clock
         self._buffers = (ReceiveBuffer(), ReceiveBuffer())
         self._fetches: Fetches | None = None
-        self._posted: list[PartitionCopy] = []
+        self._posted: list[BatchPartition] = []
         self._turn = 0
 
-    def post(self, copies: Sequence[PartitionCopy], *, hurry: bool) -> bool:
-        """Ask for what comes next in `copies`; False: there was nobody to ask for, or nobody to ask.
+    def post(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> bool:
+        """Ask for what comes next in `partitions`; False: there was nothing to ask for, or nobody to ask.
 
-        The copies take turns at being the first: only the first is sure of its share (KIP-74). `hurry`: other work
+        The partitions take turns at being the first: only the first is sure of its share (KIP-74). `hurry`: other work
         waits, so do not wait long for new records.
         """
         now = self._clock.monotonic()
-        self._posted = _rotated([copy for copy in copies if copy.read_again_at <= now], self._turn)
+        self._posted = _rotated([each for each in partitions if each.source.read_again_at <= now], self._turn)
         if not self._posted:
             return False
         self._turn += 1
         limits = FetchLimits(max_wait_ms=HURRY_MS if hurry else WAIT_MS, max_bytes=FETCH_BYTES)
         size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
-        positions = [FetchPosition(c.partition.topic, c.partition.partition, c.fetch_from, size) for c in self._posted]
+        positions = [FetchPosition(p.at.topic, p.at.partition, p.fetch_from, size) for p in self._posted]
         try:
             self._open().post(positions, limits, self._clock.deadline(ANSWER_SECONDS))
         except Stopped:
@@ -75,15 +74,15 @@ class Reading:
         if self._fetches is None or self._fetches.connection.lost:
             by = self._clock.deadline(ANSWER_SECONDS)
             if self._broker not in self._source.brokers:
-                self._source.refresh(sorted({copy.partition.topic for copy in self._posted}), by)
+                self._source.refresh(sorted({each.at.topic for each in self._posted}), by)
             self._fetches = Fetches(self._source.connection(self._broker, by, lane="fetch"))
         return self._fetches
 
-    def readable(self) -> bool:
+    def ready(self) -> bool:
         """Whether an answer is waiting."""
         return self._fetches is not None and self._fetches.readable
 
-    def receive(self) -> None:
+    def take(self) -> None:
         """Take the answer to what was posted, and decide what becomes of each batch."""
         buffer = self._buffers[self._turn % 2]
         assert self._fetches is not None  # noqa: S101  # `post` has said so
@@ -95,53 +94,53 @@ class Reading:
             self._lost(why)
             return
         self.stale = False
-        copies = {(copy.partition.topic, copy.partition.partition): copy for copy in self._posted}
+        asked = {(each.at.topic, each.at.partition): each for each in self._posted}
         for fetched in answer.partitions:
-            self._take(copies[fetched.topic, fetched.partition], fetched)
+            self._take(asked[fetched.topic, fetched.partition], fetched)
 
     def _lost(self, why: TanistError) -> None:
         """What answers there the next time may be another log: a topic that was made anew meanwhile."""
         self.stale = True
         self._source.drop(self._broker)
         now = self._clock.monotonic()
-        for copy in self._posted:
-            copy.cannot_read(why, now)
-            if copy.phase is Phase.COPY:
-                copy.recover(None, now)
+        for each in self._posted:
+            each.source.refused(why, now)
+            each.halt(None, now)
 
-    def _take(self, copy: PartitionCopy, fetched: FetchedPartition) -> None:
-        if copy.phase is not Phase.COPY:
+    def _take(self, of: BatchPartition, fetched: FetchedPartition) -> None:
+        pipeline = of.pipeline
+        if pipeline.halted:
             return  # an append failed meanwhile: what was fetched ahead of it is void
         if fetched.error_code != NONE:
-            self._refused(copy, error_for(fetched.error_code, f"fetch of {copy.partition} at {copy.fetch_from}"))
+            self._refused(of, error_for(fetched.error_code, f"fetch of {of.at} at {of.fetch_from}"))
             return
-        copy.was_read(self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
-        copy.steps.extend(_steps(copy, fetched))
-        if copy.steps and not isinstance(last := copy.steps[-1], Refuse):
-            copy.position = last.until
-        elif not copy.steps and len(fetched.records) and copy is self._posted[0]:
-            broken = CorruptBatch(f"the batch at source offset {copy.fetch_from} does not end: its length is damaged")
-            copy.recover(broken, self._clock.monotonic())
+        of.source.served(
+            self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
+        )
+        if not pipeline.take(_steps(pipeline.position, fetched)) and len(fetched.records) and of is self._posted[0]:
+            broken = CorruptBatch(f"the batch at source offset {of.fetch_from} does not end: its length is damaged")
+            of.halt(broken, self._clock.monotonic())
 
-    def _refused(self, copy: PartitionCopy, why: TanistError) -> None:
+    def _refused(self, of: BatchPartition, why: TanistError) -> None:
         self.stale = self.stale or isinstance(why, NotLeader) or why.retriable
+        now = self._clock.monotonic()
         if isinstance(why, OffsetOutOfRange | UnknownTopicOrPartition):
             # Both logs tell which end was overrun; and a topic that comes back may be another one, already longer.
-            copy.recover(why, self._clock.monotonic())
+            of.halt(why, now)
         else:
-            copy.cannot_read(why, self._clock.monotonic())
+            of.source.refused(why, now)
 
 
-def _steps(copy: PartitionCopy, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
+def _steps(position: SourceOffset, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
     aborted = [Aborted(*each) for each in fetched.aborted]
     try:
-        yield from decide(copy.position, walk(fetched.records), aborted, ends_abort)
+        yield from decide(position, walk(fetched.records), aborted, ends_abort)
     except PartitionBroken as broken:
         yield Refuse(broken)
 
 
-def _rotated(copies: list[PartitionCopy], turn: int) -> list[PartitionCopy]:
-    if not copies:
-        return copies
-    first = turn % len(copies)
-    return copies[first:] + copies[:first]
+def _rotated(partitions: list[BatchPartition], turn: int) -> list[BatchPartition]:
+    if not partitions:
+        return partitions
+    first = turn % len(partitions)
+    return partitions[first:] + partitions[:first]

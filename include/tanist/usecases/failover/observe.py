@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tanist.domain.anchoring import Writers
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceState, TopicSeen, Uncopied
 from tanist.domain.failover.limitations import SILENT_MS
@@ -242,7 +241,7 @@ class Observer:
             return ()
         offsets = maps(self.view(OFFSETS_TOPIC), spec)
         replicas = known(destination.replicas.in_sync(partitions, by))
-        writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
+        writers = spec.producer_ids
         barriers = known(destination.sealing.proof(dict.fromkeys(partitions, writers), by))
         sealed = [at for at, barrier in barriers.items() if barrier is Barrier.SEALED]
         strangers = foreign(destination.side.logs, copies.found, writers, sealed, by)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.anchoring import Writers
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.health import (
     barrier_check,
@@ -84,7 +83,7 @@ def _fences(
 def _sealed(
     spec: MirrorSpec, partitions: list[TopicPartition], sealing: Sealing, run: Run
 ) -> dict[TopicPartition, bool | TanistError]:
-    writers = dict.fromkeys(partitions, Writers(spec.data_id, spec.filler_id, spec.start_id))
+    writers = dict.fromkeys(partitions, spec.producer_ids)
     answers = attempt(lambda: sealing.proof(writers, run.by)) if partitions else {}
     if isinstance(answers, TanistError):
         return dict.fromkeys(partitions, answers)
@@ -101,7 +100,7 @@ def _bare(
         return dict.fromkeys(partitions, policies)
     found: dict[TopicPartition, bool | TanistError] = {}
     found |= {at: why for at in partitions if isinstance(why := policies[at.topic], TanistError)}
-    writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
+    writers = spec.producer_ids
     asked = {at: writers for at in partitions if policies[at.topic] is True}
     answers = attempt(lambda: sealing.kept(asked, run.by)) if asked else {}
     if isinstance(answers, TanistError):

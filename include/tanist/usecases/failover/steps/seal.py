@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.anchoring import Writers
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
@@ -16,6 +15,7 @@ from tanist.usecases.failover.work import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
+    from tanist.domain.anchoring import Writers
     from tanist.domain.names import DestinationOffset
     from tanist.usecases.failover.work import Work
 
@@ -33,8 +33,7 @@ def do(work: Work) -> Done:
             raise NotYet(f"it is longer than {LOOKED_SECONDS:.0f} s ago that the clusters were looked at")
         work.save(no_return=True)
     work.tools.checkpoint("seal:no-return")
-    spec = work.clusters.spec
-    writers = Writers(spec.data_id, spec.filler_id, spec.start_id)
+    writers = work.clusters.spec.producer_ids
     open_yet = [each.partition for each in work.facts.partitions if each.sealed is not True]
     work.confirm()
     ends = work.clusters.destination.sealing.seal(dict.fromkeys(open_yet, writers), work.run.by)
