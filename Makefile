@@ -12,18 +12,18 @@ help: ## this list
 
 setup: $(STAMP) ## .venv with everything that the other targets need
 
-$(STAMP): locks/dev.txt pyproject.toml
+$(STAMP): locks/dev.txt pyproject.toml include/tanist_testkit/pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v[:2] < (3, 14) else f"error: Python 3.11 to 3.13 is needed, {sys.executable} is {v[0]}.{v[1]} (make PYTHON=python3.11 ...)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) from locks/dev.txt (some minutes the first time)"
 	@$(BIN)/python locks/install.py locks/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e include/tanist_testkit
 	@touch $@
 
 demo: $(STAMP) ## the main job on two real clusters and an Airflow, ending in a table of promises
 	@$(BIN)/tanist demo --yes $(ARGS)
 
-test: $(STAMP) ## every test but the long storms and the benchmarks (make test ARGS=tests/domain for some of them)
+test: $(STAMP) ## every test but the long storms and the benchmarks (make test ARGS=tests/unit/domain for some of them)
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else

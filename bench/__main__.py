@@ -18,7 +18,7 @@ from bench.load import Load
 from bench.pair import running
 from bench.table import document, missed, table
 from tanist.cli.output import guard, say
-from tanist.wire.clock import SystemClock
+from tanist.kafka.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from bench.comparison import Measured

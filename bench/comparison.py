@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench.load import Load
     from bench.pair import Pair
     from bench.sampling import Figures
-    from tanist.sandbox.processes import Process
+    from tanist_testkit.sandbox.processes import Process
 
 _TELL_EVERY: Final = 500_000  # records
 

@@ -15,24 +15,24 @@ from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.rigs import rigged
-from tanist.clusters.compacted_topic import WORKER, CompactedTopic, TopicLayout
-from tanist.clusters.positions import KafkaPositions
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.fetcher.group_tail import GroupTail, TailTools
+from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout
+from tanist.kafka.adapters.positions import KafkaPositions
+from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.positions import Change, Committed
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
-from tanist.wire.clock import SystemClock
 from tests.fakes.cluster import worker_store
-from tests.fetcher.rig import soon, until
-from tests.groups.mirrors import Mirrored, run
-from tests.groups.readers import committing, wanted
+from tests.kafka.fetcher.rig import soon, until
+from tests.kafka.groups.mirrors import Mirrored, run
+from tests.kafka.groups.readers import committing, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.names import TopicPartition
-    from tests.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import Rig
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 10

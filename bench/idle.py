@@ -10,7 +10,7 @@ from bench.load import PARTITIONS
 from bench.pair import create_topic, running
 from bench.sampling import Watch, cpu_seconds, peak_megabytes
 from tanist.cli.output import guard
-from tanist.wire.clock import SystemClock
+from tanist.kafka.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from bench.pair import Pair

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.pair import Pair
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
 
 PARTITIONS: Final = 8
 FLUSH_SECONDS: Final = 120.0
@@ -98,7 +98,7 @@ def _hand_over(producer: Any, topic: str, partition: int, values: list[bytes]) -
 
 def batch_kilobytes(pair: Pair, load: Load) -> float:
     """How large the batches of the source are on average, in 10^3 bytes, by a look at the beginning of a partition."""
-    from tanist.protocol.batch import HEADER_SIZE, header_of  # noqa: PLC0415
+    from tanist.kafka.protocol.batch import HEADER_SIZE, header_of  # noqa: PLC0415
 
     data = pair.source.directory / "node-1" / "data" / f"{load.topic}-0" / f"{0:020}.log"
     seen = memoryview(data.read_bytes()[: 32 << 20])

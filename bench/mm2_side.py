@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.pair import DESTINATION, SOURCE
-from tanist.sandbox.jars import CONNECT_MIRROR, class_path
-from tanist.sandbox.java import java
-from tanist.sandbox.node_log import LOG4J2
+from tanist.spark_submit.java import java
+from tanist_testkit.sandbox.jars import CONNECT_MIRROR, class_path
+from tanist_testkit.sandbox.node_log import LOG4J2
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench.pair import Pair
-    from tanist.sandbox.processes import Process
+    from tanist_testkit.sandbox.processes import Process
 
 NAME: Final = "MM2"
 LEFTOVER: Final = f"mm2-offset-syncs.{DESTINATION}.internal"

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.rigs import told
 from tanist.domain.errors import TimedOut
 from tanist.ports.clock import Deadline
-from tanist.sandbox.airflow.home import AirflowSpec
-from tanist.sandbox.airflow.service import Airflow
-from tanist.sandbox.processes import Guardian
+from tanist_testkit.sandbox.airflow.home import AirflowSpec
+from tanist_testkit.sandbox.airflow.service import Airflow
+from tanist_testkit.sandbox.processes import Guardian
 from tests.conftest import librdkafka
-from tests.failover.conftest import DESCRIBE, TOPIC, WRITE, give, rules, running
+from tests.kafka.failover.conftest import DESCRIBE, TOPIC, WRITE, give, rules, running
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-    from tanist.sandbox.airflow.rest import Rest
-    from tests.failover.conftest import Pair, Side
+    from tanist_testkit.sandbox.airflow.rest import Rest
+    from tests.kafka.failover.conftest import Pair, Side
 
 PARTITIONS: Final = 300
 A_TOPIC: Final = 10

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TimedOut
-from tanist.sandbox.cluster import Cluster
-from tanist.sandbox.processes import Guardian
-from tanist.sandbox.spec import ClusterSpec
+from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.processes import Guardian
+from tanist_testkit.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.ports.clock import Clock, Deadline
-    from tanist.sandbox.processes import Process
+    from tanist_testkit.sandbox.processes import Process
 
 SOURCE: Final = "source"
 DESTINATION: Final = "destination"

@@ -7,10 +7,10 @@ import os
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tanist.sandbox.cluster import Cluster
-from tanist.sandbox.processes import Guardian
-from tanist.sandbox.spec import ClusterSpec
-from tests.fetcher.rig import Rig, Side
+from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.processes import Guardian
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.fetcher.rig import Rig, Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

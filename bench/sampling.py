@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import CouldNotTell, ProcessFailed, TimedOut
 from tanist.domain.names import TopicPartition
-from tanist.wire import requests
-from tanist.wire.requests import End
-from tanist.wire.router import Router
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.requests import End
+from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.load import Load
     from bench.pair import Pair
-    from tanist.sandbox.processes import Process
+    from tanist_testkit.sandbox.processes import Process
 
 EVERY_SECONDS: Final = 0.1
 FIRST_SECONDS: Final = 90.0

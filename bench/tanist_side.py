@@ -11,7 +11,7 @@ from tanist.domain.errors import ProcessFailed
 
 if TYPE_CHECKING:
     from bench.pair import Pair
-    from tanist.sandbox.processes import Process
+    from tanist_testkit.sandbox.processes import Process
 
 NAME: Final = "tanist"
 MIRROR: Final = "bench"

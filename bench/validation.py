@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tanist.domain.names import TopicPartition
-    from tests.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import Rig
 
 PARTITIONS: Final = 8
 BATCH_BYTES: Final = 512 << 10

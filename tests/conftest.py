@@ -16,46 +16,39 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tanist.sandbox.airflow.home import AirflowSpec
-from tanist.sandbox.airflow.service import Airflow
-from tanist.sandbox.cluster import Cluster
-from tanist.sandbox.processes import Guardian
-from tanist.sandbox.spec import ClusterSpec
+from tanist_testkit.sandbox.airflow.home import AirflowSpec
+from tanist_testkit.sandbox.airflow.service import Airflow
+from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.processes import Guardian
+from tanist_testkit.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.sandbox.airflow.rest import Connection
-    from tests.fetcher.rig import Rig, Side
+    from tanist_testkit.sandbox.airflow.rest import Connection
+    from tests.kafka.fetcher.rig import Rig, Side
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 
 
-TOGETHER: Final = {
-    "tests/dags/test_fetcher_in_airflow.py": "airflow",
-    "tests/dags/test_whole_airflow.py": "airflow",
-    "tests/sandbox/test_airflow.py": "airflow",
-    "tests/demo/test_demo.py": "stories",
-    "tests/storm": "stories",
-    "tests/fetcher/test_faults.py": "faults",
-    **dict.fromkeys(("tests/fetcher", "tests/groups", "tests/contracts", "tests/clusters", "tests/wire"), "light"),
-    "tests/dags": "dags",
-    "tests/failover": "failover",
-    "tests/spark": "spark",
-}
-"""What shares a process: it shares what is slow to start, or would starve one another side by side."""
-LONG: Final = ("airflow", "dags", "light", "stories", "faults", "failover", "spark")
-"""What begins first, so that no processor waits for it in the end. Beside one that works one that mostly waits."""
+FOLDERS: Final = ("airflow", "contracts", "kafka", "storm", "spark", "explorer", "unit")
+"""Folders of tests, each the marker of its tests, in the order in which they begin: first what takes long."""
+
+
+def folders(nodeid: str) -> tuple[str, ...]:
+    """The folders that the test lies in, below `tests`."""
+    return tuple(nodeid.partition("::")[0].split("/")[1:-1])
 
 
 def shares(nodeid: str) -> str:
-    """The name of the process that the test runs in."""
-    return next((group for part, group in TOGETHER.items() if nodeid.startswith(part)), nodeid.partition("::")[0])
+    """What runs in one process: a folder, which shares what is slow to start; of what starts nothing, a file."""
+    where = folders(nodeid)
+    return nodeid.partition("::")[0] if where[:1] == ("unit",) else "/".join(where)
 
 
 class Shared(LoadFileScheduling):
-    """The tests of a file run in one process, and so do those of `TOGETHER`."""
+    """The tests of a folder run in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         return shares(nodeid)
@@ -67,9 +60,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shared:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In the order in which they are handed out; whoever needs the shared Airflow, one after the other."""
-    rank = {group: n for n, group in enumerate(LONG)}
-    items.sort(key=lambda item: (rank.get(shares(item.nodeid), len(LONG)), needs_airflow(item)))
+    """Marked by their folder, in its order; whoever needs the shared Airflow, one after the other."""
+    for item in items:
+        item.add_marker(folders(item.nodeid)[0])
+    items.sort(key=lambda item: (FOLDERS.index(folders(item.nodeid)[0]), needs_airflow(item)))
 
 
 def needs_airflow(item: pytest.Item | None) -> bool:
@@ -125,7 +119,7 @@ def clusters(guardian: Guardian) -> Iterator[Mapping[str, Cluster]]:
 @pytest.fixture(scope="session")
 def sides(clusters: Mapping[str, Cluster]) -> Iterator[tuple[Side, Side]]:
     """`east` and `west` with clients of their own, for what a rig does to either."""
-    from tests.fetcher.rig import Side  # noqa: PLC0415  # only tests that copy pay for it
+    from tests.kafka.fetcher.rig import Side  # noqa: PLC0415  # only tests that copy pay for it
 
     both = Side(clusters["east"]), Side(clusters["west"])
     yield both
@@ -136,7 +130,7 @@ def sides(clusters: Mapping[str, Cluster]) -> Iterator[tuple[Side, Side]]:
 @pytest.fixture
 def rig(sides: tuple[Side, Side]) -> Rig:
     """From `east` to `west`, with producer ids of its own: calm tests, topics and groups of their own."""
-    from tests.fetcher.rig import Rig  # noqa: PLC0415
+    from tests.kafka.fetcher.rig import Rig  # noqa: PLC0415
 
     return Rig(*sides)
 
@@ -196,9 +190,9 @@ class FirstStart:
 
 @pytest.fixture(scope="session")
 def airflow(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedAirflow]:
-    """Started when a test first asks for it (20 s), shared by the session: own your runs. Mark the test `airflow`."""
+    """Started when a test first asks for it (20 s), shared by the session: own your runs."""
     directory, dags = tmp_path_factory.mktemp("sandbox"), tmp_path_factory.mktemp("dags")
-    for file in (*(PROJECT / "dags").glob("*.py"), PROJECT / "tests" / "sandbox" / "dags" / "probe.py"):
+    for file in (*(PROJECT / "dags").glob("*.py"), PROJECT / "tests" / "airflow" / "whole" / "dags" / "probe.py"):
         shutil.copy(file, dags)
     shared = Airflow.new(AirflowSpec(dags=dags, plugins=PROJECT / "plugins"), directory / "airflow", guardian=guardian)
     try:

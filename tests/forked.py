@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 COMMANDS: Final = "tanist.cli.app:run"
-KILLED: Final = "tests.failover.killed:main"
-_LATER: Final = ("tanist.clusters", "tanist.wire")
+KILLED: Final = "tests.kafka.failover.killed:main"
+_LATER: Final = ("tanist.kafka.adapters", "tanist.kafka.wire")
 """What commands import only when they are at work."""
 
 
 def _imported() -> list[str]:
     later = (f"{room}.{found.name}" for room in _LATER for found in iter_modules(import_module(room).__path__))
-    return ["tanist.cli.app", "tests.failover.killed", "typer._adapters", *later]
+    return ["tanist.cli.app", "tests.kafka.failover.killed", "typer._adapters", *later]
 
 
 _FORKS: Final = multiprocessing.get_context("forkserver")

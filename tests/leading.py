@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
-from tanist.wire.requests import End, list_offsets
+from tanist.kafka.wire.requests import End, list_offsets
 
 if TYPE_CHECKING:
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
-    from tanist.wire.router import Router
 
 
 def leads(router: Router, name: str, partitions: int, by: Deadline) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from tanist.cli.app import app
+from tanist.cli.extensions import TESTKIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,10 @@ def problem(quoted: Quoted) -> str:
 
 @cache
 def _root() -> Any:
-    return typer.main.get_command(app)
+    root: Any = typer.main.get_command(app)
+    for name in TESTKIT:
+        root.load(name)
+    return root
 
 
 def _words(text: str) -> list[str]:

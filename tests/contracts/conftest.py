@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
-from tanist.sandbox.cluster import Cluster
-from tanist.sandbox.spec import ClusterSpec
-from tanist.wire.router import Router
+import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.kafka.wire.router import Router
+from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.contracts.reached import USER, Reached, Real, allow_everything, in_memory, nowhere, real
 from tests.fakes.cluster import MemoryCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.sandbox.processes import Guardian
+    from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
 

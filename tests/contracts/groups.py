@@ -6,19 +6,19 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from tanist.clusters.positions import KafkaPositions
 from tanist.domain.names import MirrorName, TopicPartition
+from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.ports.positions import Committed
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
-from tests.fetcher.rig import until
-from tests.groups import readers
+from tests.kafka.fetcher.rig import until
+from tests.kafka.groups import readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tanist.ports.positions import Positions
-    from tests.fetcher.rig import Side
+    from tests.kafka.fetcher.rig import Side
 
 MIRROR = MirrorName("dr")
 MINE = "mine"

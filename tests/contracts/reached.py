@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Producer
 
-from tanist.clusters.access import KafkaAccess
-from tanist.clusters.configs import KafkaConfigs
-from tanist.clusters.logs import KafkaLogs
-from tanist.clusters.topics import KafkaTopics
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.names import TopicPartition
+from tanist.kafka.adapters.access import KafkaAccess
+from tanist.kafka.adapters.configs import KafkaConfigs
+from tanist.kafka.adapters.logs import KafkaLogs
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls, describe_acls
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.requests import Markers, delete_records, init_producer_id, write_markers
 from tanist.ports.topics import NewTopic
-from tanist.sandbox.ports import free_ports
-from tanist.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls, describe_acls
-from tanist.wire.clock import SystemClock
-from tanist.wire.requests import Markers, delete_records, init_producer_id, write_markers
+from tanist_testkit.sandbox.ports import free_ports
 from tests.fakes.access import MemoryAccess
 from tests.fakes.configs import MemoryConfigs
 from tests.fakes.logs import MemoryLogs
@@ -27,12 +27,12 @@ from tests.fakes.topics import MemoryTopics
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tanist.kafka.wire.router import Router
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.configs import Configs
     from tanist.ports.logs import Logs
     from tanist.ports.topics import Topics
-    from tanist.wire.router import Router
     from tests.fakes.cluster import MemoryCluster
 
 SOON = SystemClock().deadline

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.clusters.access import KafkaAccess
-from tanist.clusters.logins import login_of
-from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.logins import Origin
+from tanist.kafka.adapters.access import KafkaAccess
+from tanist.kafka.adapters.logins import login_of
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.wire.router import Router
 from tanist.ports.access import Right, Verdict
 from tanist.ports.topics import NewTopic
-from tanist.wire.router import Router
 from tests.contracts.reached import SOON, allow_everything
 
 if TYPE_CHECKING:
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
     from tests.contracts.reached import Reached
 
-pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 CLUSTER = "kafka-cluster"
 
 

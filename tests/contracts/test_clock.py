@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.wire.clock import SystemClock
+from tanist.kafka.wire.clock import SystemClock
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.contracts.reached import SOON, wait_until
 if TYPE_CHECKING:
     from tests.contracts.reached import Reached
 
-pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 EXPIRATION = "producer.id.expiration.ms"
 
 

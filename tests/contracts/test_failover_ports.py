@@ -12,13 +12,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
-from tanist.clusters.approvals import KafkaApprovals
-from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of
-from tanist.clusters.fencing import KafkaFencing
-from tanist.clusters.opening import KafkaOpening
-from tanist.clusters.replicas import KafkaReplicas
-from tanist.clusters.sealing import KafkaSealing
-from tanist.clusters.topics import KafkaTopics
 from tanist.domain.anchoring import Writers
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
@@ -35,18 +28,25 @@ from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
 from tanist.domain.write_rules import WriteRule
+from tanist.kafka.adapters.approvals import KafkaApprovals
+from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
+from tanist.kafka.adapters.fencing import KafkaFencing
+from tanist.kafka.adapters.opening import KafkaOpening
+from tanist.kafka.adapters.replicas import KafkaReplicas
+from tanist.kafka.adapters.sealing import KafkaSealing
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.protocol.batch import filler_batch
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.protocol.frames import ProduceBatch
+from tanist.kafka.wire import admin, requests
+from tanist.kafka.wire.admin import AccessRule
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.hot import Appends
+from tanist.kafka.wire.requests import End, Markers
+from tanist.kafka.wire.router import Router
 from tanist.ports.replicas import InSync
 from tanist.ports.sealing import Barrier, Kept
 from tanist.ports.topics import NewTopic
-from tanist.protocol.batch import filler_batch
-from tanist.protocol.codes import NONE, error_for
-from tanist.protocol.frames import ProduceBatch
-from tanist.wire import admin, requests
-from tanist.wire.admin import AccessRule
-from tanist.wire.clock import SystemClock
-from tanist.wire.hot import Appends
-from tanist.wire.requests import End, Markers
-from tanist.wire.router import Router
 from tests.contracts.reached import SOON, wait_until
 from tests.fakes.failover import (
     GuardedCluster,
@@ -70,10 +70,10 @@ if TYPE_CHECKING:
     from tanist.ports.replicas import Replicas
     from tanist.ports.sealing import Sealing
     from tanist.ports.topics import Topics
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
     from tests.conftest import ClientConfig, ClusterFactory
 
-pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 DR = MirrorName("dr")
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tanist.clusters.fencing import KafkaFencing
-from tanist.clusters.topics import KafkaTopics
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus, commands_to_lift
+from tanist.kafka.adapters.fencing import KafkaFencing
+from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.ports.topics import NewTopic
-from tanist.sandbox.jars import KAFKA, KAFKA_VERSION, Module, class_path
-from tanist.sandbox.java import java
+from tanist.spark_submit.jars import Module
+from tanist.spark_submit.java import java
+from tanist_testkit.sandbox.jars import KAFKA, KAFKA_VERSION, class_path
 from tests.contracts.reached import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
 
-pytestmark = [pytest.mark.calm, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 TOOLS: Final = Module("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
 MAIN: Final = {

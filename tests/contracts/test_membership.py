@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from tanist.clusters.membership import GroupMembership
-from tanist.clusters.topics import KafkaTopics
+from tanist.kafka.adapters.membership import GroupMembership
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.topics import NewTopic
-from tanist.wire.clock import SystemClock
 from tests.fakes.clock import JumpingClock
 from tests.fakes.membership import MemoryGroup, MemoryMembership
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
 
-pytestmark = pytest.mark.calm
 SLICES = 12
 ALL = frozenset(range(SLICES))
 CLOCK = SystemClock()

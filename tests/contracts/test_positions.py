@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.clusters.positions import KafkaPositions
 from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, UnstableOffsetCommit
 from tanist.domain.errors import CouldNotTell, GroupCommitFenced, OperatorFenced, PositionMoved, TanistError
 from tanist.domain.names import TopicPartition
+from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.ports.positions import Change, Committed, GroupFacts
 from tests.contracts.groups import MINE, MIRROR, InMemory, OnKafka
 from tests.contracts.reached import SOON, nowhere
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
-from tests.fetcher.rig import Side, until
+from tests.kafka.fetcher.rig import Side, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.ports.positions import Outcome, Positions
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
     from tests.contracts.groups import Groups
 
-pytestmark = [pytest.mark.calm, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 FIRST, SECOND = Committed(1, "tanist m1 east@1"), Committed(2, "ü")
 

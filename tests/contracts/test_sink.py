@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.composition.failover import Folder
+from tanist.wiring.failover import Folder
 from tests.fakes.sink import MemorySink
-from tests.usecases.failover.world import World
+from tests.unit.usecases.failover.world import World
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from tanist.clusters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.domain.errors import OperatorFenced
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.domain.records import Claim, Generation, PartitionObserved
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
-from tanist.wire.clock import SystemClock
+from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
+from tanist.kafka.wire.clock import SystemClock
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.state import WORKER, FileLog, MemoryStateStore
 
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.state_record import StateRecord
     from tanist.ports.state import StateStore
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
 
-pytestmark = pytest.mark.calm
 MIRROR = MirrorName("m")
 OPERATOR = operator_of(MIRROR)
 SOON = SystemClock().deadline

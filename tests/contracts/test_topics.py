@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.clusters.topics import KafkaTopics
 from tanist.domain.broker_errors import (
     InvalidPartitions,
     InvalidReplicationFactor,
@@ -15,8 +14,9 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.topics import NewTopic, TopicFacts
-from tanist.wire.clock import SystemClock
 from tests.contracts.reached import SOON
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.ports.topics import Topics
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
     from tests.contracts.reached import Reached
-
-pytestmark = pytest.mark.calm
 
 
 @pytest.fixture(params=["memory", "kafka"])

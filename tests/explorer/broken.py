@@ -67,11 +67,11 @@ BREAKS: Final[dict[str, tuple[Any, str, Callable[..., Any]]]] = {
 
 
 DIRECTED: Final = {
-    "a lifted fence is gone": "tests/usecases/failover/test_source_fences.py::"
+    "a lifted fence is gone": "tests/unit/usecases/failover/test_source_fences.py::"
     "test_a_fence_whose_answer_was_lost_is_lifted_by_the_abort",
     "a group with members is not moved": "tests/contracts/test_positions.py::"
     "test_a_group_with_members_is_counted_and_keeps_its_positions_to_itself[memory-classic]",
-    "of two that move groups the later one alone commits": "tests/usecases/failover/test_group_positions.py::"
+    "of two that move groups the later one alone commits": "tests/unit/usecases/failover/test_group_positions.py::"
     "test_a_sync_that_wakes_after_a_failover_moves_no_group[groups:before-pending]",
     "behind a barrier no old writer gets in": "tests/contracts/test_failover_ports.py::"
     "test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing[memory]",

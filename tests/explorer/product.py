@@ -58,7 +58,7 @@ from tanist.usecases.mirrors.create import Request as MirrorRequest
 from tanist.usecases.mirrors.create import create
 from tanist.usecases.readers import Silence, StateReaders
 from tanist.usecases.sides import Run, Side
-from tanist.usecases.status import Reading, Seen, observe
+from tanist.usecases.status.observe import Reading, Seen, observe
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,

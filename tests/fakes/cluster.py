@@ -7,12 +7,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from tanist.clusters.state_writer import operator_of
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import MirrorRecord
+from tanist.kafka.adapters.state_writer import operator_of
 from tanist.ports.topics import NewTopic, TopicFacts
 from tanist.usecases.sides import Side
 from tests.fakes.access import MemoryAccess

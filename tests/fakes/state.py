@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tanist.domain.errors import OperatorFenced
 from tanist.domain.state_view import NOTHING_YET, fold
-from tanist.protocol.stored import Unreadable, decode, encode
+from tanist.kafka.protocol.stored import Unreadable, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import TopicPartition
     from tanist.domain.validation.job import Level
-    from tests.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import Rig
 
 
 def asked(rig: Rig, partitions: Iterable[TopicPartition], level: Level, **changes: Any) -> ValidationJob:

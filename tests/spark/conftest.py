@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import tanist.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
-from tests.failover.conftest import pair
+import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tests.kafka.failover.conftest import pair
 from tests.spark.sessions import started
 
 if TYPE_CHECKING:

@@ -6,18 +6,18 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
-from tanist.protocol.batch import HEADER_SIZE, patch
-from tanist.protocol.crc import crc32c
-from tanist.protocol.frames import ProduceBatch
-from tanist.wire.hot import Appends
-from tests.fetcher.rig import soon, until
-from tests.protocol.batches import GZIP, encode_batch, encode_record, seal
+from tanist.kafka.protocol.batch import HEADER_SIZE, patch
+from tanist.kafka.protocol.crc import crc32c
+from tanist.kafka.protocol.frames import ProduceBatch
+from tanist.kafka.wire.hot import Appends
+from tests.kafka.fetcher.rig import soon, until
+from tests.unit.kafka.protocol.batches import GZIP, encode_batch, encode_record, seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.names import TopicPartition
-    from tests.fetcher.rig import Side
+    from tests.kafka.fetcher.rig import Side
 
 
 def append(side: Side, at: TopicPartition, copies: Iterable[bytearray]) -> None:

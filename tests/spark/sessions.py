@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tanist.jobs.submission import Submission, environment
-from tanist.sandbox.jars import connector_jars
+from tanist.spark_submit.jars import connector_jars
+from tanist.spark_submit.submission import Submission, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

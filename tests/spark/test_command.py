@@ -15,14 +15,14 @@ from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, Tan
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 from tanist.domain.offset_map import OffsetRun
 from tanist.domain.validation.job import Level, PartitionAsked, ValidationJob
-from tanist.jobs import submit as submitting
-from tanist.jobs.submission import Submission
-from tanist.protocol.values import plain, reader
-from tanist.wire.clock import SystemClock
-from tests.fetcher.rig import until
+from tanist.kafka.protocol.values import plain, reader
+from tanist.kafka.wire.clock import SystemClock
+from tanist.spark_submit import submit as submitting
+from tanist.spark_submit.submission import Submission
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
-    from tests.failover.conftest import Pair
+    from tests.kafka.failover.conftest import Pair
 
 SASL = Sasl(mechanism=SaslMechanism.PLAIN, username="u", password=Secret("hunter2"))
 ENDPOINT = Endpoint(name="east", bootstrap=(Address("127.0.0.1", 1),), sasl=SASL)
@@ -106,7 +106,6 @@ def test_a_folder_that_cannot_be_written_to_is_bad_input(tmp_path: Path) -> None
         submitting.submit(submission, SystemClock().deadline(5), print)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("hasty_java")
 @pytest.mark.timeout(300)
 def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:

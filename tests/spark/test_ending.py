@@ -14,9 +14,9 @@ import pytest
 
 from tanist.domain.errors import Misconfigured
 from tanist.domain.validation.job import ValidationJob
-from tanist.jobs.submission import Submission
 from tanist.spark import main
-from tests.fetcher.rig import until
+from tanist.spark_submit.submission import Submission
+from tests.kafka.fetcher.rig import until
 from tests.spark.test_command import job, runs
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ COMMAND: Final = """
     from pathlib import Path
     from tanist.cli import app, main
     from tanist.cli.output import guard
-    from tanist.jobs.submission import Submission
-    from tanist.jobs.submit import submit
-    from tanist.wire.clock import SystemClock
+    from tanist.spark_submit.submission import Submission
+    from tanist.spark_submit.submit import submit
+    from tanist.kafka.wire.clock import SystemClock
     from tests.spark.test_command import job
 
     @app.app.command("submits")

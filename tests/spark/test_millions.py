@@ -14,11 +14,10 @@ from tests.spark.forging import append, flipped, many
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import Rig
 
 pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.storm,
+    pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]

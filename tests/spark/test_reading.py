@@ -12,7 +12,7 @@ from tanist.domain.errors import TimedOut
 from tanist.domain.names import TopicPartition
 from tanist.domain.validation.bounds import Bounds, Ends, Range
 from tanist.domain.validation.job import PartitionAsked
-from tanist.protocol.batch import HEADER_SIZE
+from tanist.kafka.protocol.batch import HEADER_SIZE
 from tanist.spark.reading import read
 from tanist.spark.spans import WORTH_A_TASK, Span, cut
 from tests.spark.forging import written
@@ -20,7 +20,7 @@ from tests.spark.forging import written
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import Rig
 
 
 def test_every_batch_is_read_by_exactly_one_task(rig: Rig, topic_name: str) -> None:

@@ -14,8 +14,8 @@ from tanist.domain.endpoint import Address
 from tanist.domain.reconciliation.job import PositionAsked, ReconciliationJob, TopicPair
 from tanist.domain.validation.bounds import Ends
 from tanist.spark.reconciliation.job import Logs, reconcile
-from tests.fetcher.logs import read
-from tests.fetcher.rig import Rig, Side
+from tests.kafka.fetcher.logs import read
+from tests.kafka.fetcher.rig import Rig, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
 
 pytestmark = [
-    pytest.mark.spark,
     pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]

@@ -10,11 +10,11 @@ import pytest
 from bench import mm2_side
 from bench.pair import Pair
 from tanist.domain.reconciliation.job import PositionAsked, ReconciliationJob, TopicPair
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.requests import End
 from tanist.spark.reconciliation.job import reconcile
-from tanist.wire.clock import SystemClock
-from tanist.wire.requests import End
-from tests.fetcher.logs import Row, read
-from tests.fetcher.rig import until
+from tests.kafka.fetcher.logs import Row, read
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tanist.domain.names import TopicPartition
-    from tanist.sandbox.processes import Guardian
-    from tests.fetcher.rig import Rig
+    from tanist_testkit.sandbox.processes import Guardian
+    from tests.kafka.fetcher.rig import Rig
 
 pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.storm,
+    pytest.mark.long,
     pytest.mark.timeout(500),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]

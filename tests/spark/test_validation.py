@@ -9,27 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.clusters.topics import KafkaTopics
 from tanist.domain.endpoint import Address
 from tanist.domain.names import TopicPartition
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.bounds import Bounds
 from tanist.domain.validation.job import Level, PartitionAsked
 from tanist.domain.validation.result import PartitionFound, Sameness
-from tanist.protocol.batch import header_of
-from tanist.wire.clock import SystemClock
-from tests.fetcher.raw import surplus
-from tests.protocol.batches import GZIP, encode_batch
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.protocol.batch import header_of
+from tanist.kafka.wire.clock import SystemClock
+from tests.kafka.fetcher.raw import surplus
 from tests.spark.asking import asked, kinds, named, validated
 from tests.spark.forging import append, flipped, without, written
+from tests.unit.kafka.protocol.batches import GZIP, encode_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import Rig
 
 pytestmark = [
-    pytest.mark.spark,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]

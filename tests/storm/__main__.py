@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tanist.demo.screen import Screen
-from tanist.wire.clock import SystemClock
+from tanist.kafka.wire.clock import SystemClock
+from tanist_testkit.demo.screen import Screen
 from tests.storm import runbook
 from tests.storm.storm import Outcome, run
 

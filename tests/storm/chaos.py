@@ -14,9 +14,9 @@ from tests.storm.schedule import TRACKS, Fault, Kind, Track
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.demo.house import House
     from tanist.ports.clock import Clock
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.demo.house import House
+    from tanist_testkit.sandbox.cluster import Cluster
 
 HEAL_SECONDS = 90.0
 AGAIN_SECONDS = 0.2

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.failover.conftest import Pair
+    from tests.kafka.failover.conftest import Pair
     from tests.storm.operators import Tally
     from tests.storm.proxy import Proxy
     from tests.storm.traffic import Clients

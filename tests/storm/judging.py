@@ -10,19 +10,19 @@ from confluent_kafka.admin import AdminClient
 from tanist.domain.broker_errors import InvalidProducerEpoch
 from tanist.domain.names import TopicPartition
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
-from tanist.wire import requests
-from tanist.wire.admin import AccessFilter, ConfigKind, ConfigResource, describe_acls, describe_configs
-from tanist.wire.clock import SystemClock
-from tanist.wire.requests import Markers
-from tanist.wire.router import Router
-from tests.failover.conftest import TOPIC
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.admin import AccessFilter, ConfigKind, ConfigResource, describe_acls, describe_configs
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.requests import Markers
+from tanist.kafka.wire.router import Router
+from tests.kafka.failover.conftest import TOPIC
 from tests.storm.traffic import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tanist.wire.admin import AccessRule
-    from tests.failover.conftest import Side
+    from tanist.kafka.wire.admin import AccessRule
+    from tests.kafka.failover.conftest import Side
     from tests.storm.operators import Operator, Plan, Scene
     from tests.storm.traffic import Acknowledged, Clients, Reader, Watch
 

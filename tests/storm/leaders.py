@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
+from tanist.kafka.wire.admin import Election, elect_leaders
+from tanist.kafka.wire.messages import ApiMessage  # noqa: F401  # opens kafka-python with its warnings filtered
+from tanist.kafka.wire.router import PartitionInfo, Router
 from tanist.ports.clock import Deadline
-from tanist.wire.admin import Election, elect_leaders
-from tanist.wire.messages import ApiMessage  # noqa: F401  # opens kafka-python with its warnings filtered
-from tanist.wire.router import PartitionInfo, Router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
 
 SECONDS = 10.0
 

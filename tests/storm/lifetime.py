@@ -6,8 +6,8 @@ import time
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from tanist.wire.admin import AccessRule
-from tests.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, give
+from tanist.kafka.wire.admin import AccessRule
+from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, give
 from tests.storm.judging import Judge, kept_off
 from tests.storm.operators import QUICK, Operator
 from tests.storm.traffic import USER, Clients, Pen

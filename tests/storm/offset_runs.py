@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from tanist.demo.clients import consumer
-from tanist.demo.reading import bounds
-from tanist.demo.traces import Place
 from tanist.domain.offset_map import OffsetMap, OffsetRun
 from tanist.domain.records import OFFSETS_TOPIC, OffsetRunWritten
-from tanist.protocol.stored import decode
+from tanist.kafka.protocol.stored import decode
+from tanist_testkit.verify.clients import consumer
+from tanist_testkit.verify.reading import bounds
+from tanist_testkit.verify.traces import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tests import forked
-from tests.failover.conftest import Answer, Doors, Pair
+from tests.kafka.failover.conftest import Answer, Doors, Pair
 from tests.storm import mishaps
 from tests.storm.mishaps import HELD, Mishap, Verb, Way
 from tests.storm.proxy import BARRIER, NAMES, WRITE_TXN_MARKERS, Held, Proxy

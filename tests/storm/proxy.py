@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from tanist.sandbox.ports import HOST
+from tanist_testkit.sandbox.ports import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from typing import Any
 
-    from tanist.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import Cluster
 
 PRODUCE, INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, WRITE_TXN_MARKERS = 0, 22, 25, 26, 27
 OFFSET_COMMIT, TXN_OFFSET_COMMIT, CREATE_ACLS, DELETE_ACLS, INCREMENTAL_ALTER_CONFIGS = 8, 28, 30, 31, 44

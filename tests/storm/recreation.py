@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
-from tanist.wire.admin import ConfigKind, ConfigResource, alter_configs
-from tanist.wire.router import Router
-from tests.failover.conftest import take
+from tanist.kafka.wire.admin import ConfigKind, ConfigResource, alter_configs
+from tanist.kafka.wire.router import Router
+from tests.kafka.failover.conftest import take
 from tests.storm.judging import SOON, kept_off, rules_of
 from tests.storm.lifetime import Lifetime
 from tests.storm.mishaps import Verb

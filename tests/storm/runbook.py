@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from tanist.sandbox.processes import Guardian
-from tanist.sandbox.spec import ClusterSpec
+from tanist_testkit.sandbox.processes import Guardian
+from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.conftest import librdkafka
-from tests.failover.conftest import DESCRIBE, GROUP, READ, TOPIC, give, rules, running
+from tests.kafka.failover.conftest import DESCRIBE, GROUP, READ, TOPIC, give, rules, running
 from tests.storm.episode import Episode
 from tests.storm.operators import Tally
 from tests.storm.proxy import Proxy
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tanist.demo.screen import Screen
-    from tests.failover.conftest import Pair
+    from tanist_testkit.demo.screen import Screen
+    from tests.kafka.failover.conftest import Pair
 
 LANES: Final = 2
 LAST_EPISODE_SECONDS: Final = 1800.0

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from tanist.demo import clients
-from tanist.demo.commands import Commands
-from tanist.demo.comparing import Verdict, compare, identical, missing
-from tanist.demo.flows import DAY_MS, Flow
-from tanist.demo.house import house
-from tanist.demo.reading import bounds, read
-from tanist.demo.writing import Load, Writer
-from tanist.sandbox.spec import ClusterSpec
+from tanist_testkit.demo.commands import Commands
+from tanist_testkit.demo.house import house
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tanist_testkit.verify import clients
+from tanist_testkit.verify.comparing import Verdict, compare, identical, missing
+from tanist_testkit.verify.flows import DAY_MS, Flow
+from tanist_testkit.verify.reading import bounds, read
+from tanist_testkit.verify.writing import Load, Writer
 from tests.storm.chaos import Chaos
 from tests.storm.offset_runs import maps
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from tanist.demo.comparing import Locate
-    from tanist.demo.house import House
-    from tanist.demo.screen import Screen
-    from tanist.demo.traces import Place, Trace, Traces
     from tanist.domain.offset_map import OffsetMap
     from tanist.ports.clock import Clock
+    from tanist_testkit.demo.house import House
+    from tanist_testkit.demo.screen import Screen
+    from tanist_testkit.verify.comparing import Locate
+    from tanist_testkit.verify.traces import Place, Trace, Traces
 
 FLOWS = (
     Flow(topic="plain", partitions=3, rate=200),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from rich.console import Console
 
-from tanist.demo.screen import Screen
-from tanist.wire.clock import SystemClock
-from tests.failover.conftest import Answer
+from tanist.kafka.wire.clock import SystemClock
+from tanist_testkit.demo.screen import Screen
+from tests.kafka.failover.conftest import Answer
 from tests.storm import mishaps, operators, runbook
 from tests.storm.mishaps import BEFORE_DELETION, Verb, Way
 from tests.storm.operators import Operator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from tanist.demo.screen import Screen
-from tanist.demo.writing import Load
-from tanist.wire.clock import SystemClock
+from tanist.kafka.wire.clock import SystemClock
+from tanist_testkit.demo.screen import Screen
+from tanist_testkit.verify.writing import Load
 from tests.storm import mishaps, proxy
 from tests.storm.schedule import TRACKS, Kind
 from tests.storm.storm import run
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tanist.demo.flows import Written
+    from tanist_testkit.verify.flows import Written
 
 SEED = 7
 SESSION_SECONDS = 8.0
@@ -44,7 +44,6 @@ def test_every_kind_of_fault_occurs_and_some_freezes_outlive_the_session() -> No
     assert max(freezes) > SESSION_SECONDS
 
 
-@pytest.mark.faults
 @pytest.mark.timeout(400)
 def test_a_minute_of_storm_loses_nothing(tmp_path: Path) -> None:
     clock = SystemClock()
@@ -68,7 +67,6 @@ def ending(wanted: Iterator[Written]) -> Iterator[Written]:
     raise SystemError(DIED)
 
 
-@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_storm_whose_own_writer_dies_compares_everything_and_says_who_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Message
 
-    from tests.failover.conftest import Side
+    from tests.kafka.failover.conftest import Side
 
 USER = "operator"
 """May write to the topics of the source, and to those of the destination once they have taken over."""

@@ -1,6 +1,6 @@
 """A child process under an event loop: started, listened to, lent connections, and gone for certain.
 
-    its standard error     its log, one line an event: JSON of `composition.logs`, or whatever a library prints
+    its standard error     its log, one line an event: JSON of `wiring.logs`, or whatever a library prints
     its standard output    asks: {"connection": "east"}, and says that it does not hang: {"alive": 7}
     its standard input     answers: {"connection": "east", "extra": {...}}, or "error": "why not"
 

@@ -19,8 +19,6 @@ from tanist.airflow.markdown import adopted_page, plan_page, status_page
 from tanist.airflow.tasks import WHY, Task, at_work, busy_or_retriable, never
 from tanist.airflow.verdict import UNKNOWN, Seen, green, verdict
 from tanist.airflow.wish import Unfinished, Wish, request_of
-from tanist.composition.failover import Folder, gone, runner
-from tanist.composition.status import look
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.failover.plan import ROUTE
@@ -34,6 +32,8 @@ from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.unfinished import left_alone, unfinished
 from tanist.usecases.failover.work import Tools
 from tanist.usecases.items import status_item
+from tanist.wiring.failover import Folder, gone, runner
+from tanist.wiring.status import look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,14 +17,14 @@ from typing import Any, Final
 
 from tanist.airflow import connections
 from tanist.airflow.variables import DESTINATIONS, destinations, evidence
-from tanist.composition.status import look
-from tanist.composition.world import World
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
+from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Clock
-from tanist.usecases.board import aged, board_item
 from tanist.usecases.items import envelope, error_items
 from tanist.usecases.sides import Run
-from tanist.wire.clock import SystemClock
+from tanist.usecases.status.board import aged, board_item
+from tanist.wiring.status import look
+from tanist.wiring.world import World
 
 log = logging.getLogger(__name__)
 

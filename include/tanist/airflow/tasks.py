@@ -11,12 +11,12 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tanist.airflow import connections
-from tanist.composition.failover import gone, runner
-from tanist.composition.world import World
 from tanist.domain.errors import MirrorLocked, TanistError
 from tanist.domain.problems import each
+from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.sides import Run
-from tanist.wire.clock import SystemClock
+from tanist.wiring.failover import gone, runner
+from tanist.wiring.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

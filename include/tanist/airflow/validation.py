@@ -14,22 +14,22 @@ from tanist.airflow import connections, variables
 from tanist.airflow.tasks import at_work, leave, told
 from tanist.airflow.wish import PARAMS as WISHED
 from tanist.airflow.wish import parameters
-from tanist.composition.validation import validation
 from tanist.domain.checks import Mode
 from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import Sameness
-from tanist.jobs.submission import application, bound, environment, spark_submit
-from tanist.jobs.submit import handed_over, result_of
-from tanist.usecases.validation import Asked
+from tanist.spark_submit.submission import application, bound, environment, spark_submit
+from tanist.spark_submit.submit import handed_over, result_of
+from tanist.usecases.validation.prepare import Asked
+from tanist.wiring.validation import validation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.sdk import Context
 
-    from tanist.jobs.submission import Submission
+    from tanist.spark_submit.submission import Submission
 
 SPARK: Final = "spark_default"
 DEFAULT, NOTHING = "default", "nothing"

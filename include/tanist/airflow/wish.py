@@ -13,7 +13,6 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tanist.airflow.tasks import told
-from tanist.composition.failover import failover_clusters
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import run_request
@@ -23,6 +22,7 @@ from tanist.usecases.failover.adopting import must_be_asked_for
 from tanist.usecases.failover.clusters import Patience
 from tanist.usecases.failover.planning import Asked
 from tanist.usecases.failover.unfinished import unfinished
+from tanist.wiring.failover import failover_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

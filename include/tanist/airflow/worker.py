@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from platform import node as host_name
 from typing import Any, Final
 
-from tanist.composition.fetcher import run_fetcher
-from tanist.composition.logs import JsonFormatter, log_to_stderr
-from tanist.composition.world import World
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
 from tanist.domain.problems import each, exit_code
+from tanist.kafka.wire.parent import end_with
 from tanist.settings import ClusterSettings, Settings, from_connection
-from tanist.wire.parent import end_with
+from tanist.wiring.fetcher import run_fetcher
+from tanist.wiring.logs import JsonFormatter, log_to_stderr
+from tanist.wiring.world import World
 
 log = logging.getLogger(__name__)
 

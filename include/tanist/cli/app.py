@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tanist import __version__
-from tanist.cli import demo, failover, fence, fetcher, groups, health, metadata, mirrors, sandbox, state
+from tanist.cli import failover, fence, fetcher, groups, health, metadata, mirrors, state
+from tanist.cli.extensions import Commands
 from tanist.cli.fsm import fsm
 from tanist.cli.output import DEBUG, REFUSED, fail, guard
 from tanist.cli.reconcile import reconcile
@@ -23,6 +24,7 @@ _JSON: Final = frozenset({("--json",), ("--output=json",), ("-ojson",), ("-o", "
 
 app = typer.Typer(
     name="tanist",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,8 +44,6 @@ app.command("validate")(validate)
 app.command("reconcile")(reconcile)
 app.add_typer(state.app, name="state")
 app.command("fsm")(fsm)
-app.add_typer(sandbox.app, name="sandbox")
-app.command("demo")(demo.demo)
 
 
 def _show_version(wanted: bool) -> None:

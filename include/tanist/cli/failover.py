@@ -11,7 +11,6 @@ import typer
 from tanist.cli.options import WHY, GroupsOption, MirrorArgument, Session, TopicsOption, asking, duration, lasting
 from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import line, watching
-from tanist.composition.failover import Folder, failover_clusters, gone, runner
 from tanist.domain.checks import Mode
 from tanist.domain.failover.forecast import forecast_words
 from tanist.domain.failover.plan import ROUTE, Approved
@@ -32,6 +31,7 @@ from tanist.usecases.failover.items import (
 from tanist.usecases.failover.planning import Asked
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.work import Tools
+from tanist.wiring.failover import Folder, failover_clusters, gone, runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from tanist.cli.options import Session, asking
-from tanist.composition import run_fetcher
-from tanist.composition.logs import log_to_stderr
+from tanist.wiring import run_fetcher
+from tanist.wiring.logs import log_to_stderr
 
 app = typer.Typer(no_args_is_help=True, help="The persistent service that copies. Run as many as you like.")
 

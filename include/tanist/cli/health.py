@@ -8,13 +8,13 @@ import typer
 
 from tanist.cli.options import MaybeMirrorArgument, Session, asking, optional_name
 from tanist.cli.output import emit
-from tanist.composition import host_checks
-from tanist.composition.status import look
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import NoStateTopic
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import doctor as doctor_checks
 from tanist.usecases.items import check_item, exit_code, status_item
+from tanist.usecases.status import doctor as doctor_checks
+from tanist.wiring import host_checks
+from tanist.wiring.status import look
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

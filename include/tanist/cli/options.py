@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
-from tanist.composition import World
-from tanist.composition.failover import gone, runner
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import MirrorName, mirror_name
+from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import ClusterSettings, Settings, from_flags, load
 from tanist.usecases.sides import Run, Side
-from tanist.wire.clock import SystemClock
+from tanist.wiring import World
+from tanist.wiring.failover import gone, runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

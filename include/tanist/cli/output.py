@@ -16,8 +16,8 @@ import typer
 
 from tanist.domain.errors import TanistError
 from tanist.domain.problems import exit_code, lines
+from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.items import envelope, error_items
-from tanist.wire.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

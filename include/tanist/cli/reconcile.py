@@ -10,12 +10,12 @@ import typer
 
 from tanist.cli.options import Session, TopicsOption, asking
 from tanist.cli.output import emit, say, stages
-from tanist.composition.reconciliation import reconciliation
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
-from tanist.jobs.submit import run as run_job
 from tanist.settings.bounded import LIST_BYTES, bounded_text
-from tanist.usecases.reconciliation import Paired, of_mirror, of_topics, positions
+from tanist.spark_submit.submit import run as run_job
+from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
+from tanist.wiring.reconciliation import reconciliation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,10 @@ import typer
 
 from tanist.cli.options import Session, asking
 from tanist.cli.output import emit
-from tanist.composition import dump as dump_records
-from tanist.composition import follow as follow_records
 from tanist.domain.errors import Misconfigured
 from tanist.usecases import sides
+from tanist.wiring import dump as dump_records
+from tanist.wiring import follow as follow_records
 
 app = typer.Typer(no_args_is_help=True, help="The state topics of a destination, which are all that Tanist remembers.")
 

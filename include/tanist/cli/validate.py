@@ -10,12 +10,12 @@ import typer
 
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, say, stages
-from tanist.composition.validation import validation
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import Kind, Sameness
-from tanist.jobs.submit import run as run_job
-from tanist.usecases.validation import Asked
+from tanist.spark_submit.submit import run as run_job
+from tanist.usecases.validation.prepare import Asked
+from tanist.wiring.validation import validation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic
 from tanist.domain.anchoring import SourceBehind
 from tanist.domain.errors import CouldNotTell, PartitionBroken, SourceTruncated, TanistError
 from tanist.domain.states import Finding
-from tanist.fetcher.engine import P, Phase
+from tanist.fetcher.engines.engine import P, Phase
 
 if TYPE_CHECKING:
     from tanist.domain.appending import Halt

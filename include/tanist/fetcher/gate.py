@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tanist.domain.errors import PartitionBroken
     from tanist.domain.state_view import StateView
     from tanist.fetcher.tools import LaneTools
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
-    from tanist.wire.router import Router
 
 
 class Gate:

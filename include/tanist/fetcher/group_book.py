@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import GroupPosition
 from tanist.domain.state_record import Tombstone
-from tanist.protocol.group_log import Committed, GroupSeen, Removed
+from tanist.kafka.protocol.group_log import Committed, GroupSeen, Removed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.protocol.group_log import GroupEvent
+    from tanist.kafka.protocol.group_log import GroupEvent
 
 _CLASSIC = "classic"
 

@@ -14,21 +14,21 @@ from tanist.domain.broker_errors import (
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.names import SourceOffset, TopicPartition
 from tanist.fetcher.group_book import Answered, GroupBook
-from tanist.protocol import group_log, record_proof
-from tanist.protocol.frames import FetchLimits
-from tanist.protocol.group_log import UnreadableGroupRecord
-from tanist.protocol.record_set import records_of
-from tanist.wire.groups import fetch_positions, list_groups
-from tanist.wire.requests import End, fetch, list_offsets
+from tanist.kafka.protocol import group_log, record_proof
+from tanist.kafka.protocol.frames import FetchLimits
+from tanist.kafka.protocol.group_log import UnreadableGroupRecord
+from tanist.kafka.protocol.record_set import records_of
+from tanist.kafka.wire.groups import fetch_positions, list_groups
+from tanist.kafka.wire.requests import End, fetch, list_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.records import MirrorSpec
+    from tanist.kafka.protocol.frames import FetchedPartition
+    from tanist.kafka.wire.groups import Stored
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
-    from tanist.protocol.frames import FetchedPartition
-    from tanist.wire.groups import Stored
-    from tanist.wire.router import Router
 
 log = logging.getLogger(__name__)
 

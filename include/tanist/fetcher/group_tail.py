@@ -16,8 +16,8 @@ from tanist.domain.names import EpochMs
 from tanist.domain.records import Following, GroupsFollowed
 from tanist.domain.states import Wish
 from tanist.fetcher.group_sources import Asking, OffsetsLog, refused
-from tanist.protocol.record_set import PackedAway
-from tanist.wire.router import Router
+from tanist.kafka.protocol.record_set import PackedAway
+from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.records import Engine
-from tanist.fetcher.batches import BatchEngine
-from tanist.fetcher.engine import Phase
+from tanist.fetcher.engines.batches.engine import BatchEngine
+from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.fetch_state import PartitionFetchState
 from tanist.fetcher.gate import Gate
-from tanist.wire.router import Router
+from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.fetcher.assignment import Assigned, Copied, LaneKey, Report
-    from tanist.fetcher.engine import CopyEngine
+    from tanist.fetcher.engines.engine import CopyEngine
     from tanist.fetcher.tools import LaneTools
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from tanist.domain.errors import AnotherCluster, Stopped, TanistError
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import LaneKey, Report
 from tanist.fetcher.planning import recreated
-from tanist.wire.router import Router
+from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import Assigned, Assignment, Copied
     from tanist.fetcher.planning import Owned
+    from tanist.kafka.wire.router import TopicInfo
     from tanist.ports.clock import Clock
-    from tanist.wire.router import TopicInfo
 
 log = logging.getLogger(__name__)
 

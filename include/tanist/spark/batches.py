@@ -13,9 +13,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from xxhash import xxh3_128_digest
 
 from tanist.domain.errors import TanistError
-from tanist.protocol.batch import HEADER_SIZE, is_sound
+from tanist.kafka.protocol.batch import HEADER_SIZE, is_sound
+from tanist.kafka.wire.router import Router
 from tanist.spark.reading import read
-from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.protocol.batch import BatchHeader
+    from tanist.kafka.protocol.batch import BatchHeader
     from tanist.spark.reading import Read
     from tanist.spark.spans import Span
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.names import SourceOffset
 from tanist.domain.validation.bounds import Bounds, Ends
+from tanist.kafka.wire.requests import readable_ends
+from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
-from tanist.wire.requests import readable_ends
-from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

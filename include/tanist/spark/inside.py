@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError, UnsupportedBatch
 from tanist.domain.validation.result import Kind
+from tanist.kafka.protocol.batch import split
+from tanist.kafka.protocol.record_set import records_of
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
-from tanist.protocol.batch import split
-from tanist.protocol.record_set import records_of
-from tanist.wire import requests
-from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.validation.job import ValidationJob
     from tanist.domain.validation.result import Difference
-    from tanist.protocol.record_set import Record
+    from tanist.kafka.protocol.record_set import Record
     from tanist.spark.comparing import Looked
 
 MOST: Final = 20

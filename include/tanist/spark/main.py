@@ -16,11 +16,11 @@ from tanist.domain.reconciliation.job import ReconciliationJob
 from tanist.domain.validation.job import ValidationJob
 from tanist.domain.validation.page import as_page
 from tanist.domain.validation.result import Sameness, canonical
-from tanist.protocol.values import reader
+from tanist.kafka.protocol.values import reader
+from tanist.kafka.wire.parent import end_with
 from tanist.spark.reconciliation.job import reconcile
 from tanist.spark.session import session
 from tanist.spark.validation import validate
-from tanist.wire.parent import end_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,21 +6,21 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import CorruptBatch, Stopped, TanistError, TimedOut
+from tanist.kafka.protocol.batch import split
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
+from tanist.kafka.protocol.record_proof import judged
+from tanist.kafka.wire.connection import ReceiveBuffer
+from tanist.kafka.wire.hot import Fetches
 from tanist.ports.clock import Deadline
-from tanist.protocol.batch import split
-from tanist.protocol.codes import NONE, error_for
-from tanist.protocol.frames import FetchLimits, FetchPosition
-from tanist.protocol.record_proof import judged
-from tanist.wire.connection import ReceiveBuffer
-from tanist.wire.hot import Fetches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist.protocol.batch import BatchHeader
-    from tanist.protocol.frames import FetchedPartition
+    from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.protocol.frames import FetchedPartition
+    from tanist.kafka.wire.router import Router
     from tanist.spark.spans import Span
-    from tanist.wire.router import Router
 
 FETCH_BYTES: Final = 4 << 20
 PATIENCE_SECONDS: Final = 30.0

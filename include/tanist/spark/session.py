@@ -20,7 +20,7 @@ SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
-"""Of the session; what the JVM must know at its start is in `tanist.jobs`."""
+"""Of the session; what the JVM must know at its start is in `tanist.spark_submit`."""
 
 
 @contextmanager

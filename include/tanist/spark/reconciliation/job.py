@@ -14,6 +14,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
 from tanist.domain.reconciliation.result import LogRead, PartitionFound, PositionFound
 from tanist.domain.translation import Precision
+from tanist.kafka.wire.router import Router
 from tanist.spark import records
 from tanist.spark.ends import ends_of
 from tanist.spark.reconciliation.digests import sort_out
@@ -22,7 +23,6 @@ from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import WHY, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, merge
 from tanist.spark.spans import Span, Spans
-from tanist.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,0 +1,1 @@
+"""How records of one partition are copied; what is common to all engines stands above."""

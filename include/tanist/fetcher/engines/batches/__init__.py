@@ -1,0 +1,1 @@
+"""The engine that copies whole batches, byte for byte."""

@@ -1,0 +1,321 @@
+"""The destination side of a lane: appends in a pipeline, fills, and the log start. `domain.appending` decides.
+
+Per request one batch of each partition and as many partitions as have one; several requests in flight on each
+connection. A batch lands only right after our previous one (the broker's idempotence check), at the offset that was
+expected, or the partition recovers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tanist.domain.appending import (
+    DEPTH,
+    Misplaced,
+    Move,
+    horizon,
+    next_move,
+    shifted,
+    translate_refusal,
+)
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.copying import Append, Refuse
+from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.names import DestinationOffset
+from tanist.fetcher.engines.batches.alignment import Alignment
+from tanist.fetcher.engines.batches.filling import Filling
+from tanist.fetcher.engines.engine import Phase
+from tanist.kafka.protocol.batch import BatchHeader, patch
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.hot import Appends
+from tanist.kafka.wire.requests import End
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tanist.domain.appending import Sent
+    from tanist.domain.names import BrokerId
+    from tanist.domain.offset_map import OffsetMap, OffsetRun
+    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.fetcher.runs import OffsetRuns
+    from tanist.fetcher.tools import LaneTools
+    from tanist.kafka.protocol.frames import ProducedPartition
+    from tanist.kafka.wire.router import Router
+
+log = logging.getLogger(__name__)
+
+REPLICATION_MS: Final = 10_000
+ANSWER_SECONDS: Final = 15.0
+CONTROL_SECONDS: Final = 10.0
+TEND_EVERY_SECONDS: Final = 5.0
+DATA_EPOCH: Final = 0
+
+
+class _Posted(NamedTuple):
+    appends: Appends
+    broker: BrokerId
+    sent: list[tuple[BatchPartition, Sent[BatchHeader]]]
+
+
+class Appending:
+    """Owned by the lane's thread."""
+
+    def __init__(self, destination: Router, runs: OffsetRuns, tools: LaneTools) -> None:
+        self._destination = destination
+        self._runs = runs
+        self._claims = tools.claims
+        self._clock = tools.clock
+        self._remembered_ms = tools.remembered_ms
+        self._filling = Filling(destination, tools.claims, tools.clock)
+        self._alignment = Alignment(destination, tools.clock)
+        self._connections: dict[BrokerId, Appends] = {}
+        self._posted: deque[_Posted] = deque()
+        self._tend_at = 0.0
+
+    # ── the steps of all partitions ───────────────────────────────────────────────────────────────────────────────
+
+    def append(self, partitions: Sequence[BatchPartition], until: Callable[[], bool]) -> None:
+        """Do all steps, then collect answers until there are none left or `until` says that more came."""
+        while True:
+            self._make_room()
+            busy = [each for each in partitions if each.pipeline.steps]  # after the answers: they may have taken some
+            if not busy:
+                break
+            if not self._send(busy) and self._posted:
+                self._collect()
+        while self._posted and not until():
+            self._collect()
+
+    def _make_room(self) -> None:
+        while any(appends.in_flight >= DEPTH for appends in self._connections.values()):
+            self._collect()
+
+    def _send(self, busy: Sequence[BatchPartition]) -> bool:
+        """One step of each partition that can do one; False: all wait for answers."""
+        gaps: list[BatchPartition] = []
+        batches: defaultdict[BrokerId, list[tuple[BatchPartition, Sent[BatchHeader], memoryview]]] = defaultdict(list)
+        oldest = horizon(self._clock.now(), self._remembered_ms)
+        for each in busy:
+            move = next_move(each.pipeline, oldest)
+            if move is Move.EXTEND_MAP:
+                move = self._extend_map(each, oldest)
+            if move is Move.APPEND or (move is Move.APPEND_UNDER_LEASE and self._leased(each)):
+                if (leader := self._leader(each)) is not None:
+                    batches[leader].append((each, *self._prepare(each)))
+            elif move is Move.FILL_GAP:
+                gaps.append(each)
+            elif move is Move.FAIL and isinstance(step := each.pipeline.steps[0], Refuse):
+                each.halt(step.error, self._clock.monotonic())
+        for broker, ready in batches.items():
+            self._post(broker, ready)
+        if gaps:
+            self._fill(gaps)
+        return bool(batches or gaps or any(not each.pipeline.steps for each in busy))
+
+    def _extend_map(self, of: BatchPartition, oldest: int) -> Move:
+        """Say in the map where the next batch will land; what to do then."""
+        pipeline = of.pipeline
+        try:
+            pipeline.map_extended(self._write_run(of, pipeline.missing_range, "ahead"))
+        except Stopped:
+            raise
+        except TanistError as why:
+            of.halt(why, self._clock.monotonic())
+            return Move.WAIT
+        return next_move(pipeline, oldest)
+
+    def _leased(self, of: BatchPartition) -> bool:
+        if why := self._claims.objection(of.assigned):
+            of.halt(why, self._clock.monotonic())
+        return why is None
+
+    def _write_run(self, of: BatchPartition, run: OffsetRun, why: str) -> OffsetMap:
+        log.info("wrote offset run", extra={"partition": str(of.at), "run": str(run), "why": why})
+        return self._runs.write(of.assigned, [run], why, self._clock.deadline(CONTROL_SECONDS))
+
+    def _prepare(self, of: BatchPartition) -> tuple[Sent[BatchHeader], memoryview]:
+        """The batch that is next, readdressed."""
+        pipeline = of.pipeline
+        step = pipeline.steps[0]
+        assert isinstance(step, Append)  # noqa: S101  # `next_move` has said so
+        batch = step.payload
+        patch(batch, of.assigned.spec.data_id, DATA_EPOCH, pipeline.sequence)
+        return pipeline.sent(), batch
+
+    # ── the pipeline ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _leader(self, of: BatchPartition) -> BrokerId | None:
+        try:
+            return self._destination.leader(of.at)
+        except TanistError as why:
+            of.halt(why, self._clock.monotonic())
+            return None
+
+    def _post(self, broker: BrokerId, ready: Sequence[tuple[BatchPartition, Sent[BatchHeader], memoryview]]) -> None:
+        by = self._clock.deadline(ANSWER_SECONDS)
+        sent = [(of, each) for of, each, _ in ready]
+        try:
+            appends = self._open(broker)
+            self._posted.append(_Posted(appends, broker, sent))
+            appends.post([of.to_append(batch) for of, _, batch in ready], by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._lost(broker, sent, why)
+
+    def _open(self, broker: BrokerId) -> Appends:
+        held = self._connections.get(broker)
+        if held is None or held.connection.lost:
+            by = self._clock.deadline(CONTROL_SECONDS)
+            connection = self._destination.connection(broker, by, lane="append")
+            held = self._connections[broker] = Appends(connection, REPLICATION_MS)
+        return held
+
+    def _collect(self) -> None:
+        """The oldest answer of all."""
+        posted = self._posted.popleft()
+        try:
+            answer = posted.appends.collect(self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._lost(posted.broker, posted.sent, why)
+            return
+        for (of, sent), produced in zip(posted.sent, answer.partitions, strict=True):
+            of.pipeline.in_flight.popleft()
+            if of.pipeline.halted is None:
+                self._answered(of, sent, produced)
+
+    def _answered(self, of: BatchPartition, sent: Sent[BatchHeader], answer: ProducedPartition) -> None:
+        if answer.error_code != NONE:
+            why = error_for(answer.error_code, f"append to {of.at} at {sent.expected}: {answer.message}")
+            of.halt(translate_refusal(why), self._clock.monotonic())
+        elif answer.base_offset == sent.expected:
+            of.landed(sent)
+        else:
+            self._misplaced(of, sent, DestinationOffset(answer.base_offset))
+
+    def _misplaced(self, of: BatchPartition, sent: Sent[BatchHeader], base: DestinationOffset) -> None:
+        """A duplicate of an earlier append, or a shift. A shift goes on record at once; both logs decide the rest."""
+        why: TanistError = Misplaced(f"{of.at}: appended at {base}, not at {sent.expected}")
+        if missing := shifted(of.pipeline, sent, base):
+            try:
+                self._write_run(of, missing, "answer")
+            except Stopped:
+                raise
+            except TanistError as unwritten:
+                why = unwritten
+        of.halt(why, self._clock.monotonic(), suspect_from=sent.expected)
+
+    def _lost(
+        self, broker: BrokerId, sent: Iterable[tuple[BatchPartition, Sent[BatchHeader]]], why: TanistError
+    ) -> None:
+        """Nobody knows what of all that was in flight to this broker has landed: all of it recovers."""
+        self._connections.pop(broker, None)
+        self._destination.drop(broker)
+        gone = [posted for posted in self._posted if posted.broker == broker]
+        self._posted = deque(posted for posted in self._posted if posted.broker != broker)
+        given_up = [*sent, *(each for posted in gone for each in posted.sent)]
+        for of, each in given_up:
+            if each in of.pipeline.in_flight:  # what is on its way to another broker still gets its answer
+                of.pipeline.in_flight.remove(each)
+        concerned = {id(of): of for of, _ in given_up}
+        for of in concerned.values():
+            of.halt(why, self._clock.monotonic())
+        self._look_for_leaders({of.at.topic for of in concerned.values()})
+
+    def _look_for_leaders(self, topics: Iterable[str]) -> None:
+        try:
+            self._destination.refresh(sorted(topics), self._clock.deadline(CONTROL_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("destination does not tell its leaders", extra={"reason": why.reason})
+
+    # ── gaps and log starts ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _fill(self, gaps: Sequence[BatchPartition]) -> None:
+        try:
+            failed = self._filling.fill(gaps, self._clock.deadline(CONTROL_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            failed = {each.at: why for each in gaps}
+        for each in gaps:
+            if each.at in failed:
+                each.halt(failed[each.at], self._clock.monotonic())
+
+    def align(self, of: BatchPartition) -> Phase | TanistError:
+        """The next chunk: ALIGN while there is more to do, then RECOVER; or what went wrong."""
+        try:
+            leader = self._destination.leader(of.at)
+        except TanistError as why:
+            of.start_fill = None
+            return why
+        while self._posted:
+            self._collect()
+        try:
+            self._claims.must_hold(of.assigned)
+            if not self._alignment.step(of, self._open(leader), self._clock.deadline(CONTROL_SECONDS)):
+                return Phase.ALIGN
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._connections.pop(leader, None)
+            self._destination.drop(leader)
+            of.start_fill = None
+            return why
+        of.start_fill = None
+        return Phase.RECOVER
+
+    def tend(self, partitions: Sequence[BatchPartition]) -> None:
+        """Now and then, what no append would show: a copy that somebody changed, and a source that deleted records."""
+        now = self._clock.monotonic()
+        if now >= self._tend_at:
+            self._tend_at = now + TEND_EVERY_SECONDS
+            self._look_at_ends([each for each in partitions if each.idle])
+            self._trim(partitions)
+
+    def _look_at_ends(self, idle: Sequence[BatchPartition]) -> None:
+        """One whose end moved without us recovers: both logs tell what landed there, or what is gone."""
+        by = self._clock.deadline(CONTROL_SECONDS)
+        try:
+            marks = requests.list_offsets(self._destination, {each.at: End.HIGH_WATERMARK for each in idle}, by)
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.warning("idle copies were not looked at", extra={"reason": why.reason})
+            return
+        for each in idle:
+            mark, end = marks[each.at], each.pipeline.end
+            if isinstance(mark, UnknownTopicOrPartition):
+                each.halt(mark, self._clock.monotonic())
+            elif isinstance(mark, int) and mark != end:  # shorter: what was acknowledged is gone
+                each.halt(None, self._clock.monotonic(), suspect_from=end)
+
+    def _trim(self, partitions: Iterable[BatchPartition]) -> None:
+        """Where the source has deleted records, so does the copy: its log start follows (KIP-1279)."""
+        wanted = {each.at: (each, start) for each in partitions if (start := _start_to_follow(each)) is not None}
+        offsets = {at: start for at, (_, start) in wanted.items()}
+        try:
+            answers = requests.delete_records(self._destination, offsets, self._clock.deadline(CONTROL_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            answers = dict.fromkeys(offsets, why)
+        for at, answer in answers.items():
+            if isinstance(answer, TanistError):
+                log.warning("log start does not follow", extra={"partition": str(at), "reason": answer.reason})
+            else:
+                wanted[at][0].log_start = DestinationOffset(answer)
+
+
+def _start_to_follow(of: BatchPartition) -> DestinationOffset | None:
+    pipeline = of.pipeline
+    if pipeline.halted or pipeline.landed_end is None:
+        return None
+    start = pipeline.offsets.locate(of.source.log_start)
+    return start if of.log_start < start <= pipeline.landed_end else None

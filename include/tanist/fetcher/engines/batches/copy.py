@@ -1,0 +1,144 @@
+"""One partition as this engine copies it: where its logs were found, its pipeline, and what is reported of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.appending import Halt, Pipeline
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+from tanist.fetcher.assignment import Report
+from tanist.kafka.protocol.frames import ProduceBatch
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tanist.domain.appending import Sent
+    from tanist.domain.errors import TanistError
+    from tanist.domain.gap_markers import MarkerEpoch
+    from tanist.domain.names import TopicPartition
+    from tanist.fetcher.assignment import Assigned
+    from tanist.fetcher.engines.engine import Trouble
+    from tanist.kafka.protocol.batch import BatchHeader
+
+READ_AGAIN_SECONDS: Final = 0.2
+
+
+@dataclass(slots=True)
+class SourceView:
+    """What the source has shown of the partition, and when (`observed_at`); None: nothing yet. By the reading side."""
+
+    log_start: SourceOffset = SourceOffset(0)  # noqa: RUF009
+    high_watermark: SourceOffset | None = None
+    last_stable: SourceOffset | None = None
+    observed_at: EpochMs | None = None
+    error: TanistError | None = None
+    """Why it cannot be read; nothing is wrong with the destination."""
+    failing_since: float | None = None
+    read_again_at: float = 0.0
+
+    def served(self, now: EpochMs, high_watermark: int, last_stable: int, log_start: int) -> None:
+        """The source has answered."""
+        self.observed_at = now
+        self.high_watermark, self.last_stable = SourceOffset(high_watermark), SourceOffset(last_stable)
+        self.log_start = SourceOffset(log_start)
+        self.error = self.failing_since = None
+
+    def refused(self, why: TanistError, now: float) -> None:
+        """The source has not served it. `now`: monotonic seconds."""
+        self.error = why
+        self.failing_since = now if self.failing_since is None else self.failing_since
+        self.read_again_at = now + READ_AGAIN_SECONDS
+
+
+@dataclass(slots=True)
+class StartFill:
+    """The way to a log start: the destination ends at `end`, and must begin at `to` before anything is appended."""
+
+    to: SourceOffset
+    end: DestinationOffset
+
+
+@dataclass(slots=True)
+class BatchPartition:
+    """Owned by the engine. `pipeline` is replaced whole at each recovery; the last one tells how far the copy came."""
+
+    assigned: Assigned
+    markers: MarkerEpoch
+    pipeline: Pipeline[BatchHeader, memoryview] = field(default_factory=Pipeline.not_begun)
+    start_fill: StartFill | None = None
+    topic_id: UUID | None = None
+    """Of the destination's topic that all this is about; nothing is appended to a later one of that name."""
+    log_start: DestinationOffset = DestinationOffset(0)  # noqa: RUF009
+    enter_at: SourceOffset = SourceOffset(0)  # noqa: RUF009
+    """The source's log start when both logs were read, where that lies inside the batch at the pipeline's position."""
+    source: SourceView = field(default_factory=SourceView)
+    note: str = ""
+    last_mirrored_epoch: int = -1
+    records: int = 0
+    bytes: int = 0
+
+    @property
+    def at(self) -> TopicPartition:
+        return self.assigned.partition
+
+    @property
+    def halted(self) -> Halt | None:
+        return self.pipeline.halted
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self.pipeline.in_flight)
+
+    @property
+    def quiet(self) -> bool:
+        return self.pipeline.quiet
+
+    @property
+    def idle(self) -> bool:
+        """It is being copied, and there is nothing to copy."""
+        return self.pipeline.halted is None and self.pipeline.quiet
+
+    @property
+    def fetch_from(self) -> SourceOffset:
+        return max(self.pipeline.position, self.enter_at)
+
+    def assign(self, assigned: Assigned) -> None:
+        self.assigned = assigned
+        self.markers.claimed(assigned.claim_epoch)
+
+    def halt(self, why: TanistError | None, now: float, suspect_from: DestinationOffset | None = None) -> None:
+        """After any unexpected answer both logs are read again. `now`: monotonic seconds."""
+        self.pipeline.halt(Halt(why, now, suspect_from))
+
+    def to_append(self, batch: memoryview) -> ProduceBatch:
+        """`batch` on its way to this very topic."""
+        return ProduceBatch(self.at.topic, self.at.partition, batch, self.topic_id)
+
+    def landed(self, sent: Sent[BatchHeader]) -> None:
+        """`sent` was acknowledged where it was expected."""
+        self.pipeline.landed(sent)
+        header = sent.header
+        self.records += header.record_count
+        self.bytes += header.size
+        self.last_mirrored_epoch = max(self.last_mirrored_epoch, header.leader_epoch)
+
+    def report(self, trouble: Trouble) -> Report:
+        """What others may know of it, now."""
+        source, pipeline = self.source, self.pipeline
+        return Report(
+            finding=trouble.finding,
+            error=trouble.error or source.error,
+            failing_since=trouble.failing_since if trouble.error else source.failing_since,
+            note=self.note,
+            position=pipeline.landed_until,
+            end=pipeline.landed_end,
+            source_high_watermark=source.high_watermark,
+            source_last_stable=source.last_stable,
+            source_log_start=None if source.high_watermark is None else source.log_start,
+            topic_id=self.topic_id,
+            observed_at=source.observed_at,
+            last_mirrored_epoch=self.last_mirrored_epoch,
+            records=self.records,
+            bytes=self.bytes,
+        )

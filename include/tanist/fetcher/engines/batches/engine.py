@@ -1,0 +1,61 @@
+"""The engine that copies whole batches, byte for byte: what it consists of, as the `CopyEngine` of one thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.gap_markers import MarkerEpoch
+from tanist.fetcher.engines.batches.appending import Appending
+from tanist.fetcher.engines.batches.copy import BatchPartition
+from tanist.fetcher.engines.batches.reading import Reading
+from tanist.fetcher.engines.batches.recovery import Recovery
+from tanist.fetcher.runs import OffsetRuns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import BrokerId
+    from tanist.fetcher.assignment import Assigned, Report
+    from tanist.fetcher.engines.engine import Incoming, Phase, Trouble
+    from tanist.fetcher.tools import LaneTools
+    from tanist.kafka.wire.router import Router
+
+
+class BatchEngine:
+    """Owned by the thread of one source broker, with the two routers that it is given."""
+
+    def __init__(self, routers: tuple[Router, Router], broker: BrokerId, tools: LaneTools) -> None:
+        source, destination = routers
+        runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
+        self._recovery = Recovery(routers, runs, tools.clock)
+        self._reading = Reading(source, broker, tools.clock)
+        self._appending = Appending(destination, runs, tools)
+
+    @property
+    def stale_leaders(self) -> bool:
+        return self._reading.stale
+
+    def begin(self, assigned: Assigned, *, first_use: bool) -> BatchPartition:
+        return BatchPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=not first_use))
+
+    def recover(self, partitions: Sequence[BatchPartition]) -> Sequence[Phase | TanistError]:
+        """What has read both logs and must bring the log start along does the first piece of that at once."""
+        fresh = [each for each in partitions if each.start_fill is None]
+        found = dict(zip(map(id, fresh), self._recovery.recover(fresh), strict=True))
+        for each in partitions:
+            if each.start_fill is not None:
+                found[id(each)] = self._appending.align(each)
+        return [found[id(each)] for each in partitions]
+
+    def read(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> Incoming | None:
+        return self._reading if self._reading.post(partitions, hurry=hurry) else None
+
+    def append(self, partitions: Sequence[BatchPartition], until: Callable[[], bool]) -> None:
+        self._appending.append(partitions, until)
+
+    def idle(self, partitions: Sequence[BatchPartition]) -> None:
+        self._appending.tend(partitions)
+
+    def report(self, partition: BatchPartition, trouble: Trouble) -> Report:
+        return partition.report(trouble)

@@ -1,0 +1,158 @@
+"""Both logs of a partition as `domain.anchoring` wants to see them, read over the wire; the common part in bulk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tanist.domain.anchoring import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
+from tanist.domain.broker_errors import OffsetOutOfRange
+from tanist.domain.copying import Aborted, decide
+from tanist.domain.errors import TanistError
+from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.kafka.protocol.batch import same_records, walk
+from tanist.kafka.protocol.frames import FetchLimits, Isolation
+from tanist.kafka.protocol.markers import ControlType, control_type
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.leaders import value
+from tanist.kafka.wire.requests import End
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from tanist.domain.copying import Step
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.offset_map import OffsetMap
+    from tanist.fetcher.runs import OffsetRuns
+    from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.protocol.frames import FetchedPartition
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
+FIRST_READ: Final = 64 << 10  # bytes; a first batch that is larger comes whole (KIP-74)
+NEXT_READ: Final = 1 << 20
+
+
+def ends_abort(batch: memoryview) -> bool:
+    """Whether a control batch is the ABORT marker of its producer's transaction."""
+    return control_type(batch) is ControlType.ABORT
+
+
+def committed_and_end(
+    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
+) -> Mapping[TopicPartition, tuple[int, int] | TanistError]:
+    """High watermark and true end of each; two requests to each leader.
+
+    The high watermark is asked for first: equal numbers then mean that nothing was uncommitted in between.
+    """
+    marks = requests.list_offsets(destination, dict.fromkeys(partitions, End.HIGH_WATERMARK), by)
+    ends = requests.list_offsets(destination, dict.fromkeys(partitions, End.LOG_END), by)
+    return {at: _both(marks[at], ends[at]) for at in partitions}
+
+
+def copy_ends(
+    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
+) -> Mapping[TopicPartition, CopyEnds | TanistError]:
+    """Log start, high watermark and true end of each; three requests to each leader."""
+    starts = requests.list_offsets(destination, dict.fromkeys(partitions, End.EARLIEST), by)
+    ends = committed_and_end(destination, partitions, by)
+    return {at: _ends(starts[at], ends[at]) for at in partitions}
+
+
+def ids_and_ends(
+    destination: Router, partitions: Sequence[TopicPartition], by: Deadline
+) -> Mapping[TopicPartition, tuple[UUID | None, CopyEnds] | TanistError]:
+    """Which topic each copy is, and its ends.
+
+    The id is asked for first: should the log be that of a later topic already, then what follows from it is refused.
+    """
+    ids = requests.topic_ids(destination, partitions, by)
+    ends = copy_ends(destination, partitions, by)
+    return {at: _both(ids[at], ends[at]) for at in partitions}
+
+
+def _both(one: _A | TanistError, other: _B | TanistError) -> tuple[_A, _B] | TanistError:
+    if isinstance(one, TanistError):
+        return one
+    return other if isinstance(other, TanistError) else (one, other)
+
+
+def _ends(start: int | TanistError, ends: tuple[int, int] | TanistError) -> CopyEnds | TanistError:
+    if isinstance(start, TanistError):
+        return start
+    if isinstance(ends, TanistError):
+        return ends
+    return CopyEnds(DestinationOffset(start), DestinationOffset(ends[0]), DestinationOffset(ends[1]))
+
+
+class WireEvidence:
+    """The evidence on one partition. `ends` were read just before, in bulk; everything else is read on demand."""
+
+    def __init__(
+        self, at: TopicPartition, ends: CopyEnds, routers: tuple[Router, Router], runs: OffsetRuns, by: Deadline
+    ) -> None:
+        self._at = at
+        self._first_ends: CopyEnds | None = ends
+        self._source, self._destination = routers
+        self._runs = runs
+        self._by = by
+        self._start: SourceStart | None = None
+        self.map_read: OffsetMap | None = None
+
+    def copy_ends(self) -> CopyEnds:
+        ends, self._first_ends = self._first_ends, None
+        return ends if ends is not None else value(copy_ends(self._destination, [self._at], self._by)[self._at])
+
+    def copy(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[BatchHeader, memoryview]]:
+        found: list[tuple[BatchHeader, memoryview]] = []
+        at: int = start
+        size = FIRST_READ if until - start <= FIRST_LOOK else NEXT_READ
+        while at < until:
+            fetched = self._fetch(self._destination, at, Isolation.READ_UNCOMMITTED, size)
+            batches = [(h, b) for h, b in walk(fetched.records) if at < h.next_offset]
+            if not batches:
+                raise NotCommittedYet(f"{self._at}: destination offsets {at} to {until - 1} cannot be read yet")
+            found += batches
+            at = batches[-1][0].next_offset
+        return [(h, b) for h, b in found if h.base_offset < until]
+
+    def offset_map(self) -> OffsetMap:
+        self.map_read = self._runs.read(self._at, self._by)
+        return self.map_read
+
+    def source(self, position: SourceOffset) -> Sequence[Step[BatchHeader, memoryview]] | None:
+        try:
+            fetched = self._fetch(self._source, position, Isolation.READ_COMMITTED, FIRST_READ)
+        except OffsetOutOfRange as beyond:
+            if position < self.source_start().log_start:
+                return None
+            raise SourceBehind(f"{self._at}: the source ends before {position}, which was copied already") from beyond
+        aborted = [Aborted(*each) for each in fetched.aborted]
+        steps = list(decide(position, walk(fetched.records), aborted, ends_abort))
+        if not steps:
+            raise SourceBehind(f"{self._at}: the source has nothing to read at {position} yet, but the copy goes on")
+        return steps
+
+    def source_start(self) -> SourceStart:
+        """Read once: both answers must belong together."""
+        if self._start is None:
+            earliest = value(requests.list_offsets(self._source, {self._at: End.EARLIEST}, self._by)[self._at])
+            fetched = self._fetch(self._source, earliest, Isolation.READ_UNCOMMITTED, FIRST_READ)
+            first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
+            self._start = SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
+        return self._start
+
+    def next_sequence(self) -> int | None:
+        producers = value(requests.describe_producers(self._destination, [self._at], self._by)[self._at])
+        data_id = self._runs.spec.data_id
+        return next((p.last_sequence + 1 for p in producers if p.producer_id == data_id), None)
+
+    def same(self, copied: memoryview, original: memoryview) -> bool:
+        return same_records(copied, original)
+
+    def _fetch(self, router: Router, offset: int, isolation: Isolation, size: int) -> FetchedPartition:
+        limits = FetchLimits(max_wait_ms=0, isolation=isolation)
+        return value(requests.fetch(router, {self._at: offset}, self._by, limits, size)[self._at])

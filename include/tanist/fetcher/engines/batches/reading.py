@@ -1,0 +1,146 @@
+"""The source side of a lane: one fetch in flight for all its partitions, decided as soon as it has arrived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange, UnknownTopicOrPartition
+from tanist.domain.copying import Aborted, Refuse, Step, decide
+from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
+from tanist.fetcher.engines.batches.evidence import ends_abort
+from tanist.kafka.protocol.batch import walk
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
+from tanist.kafka.wire.connection import ReceiveBuffer
+from tanist.kafka.wire.hot import Fetches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.domain.names import BrokerId, SourceOffset
+    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.protocol.frames import FetchedPartition
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Clock
+
+FETCH_BYTES: Final = 8 << 20
+"""Of one answer; a lane holds two. A larger batch still comes whole (KIP-74)."""
+PARTITION_BYTES: Final = 1 << 20
+MOST_PARTITION_BYTES: Final = 4 << 20
+WAIT_MS: Final = 500
+HURRY_MS: Final = 20
+ANSWER_SECONDS: Final = 15.0
+
+
+class Reading:
+    """Owned by the lane's thread."""
+
+    def __init__(self, source: Router, broker: BrokerId, clock: Clock) -> None:
+        self.stale = False
+        """A leader has moved, or this broker does not answer."""
+        self._source = source
+        self._broker = broker
+        self._clock = clock
+        self._buffers = (ReceiveBuffer(), ReceiveBuffer())
+        self._fetches: Fetches | None = None
+        self._posted: list[BatchPartition] = []
+        self._turn = 0
+
+    def post(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> bool:
+        """Ask for what comes next in `partitions`; False: there was nothing to ask for, or nobody to ask.
+
+        The partitions take turns at being the first: only the first is sure of its share (KIP-74). `hurry`: other work
+        waits, so do not wait long for new records.
+        """
+        now = self._clock.monotonic()
+        self._posted = _rotated([each for each in partitions if each.source.read_again_at <= now], self._turn)
+        if not self._posted:
+            return False
+        self._turn += 1
+        limits = FetchLimits(max_wait_ms=HURRY_MS if hurry else WAIT_MS, max_bytes=FETCH_BYTES)
+        size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
+        positions = [FetchPosition(p.at.topic, p.at.partition, p.fetch_from, size) for p in self._posted]
+        try:
+            self._open().post(positions, limits, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except CouldNotTell as why:
+            self._lost(why)
+            return False
+        return True
+
+    def _open(self) -> Fetches:
+        if self._fetches is None or self._fetches.connection.lost:
+            by = self._clock.deadline(ANSWER_SECONDS)
+            if self._broker not in self._source.brokers:
+                self._source.refresh(sorted({each.at.topic for each in self._posted}), by)
+            self._fetches = Fetches(self._source.connection(self._broker, by, lane="fetch"))
+        return self._fetches
+
+    def ready(self) -> bool:
+        """Whether an answer is waiting."""
+        return self._fetches is not None and self._fetches.readable
+
+    def take(self) -> None:
+        """Take the answer to what was posted, and decide what becomes of each batch."""
+        buffer = self._buffers[self._turn % 2]
+        assert self._fetches is not None  # noqa: S101  # `post` has said so
+        try:
+            answer = self._fetches.receive(buffer, self._clock.deadline(ANSWER_SECONDS))
+        except Stopped:
+            raise
+        except TanistError as why:
+            self._lost(why)
+            return
+        self.stale = False
+        asked = {(each.at.topic, each.at.partition): each for each in self._posted}
+        for fetched in answer.partitions:
+            self._take(asked[fetched.topic, fetched.partition], fetched)
+
+    def _lost(self, why: TanistError) -> None:
+        """What answers there the next time may be another log: a topic that was made anew meanwhile."""
+        self.stale = True
+        self._source.drop(self._broker)
+        now = self._clock.monotonic()
+        for each in self._posted:
+            each.source.refused(why, now)
+            each.halt(None, now)
+
+    def _take(self, of: BatchPartition, fetched: FetchedPartition) -> None:
+        pipeline = of.pipeline
+        if pipeline.halted:
+            return  # an append failed meanwhile: what was fetched ahead of it is void
+        if fetched.error_code != NONE:
+            self._refused(of, error_for(fetched.error_code, f"fetch of {of.at} at {of.fetch_from}"))
+            return
+        of.source.served(
+            self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
+        )
+        if not pipeline.take(_steps(pipeline.position, fetched)) and len(fetched.records) and of is self._posted[0]:
+            broken = CorruptBatch(f"the batch at source offset {of.fetch_from} does not end: its length is damaged")
+            of.halt(broken, self._clock.monotonic())
+
+    def _refused(self, of: BatchPartition, why: TanistError) -> None:
+        self.stale = self.stale or isinstance(why, NotLeader) or why.retriable
+        now = self._clock.monotonic()
+        if isinstance(why, OffsetOutOfRange | UnknownTopicOrPartition):
+            # Both logs tell which end was overrun; and a topic that comes back may be another one, already longer.
+            of.halt(why, now)
+        else:
+            of.source.refused(why, now)
+
+
+def _steps(position: SourceOffset, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
+    aborted = [Aborted(*each) for each in fetched.aborted]
+    try:
+        yield from decide(position, walk(fetched.records), aborted, ends_abort)
+    except PartitionBroken as broken:
+        yield Refuse(broken)
+
+
+def _rotated(partitions: list[BatchPartition], turn: int) -> list[BatchPartition]:
+    if not partitions:
+        return partitions
+    first = turn % len(partitions)
+    return partitions[first:] + partitions[:first]

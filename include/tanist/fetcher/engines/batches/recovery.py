@@ -1,0 +1,81 @@
+"""Reading both logs and resuming from there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.anchoring import anchor
+from tanist.domain.appending import Pipeline
+from tanist.domain.errors import Stopped, TanistError, TimedOut, Unreachable
+from tanist.fetcher.engines.batches.copy import StartFill
+from tanist.fetcher.engines.batches.evidence import WireEvidence, ids_and_ends
+from tanist.fetcher.engines.engine import Phase
+from tanist.kafka.wire.leaders import value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from tanist.domain.anchoring import CopyEnds
+    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.fetcher.runs import OffsetRuns
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Clock, Deadline
+
+RECOVERY_SECONDS: Final = 5.0
+"""For one partition: a broker that is frozen must not hold up the lane much longer, the others wait behind it."""
+
+
+class Recovery:
+    """Owned by the lane's thread."""
+
+    def __init__(self, routers: tuple[Router, Router], runs: OffsetRuns, clock: Clock) -> None:
+        self._routers = routers
+        self._runs = runs
+        self._clock = clock
+
+    def recover(self, partitions: Sequence[BatchPartition]) -> list[Phase | TanistError]:
+        """COPY, ALIGN or what went wrong, for each. A cluster that is down is asked once, not once a partition."""
+        found: list[Phase | TanistError] = []
+        if not partitions:
+            return found
+        try:
+            by = self._clock.deadline(RECOVERY_SECONDS)
+            seen = ids_and_ends(self._routers[1], [each.at for each in partitions], by)
+            for each in partitions:
+                by = self._clock.deadline(RECOVERY_SECONDS)
+                found.append(self._recover(each, seen[each.at], by))  # what is found stays if one raises
+        except Stopped:
+            raise
+        except TanistError as why:
+            found += [why] * (len(partitions) - len(found))
+        return found
+
+    def _recover(
+        self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, by: Deadline
+    ) -> Phase | TanistError:
+        """Raises only what concerns all: a cluster that does not answer."""
+        try:
+            of.topic_id, ends = value(seen)
+            return self._resume(of, ends, by)
+        except (Stopped, TimedOut, Unreachable):
+            raise
+        except TanistError as why:
+            return why
+
+    def _resume(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> Phase:
+        evidence = WireEvidence(of.at, ends, self._routers, self._runs, by)
+        suspect_from = of.halted.suspect_from if of.halted else None
+        found = anchor(evidence, of.assigned.spec.producer_ids, suspect_from)
+        offsets = evidence.map_read or self._runs.read(of.at, by)
+        if found.runs:
+            offsets = self._runs.write(of.assigned, found.runs, "recovery", by)
+        of.log_start = ends.start
+        of.enter_at = evidence.source_start().log_start
+        if found.align is not None:
+            if found.sequence:  # so we have written here before
+                of.note = f"the source deleted offsets up to {of.enter_at} before they were copied"
+            of.start_fill = StartFill(found.align.to, found.end)
+            return Phase.ALIGN
+        of.pipeline = Pipeline.resume(found, offsets)
+        return Phase.COPY

@@ -1,0 +1,1 @@
+"""All that speaks to Kafka: bytes, below sockets, below adapters of the ports."""

@@ -1,0 +1,139 @@
+"""What our principal may do, as the brokers tell it (KIP-430): the port `Access`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, TanistError
+from tanist.domain.logins import LoginSeen, PrincipalUnknown, nameless, unbound
+from tanist.domain.write_rules import learnt
+from tanist.kafka.adapters import rules
+from tanist.kafka.adapters.asking import Asking
+from tanist.kafka.adapters.librdkafka import Doing
+from tanist.kafka.adapters.logins import login_of
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.coordinators import passing
+from tanist.kafka.wire.rights import cluster_operations, group_operations, may_write, topic_operations
+from tanist.ports.access import RightHeld, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.write_rules import WriteRule
+    from tanist.kafka.wire.coordinators import ByGroup
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.access import Right
+    from tanist.ports.clock import Deadline
+
+_T = TypeVar("_T")
+_Told: TypeAlias = "frozenset[str] | TanistError"
+"""Names of the operations that are allowed on one resource, or why that is not known."""
+
+_TOPIC, _GROUP, _CLUSTER = "topic", "group", "cluster"
+_AGAIN: Final = 0.1
+
+
+class KafkaAccess:
+    """Thread-safe. Without an authorizer the brokers report that everything is allowed."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._clock = SystemClock()
+        self._asking = Asking(endpoint, "access")
+
+    def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
+        told = self._topics(_names(rights, _TOPIC), by) | self._groups(_names(rights, _GROUP), by)
+        told |= self._cluster(by) if rights else {}
+        return tuple(_held(right, told) for right in rights)
+
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+        found = self._asking.ask(lambda router, by: rules.writing(router, topics, by), by)
+        return {topic: learnt(each) for topic, each in found.items()}
+
+    def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
+        return self._asking.ask(lambda router, by: self._login(router, topics, by), by)
+
+    def close(self) -> None:
+        self._asking.close()
+
+    def _login(self, router: Router, topics: Sequence[str], by: Deadline) -> LoginSeen:
+        login = login_of(self._endpoint)
+        if not rules.has_authorizer(router, by):
+            return LoginSeen(login=login, authorizer=False)
+        if login.principal is None:
+            raise PrincipalUnknown(nameless(self._endpoint.name))
+        told = may_write(router, topics, by)
+        known = {topic: may for topic, may in told.items() if isinstance(may, bool)}
+        sign = unbound(login.principal, known, rules.writing(router, list(known), by))
+        return LoginSeen(login=login, authorizer=True, unbound=sign)
+
+    def _topics(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Told]:
+        if not names:
+            return {}
+        found = self._read(lambda router, by: topic_operations(router, names, by), by, _TOPIC)
+        return {(_TOPIC, name): self._told(f"{_TOPIC} {name}", found[name]) for name in names}
+
+    def _groups(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Told]:
+        if not names:
+            return {}
+        found = self._read(lambda router, by: self._of_groups(router, names, by), by, _GROUP)
+        return {(_GROUP, name): self._told(f"{_GROUP} {name}", found[name]) for name in names}
+
+    def _of_groups(self, router: Router, names: list[str], by: Deadline) -> ByGroup[frozenset[str]]:
+        """Asked again while a coordinator moves, or is created: the first question about any group creates them."""
+        found = group_operations(router, names, by)
+        while any(map(passing, found.values())) and by.left(self._clock.monotonic()) > _AGAIN:
+            router.pause(_AGAIN, by)
+            found = group_operations(router, names, by)
+        return found
+
+    def _cluster(self, by: Deadline) -> dict[tuple[str, str], _Told]:
+        return {(_CLUSTER, ""): self._told(_CLUSTER, self._read(cluster_operations, by, _CLUSTER))}
+
+    def _read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, kind: str) -> _T:
+        return self._asking.read(ask, by, Doing(f"ask for rights on {kind}s", "DESCRIBE"))
+
+    def _told(self, resource: str, found: _Told) -> _Told:
+        if isinstance(found, TanistError):
+            return self._asking.named(found, Doing(f"see {resource}", f"DESCRIBE on {resource}"))
+        return found
+
+
+def _names(rights: Iterable[Right], kind: str) -> list[str]:
+    return sorted({right.resource for right in rights if right.resource_type.lower() == kind})
+
+
+def _held(right: Right, told: Mapping[tuple[str, str], _Told]) -> RightHeld:
+    kind = right.resource_type.lower()
+    operations = told.get((kind, "" if kind == _CLUSTER else right.resource))
+    if operations is None:
+        return _unknown(right, f"brokers do not tell rights on a {right.resource_type}")
+    if isinstance(operations, AuthorizationFailed):
+        return RightHeld(right=right, verdict=Verdict.FAIL, reason=f"it cannot even be seen: {operations.reason}")
+    if isinstance(operations, UnknownTopicOrPartition):
+        return _absent(right, told)
+    if isinstance(operations, TanistError):
+        return _unknown(right, operations.reason)
+    if right.operation.upper() in operations:
+        return RightHeld(right=right, verdict=Verdict.PASS)
+    return RightHeld(right=right, verdict=Verdict.FAIL, reason=_lacking(operations))
+
+
+def _absent(right: Right, told: Mapping[tuple[str, str], _Told]) -> RightHeld:
+    """A topic that is not there yet: CREATE may come from the cluster, DESCRIBE is proven, the rest is not told."""
+    cluster = told.get((_CLUSTER, ""))
+    if right.operation.upper() == "DESCRIBE":
+        return RightHeld(right=right, verdict=Verdict.PASS, reason="the topic is not there, and we may know that")
+    if right.operation.upper() == "CREATE" and isinstance(cluster, frozenset) and "CREATE" in cluster:
+        return RightHeld(right=right, verdict=Verdict.PASS, reason="granted on the cluster")
+    return _unknown(right, "the topic is not there, and brokers tell rights on existing topics only")
+
+
+def _unknown(right: Right, reason: str) -> RightHeld:
+    return RightHeld(right=right, verdict=Verdict.UNKNOWN, reason=reason)
+
+
+def _lacking(operations: frozenset[str]) -> str:
+    return f"allowed are {', '.join(sorted(operations))}" if operations else "nothing is allowed"

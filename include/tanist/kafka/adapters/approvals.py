@@ -1,0 +1,206 @@
+"""The approvers' topic: the port `Approvals`."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
+
+from tanist.domain.broker_errors import TopicAlreadyExists, TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError, TimedOut, UnsafeStateTopic
+from tanist.domain.failover.approving import APPROVALS_TOPIC, UNPROTECTED, NoApproverTopic, approvals, signature
+from tanist.domain.logins import USER, PrincipalUnknown, nameless
+from tanist.domain.names import EpochMs
+from tanist.domain.names import TopicPartition as At
+from tanist.domain.records import STATE_TOPIC
+from tanist.kafka.adapters import rules
+from tanist.kafka.adapters.bounds import Bounds
+from tanist.kafka.adapters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, configuration, translate
+from tanist.kafka.adapters.logins import login_of
+from tanist.kafka.adapters.state_layout import MIN_IN_SYNC, REPLICAS
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
+from tanist.kafka.wire.requests import describe_producers
+from tanist.kafka.wire.router import Router
+from tanist.ports.topics import NewTopic, TopicFacts
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.failover.approving import Approval, Entry, Request, Withdrawal
+    from tanist.kafka.wire.requests import ActiveProducer
+    from tanist.ports.clock import Deadline
+
+CONFIGS: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+}
+_POLL: Final = 0.2
+_STATE: Final = At(STATE_TOPIC, 0)
+"""Where operators write what they do."""
+_LOOK: Final = "look at the topic before approving again"
+_FORGETFUL: Final = "approvals must be kept for ever, in the brokers' time"
+
+
+class KafkaApprovals:
+    """Owned by one thread. One partition, so that there is one order."""
+
+    def __init__(self, endpoint: Endpoint, *, allow_small: bool = False) -> None:
+        self._endpoint, self._allow_small = endpoint, allow_small
+        self._topics = KafkaTopics(endpoint)
+        self._router = Router(endpoint, "tanist-approvals")
+        self._witness = Witness(endpoint)
+
+    def principal(self, by: Deadline) -> str:
+        if not rules.has_authorizer(self._router, by):
+            return f"{UNPROTECTED}:{getpass.getuser()}"
+        principal = login_of(self._endpoint).principal
+        if principal is None:
+            raise PrincipalUnknown(nameless(self._endpoint.name))
+        return principal.removeprefix(USER)
+
+    def exists(self, by: Deadline) -> bool:
+        facts = self._facts(by)
+        if isinstance(facts, TanistError) and not isinstance(facts, UnknownTopicOrPartition):
+            raise facts
+        return isinstance(facts, TopicFacts)
+
+    def create(self, by: Deadline) -> None:
+        replicas = min(REPLICAS, len(self._topics.brokers(by))) if self._allow_small else REPLICAS
+        configs = {**CONFIGS, "min.insync.replicas": str(MIN_IN_SYNC if replicas >= REPLICAS else 1)}
+        new = NewTopic(name=APPROVALS_TOPIC, partitions=1, replication_factor=replicas, configs=configs)
+        error = self._topics.create([new], by)[APPROVALS_TOPIC]
+        if error and not isinstance(error, TopicAlreadyExists):
+            raise error
+
+    def all(self, by: Deadline) -> tuple[Entry, ...]:
+        self._must_be_sane(by)
+        with closing(Bounds(self._endpoint, APPROVALS_TOPIC, 1)) as bounds:
+            start, end = bounds.starts(by)[0], bounds.ends(by)[0]
+        found = (_entry(message) for message in self._read(start, end, by))
+        return tuple(entry for entry in found if entry is not None)
+
+    def brokers_time(self, by: Deadline) -> EpochMs | None:
+        """What the leader remembers of commits: records have their writers' time, commit markers have its own."""
+        ends = [
+            each.last_timestamp
+            for each in self._writers(by)
+            if each.coordinator_epoch >= 0 and each.transaction_start < 0
+        ]
+        return EpochMs(max(ends)) if ends else None
+
+    def append(self, request: Request, by: Deadline) -> Approval:
+        self._must_be_sane(by)
+        offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
+        if offset is None:
+            raise CouldNotTell(f"{APPROVALS_TOPIC} has the approval, at an unknown offset: {_LOOK}")
+        mine = [each for each in approvals(self.all(by)) if each.id == f"0-{offset}"]
+        if not mine:
+            raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")
+        return mine[0]
+
+    def withdraw(self, no: Withdrawal, by: Deadline) -> None:
+        self._must_be_sane(by)
+        self._write(encode_withdrawal(no, self.principal(by)), by)
+
+    def close(self) -> None:
+        self._topics.close()
+        self._router.close()
+
+    # ── the topic ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _facts(self, by: Deadline) -> TopicFacts | TanistError:
+        return self._topics.describe([APPROVALS_TOPIC], by)[APPROVALS_TOPIC]
+
+    def _must_be_sane(self, by: Deadline) -> None:
+        facts = self._facts(by)
+        if isinstance(facts, UnknownTopicOrPartition):
+            raise NoApproverTopic(f"{self._endpoint.name!r} has no topic {APPROVALS_TOPIC}")
+        if isinstance(facts, TanistError):
+            raise facts
+        flaws = [f"{name}={facts.configs.get(name)}" for name in CONFIGS if not _fits(name, facts.configs.get(name))]
+        if flaws or facts.partitions != 1:
+            raise UnsafeStateTopic(f"topic {APPROVALS_TOPIC}: {', '.join(flaws) or 'several partitions'}: {_FORGETFUL}")
+
+    def _writers(self, by: Deadline) -> tuple[ActiveProducer, ...]:
+        while True:
+            found = describe_producers(self._router, [_STATE], by)[_STATE]
+            if not isinstance(found, TanistError):
+                return found
+            if isinstance(found, TopicAuthorizationFailed):
+                raise AuthorizationFailed(f"the brokers' time needs READ on topic {STATE_TOPIC}: {found.reason}")
+            if not found.retriable or by.left(time.monotonic()) <= _POLL:
+                raise found
+            self._router.pause(_POLL, by)
+
+    def _read(self, start: int, end: int, by: Deadline) -> list[Message]:
+        doing = Doing(f"read topic {APPROVALS_TOPIC}", f"READ on topic {APPROVALS_TOPIC}")
+        options = {
+            "group_id": "tanist-reader-approvals",  # librdkafka wants one; it is never joined
+            "enable_auto_commit": False,
+            "enable_partition_eof": True,
+            "auto_offset_reset": "error",
+        }
+        consumer = Consumer(configuration(self._endpoint, "approvals", self._witness, **options))
+        found: list[Message] = []
+        position = start
+        try:
+            consumer.assign([TopicPartition(APPROVALS_TOPIC, 0, start)])
+            while position < end:
+                message = consumer.poll(_POLL)
+                if refusal := self._witness.refusal(doing):
+                    raise refusal
+                if not by.left(time.monotonic()):
+                    raise TimedOut(f"{doing.what} of {self._endpoint.name}: read up to {position} of {end}")
+                if message is None:
+                    continue
+                position = max(position, (message.offset() or 0) + (message.error() is None))
+                if (error := message.error()) is None:
+                    found.append(message)
+                elif not _passes(error):
+                    raise translate(error, doing, self._endpoint)
+        finally:
+            consumer.close()
+        return found
+
+    def _write(self, value: bytes, by: Deadline) -> int | None:
+        """The offset of what was written; None: it was, and no broker has told where."""
+        doing = Doing("approve", f"WRITE on topic {APPROVALS_TOPIC}: only approvers have it")
+        options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
+        producer = Producer(configuration(self._endpoint, "approvals", self._witness, **options))
+        ended: list[tuple[KafkaError | None, int | None]] = []
+        producer.produce(APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append((e, m.offset())))
+        while not ended and by.left(time.monotonic()):
+            producer.poll(_POLL)
+            if refusal := self._witness.refusal(doing):
+                raise refusal
+        if not ended:
+            producer.purge()
+            raise TimedOut(f"{doing.what}: not acknowledged, {_LOOK}")
+        error, offset = ended[0]
+        if error:
+            raise translate(error, doing, self._endpoint)
+        return offset
+
+
+def _fits(name: str, found: str | None) -> bool:
+    return found == CONFIGS[name] or (found is None and name in {"cleanup.policy", "retention.bytes"})
+
+
+def _passes(error: KafkaError) -> bool:
+    passing = TIMED_OUT | UNREACHABLE | {KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED}  # noqa: SLF001
+    return error.code() in passing or error.retriable()
+
+
+def _entry(message: Message) -> Entry | None:
+    """What cannot be read, or is not in the brokers' time, neither approves nor withdraws anything."""
+    kind, at = message.timestamp()
+    if kind != TIMESTAMP_LOG_APPEND_TIME:
+        return None
+    return decode(message.value(), f"{message.partition()}-{message.offset()}", EpochMs(at))

@@ -1,0 +1,104 @@
+"""Where the partitions of a topic begin and end, over our own wire.
+
+Not over librdkafka: after a restart of a broker its AdminClient goes on asking with the leader epoch that it knows, and
+gets FENCED_LEADER_EPOCH for half a minute.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import AuthorizationFailed, TanistError, TimedOut
+from tanist.domain.names import TopicPartition
+from tanist.kafka.wire.requests import End, list_offsets
+from tanist.kafka.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.ports.clock import Deadline
+
+_AGAIN: Final = 0.1
+_BELIEVED: Final = 3.0
+"""Seconds until "there is no such topic" is believed: of a new one, brokers hear at different times."""
+
+
+class Bounds:
+    """Of one topic. Thread-safe: callers share the answer to a question that was asked after they came."""
+
+    def __init__(self, endpoint: Endpoint, topic: str, partitions: int) -> None:
+        self._what = f"topic {topic} of {endpoint.name}"
+        self._router = Router(endpoint, "tanist-state")
+        self._partitions = tuple(TopicPartition(topic, n) for n in range(partitions))
+        self._changed = threading.Condition()
+        self._turn = threading.Lock()  # the router belongs to one thread at a time
+        self._started = self._finished = 0
+        self._asking = False
+        self._answer: Mapping[int, int] = {}
+
+    def starts(self, by: Deadline) -> Mapping[int, int]:
+        """Per partition, the offset of the first record; raises as `ends`."""
+        return self._ask(End.EARLIEST, by)
+
+    def ends(self, by: Deadline) -> Mapping[int, int]:
+        """Per partition, the offset behind the last committed record or marker; a moment without leader is waited out.
+
+        Raises:
+            TimedOut, Unreachable, AuthorizationFailed, UnknownTopicOrPartition (it was deleted).
+        """
+        with self._changed:
+            wanted = self._started + 1
+            while self._asking and self._finished < wanted:
+                if not self._changed.wait(by.left(time.monotonic())):
+                    raise TimedOut(f"{self._what}: nobody tells where it ends")
+            if self._finished >= wanted:
+                return self._answer
+            self._asking = True
+            self._started += 1
+            number = self._started
+        return self._ask_for_all(number, by)
+
+    def close(self) -> None:
+        self._router.interrupt()
+        with self._turn:
+            self._router.close()
+
+    def _ask_for_all(self, number: int, by: Deadline) -> Mapping[int, int]:
+        answer: Mapping[int, int] | None = None
+        try:
+            answer = self._ask(End.LAST_STABLE, by)
+            return answer
+        finally:
+            with self._changed:
+                self._asking = False
+                if answer is not None:
+                    self._finished, self._answer = number, answer
+                self._changed.notify_all()
+
+    def _ask(self, which: End, by: Deadline) -> Mapping[int, int]:
+        believed = time.monotonic() + _BELIEVED
+        with self._turn:
+            while True:
+                try:
+                    return self._ask_once(which, by)
+                except UnknownTopicOrPartition:  # it was deleted; or this broker has not heard of it yet
+                    if time.monotonic() >= believed or by.left(time.monotonic()) <= _AGAIN:
+                        raise
+                except TopicAuthorizationFailed as refused:
+                    raise AuthorizationFailed(f"{self._what} needs DESCRIBE: {refused.reason}") from refused
+                except TanistError as error:
+                    if not error.retriable or by.left(time.monotonic()) <= _AGAIN:
+                        raise
+                self._router.pause(_AGAIN, by)
+
+    def _ask_once(self, which: End, by: Deadline) -> Mapping[int, int]:
+        offsets: dict[int, int] = {}
+        for at, offset in list_offsets(self._router, dict.fromkeys(self._partitions, which), by).items():
+            if isinstance(offset, TanistError):
+                raise offset
+            offsets[at.partition] = offset
+        return offsets

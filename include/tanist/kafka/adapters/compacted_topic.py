@@ -1,0 +1,125 @@
+"""A compacted topic as a database: the port `StateStore`.
+
+Ready means that the position reached the end offset that the brokers named after the call, never "the last record was
+seen": behind a transaction marker there is nothing to see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from tanist.kafka.adapters.bounds import Bounds
+from tanist.kafka.adapters.state_layout import TopicLayout, ensure
+from tanist.kafka.adapters.state_reader import Reader
+from tanist.kafka.adapters.state_writer import WORKER, Writer, operator_of
+from tanist.kafka.adapters.tail import BRIEF_MS, LASTING_MS, Tail
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.protocol.stored import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.errors import TanistError
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+
+__all__ = ["WORKER", "CompactedTopic", "TopicLayout", "operator_of"]
+
+_FOLLOWED: Final = 0.5
+
+
+class CompactedTopic:
+    """Made by `open`. Thread-safe; a thread of its own reads."""
+
+    def __init__(self, endpoint: Endpoint, topic: str, bounds: Bounds, reader: Reader, writer: Writer | None) -> None:
+        self._endpoint, self._topic = endpoint, topic
+        self._bounds, self._reader, self._writer = bounds, reader, writer
+
+    @classmethod
+    def open(  # noqa: PLR0913 -- how it is opened, named
+        cls,
+        endpoint: Endpoint,
+        topic: str,
+        by: Deadline,
+        *,
+        layout: TopicLayout,
+        writer: str | None = None,
+        create: bool = False,
+        brief: bool = False,
+        topics: KafkaTopics | None = None,
+    ) -> Self:
+        """The topic, checked, replayed to its end, and open for changes unless `writer` is None.
+
+        `writer`: `operator_of(mirror)` fences whoever opened the same mirror before (and is fenced by whoever opens it
+        next), WORKER fences nobody. An operator is fenced before the replay, so what it decides is based on the last
+        word of the one before. `brief`: for one command; it is at the end sooner, and must not stay open for long.
+        `topics`: of the same cluster, connected already.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such topic, and `create` is false.
+            UnsafeStateTopic, AuthorizationFailed, AuthenticationFailed, Unreachable, TimedOut.
+        """
+        with contextlib.nullcontext(topics) if topics else contextlib.closing(KafkaTopics(endpoint)) as asked:
+            ensure(asked, topic, layout, by, create=create)
+        with contextlib.ExitStack() as undo:
+            opened = None if writer is None else Writer(endpoint, topic, layout.partitions, writer)
+            if opened:
+                undo.callback(opened.close)
+                opened.open(by)
+            bounds = Bounds(endpoint, topic, layout.partitions)
+            undo.callback(bounds.close)
+            reader = Reader(endpoint, topic, bounds.starts(by), BRIEF_MS if brief else LASTING_MS)
+            undo.callback(reader.close)
+            store = cls(endpoint, topic, bounds, reader, opened)
+            store.catch_up(by)
+            undo.pop_all()
+        return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def view(self) -> StateView:
+        return self._reader.view()
+
+    def problems(self) -> tuple[Unreadable, ...]:
+        """Records that this version cannot read, with the reason. They count as if they were not there."""
+        return self._reader.problems()
+
+    def ended(self) -> TanistError | None:
+        return self._reader.ended()
+
+    def catch_up(self, by: Deadline) -> StateView:
+        positions = self._reader.positions()
+        ends = self._bounds.ends(by)
+        self._reader.check_not_shrunk(positions, ends)
+        return self._reader.reach(ends, by)
+
+    def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
+        if self._writer is None:
+            raise TypeError(f"{self._topic} was opened for reading")
+        ends = self._writer.append(records, by)
+        told = {partition: end for partition, end in ends.items() if end is not None}
+        return self._reader.reach(told, by) if len(told) == len(ends) else self.catch_up(by)
+
+    def follow(self, by: Deadline | None) -> Iterator[StateRecord]:
+        tail = Tail(self._endpoint, self._topic, self._reader.starts)
+        try:
+            while (left := _FOLLOWED if by is None else by.left(time.monotonic())) > 0:
+                for record in tail.burst(min(left, _FOLLOWED)).records:
+                    if not isinstance(record, Unreadable):
+                        yield record
+        finally:
+            tail.close()
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()
+        self._reader.close()
+        self._bounds.close()

@@ -1,0 +1,44 @@
+"""Configurations of brokers, over our own wire: librdkafka's Python cannot name the default of all brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import TanistError
+from tanist.kafka.wire.admin import ConfigKind, ConfigResource, ConfigValue, alter_configs, describe_configs
+from tanist.kafka.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.ports.clock import Deadline
+
+_ALL_BROKERS: Final = ConfigResource(ConfigKind.BROKER, "")
+"""Cluster-wide dynamic configs (KIP-226)."""
+
+
+class KafkaConfigs:
+    """The port `Configs` over `tanist.kafka.wire`. Owned by one thread."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._router = Router(endpoint, "tanist-configs")
+
+    def broker(self, by: Deadline) -> Mapping[str, str]:
+        self._router.refresh([], by)
+        one = ConfigResource(ConfigKind.BROKER, str(min(self._router.brokers)))
+        return _values(describe_configs(self._router, one, None, by))
+
+    def set_for_all_brokers(self, name: str, value: str, by: Deadline) -> TanistError | None:
+        try:
+            alter_configs(self._router, _ALL_BROKERS, {name: value}, by)
+        except TanistError as error:
+            return error
+        return None
+
+    def close(self) -> None:
+        self._router.close()
+
+
+def _values(found: Mapping[str, ConfigValue]) -> dict[str, str]:
+    return {name: each.value for name, each in found.items() if each.value is not None}

@@ -1,0 +1,85 @@
+"""Keeping producers off topics of the source: the port `Fencing`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import BrokerError, TanistError
+from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
+from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
+from tanist.domain.write_rules import ANYBODY
+from tanist.kafka.adapters import rules
+from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs, describe_configs
+from tanist.kafka.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.ports.clock import Deadline
+
+SMALLEST: Final = str(SMALLEST_MESSAGE_BYTES)
+
+
+class KafkaFencing:
+    """Owned by one thread."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._router = Router(endpoint, "tanist-fencing")
+
+    def has_authorizer(self, by: Deadline) -> bool:
+        return rules.has_authorizer(self._router, by)
+
+    def snapshot(self, topics: Sequence[str], by: Deadline) -> Mapping[str, FenceBefore | TanistError]:
+        if rules.has_authorizer(self._router, by):
+            denied = rules.denied(self._router, ANYBODY, by)
+            kind = FenceKind.DENY_WRITE
+            return {topic: FenceBefore(topic=topic, kind=kind, had_deny=topic in denied) for topic in topics}
+        return {topic: self._snapshot(topic, by) for topic in topics}
+
+    def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
+        answers = rules.deny(self._router, _denying(before), ANYBODY, by)
+        return answers | {each.topic: self._limit(each.topic, SMALLEST, by) for each in _limiting(before)}
+
+    def standing(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
+        found: dict[str, bool | TanistError] = {}
+        if denying := _denying(before):
+            denied = rules.denied(self._router, ANYBODY, by)
+            found |= {topic: topic in denied for topic in denying}
+        for each in _limiting(before):
+            now = self._snapshot(each.topic, by)
+            found[each.topic] = now if isinstance(now, TanistError) else now.max_message_bytes == SMALLEST
+        return found
+
+    def lift(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
+        answers = rules.allow_again(self._router, _denying(before, ours=True), ANYBODY, by)
+        answers |= dict.fromkeys(set(_denying(before)) - answers.keys())
+        return answers | {each.topic: self._limit(each.topic, each.max_message_bytes, by) for each in _limiting(before)}
+
+    def close(self) -> None:
+        self._router.close()
+
+    def _snapshot(self, topic: str, by: Deadline) -> FenceBefore | TanistError:
+        try:
+            found = describe_configs(self._router, ConfigResource(ConfigKind.TOPIC, topic), [MAX_MESSAGE_BYTES], by)
+        except BrokerError as error:
+            return error
+        limit = found.get(MAX_MESSAGE_BYTES)
+        own = limit.value if limit is not None and limit.source == TOPIC_ITSELF else None
+        return FenceBefore(topic=topic, kind=FenceKind.TINY_MESSAGES, max_message_bytes=own)
+
+    def _limit(self, topic: str, value: str | None, by: Deadline) -> TanistError | None:
+        try:
+            alter_configs(self._router, ConfigResource(ConfigKind.TOPIC, topic), {MAX_MESSAGE_BYTES: value}, by)
+        except BrokerError as error:
+            return error
+        return None
+
+
+def _denying(before: Sequence[FenceBefore], *, ours: bool = False) -> list[str]:
+    """Topics fenced by a rule; `ours`: by one that was not there before."""
+    return [e.topic for e in before if e.kind is FenceKind.DENY_WRITE and not (ours and e.had_deny)]
+
+
+def _limiting(before: Sequence[FenceBefore]) -> list[FenceBefore]:
+    return [each for each in before if each.kind is FenceKind.TINY_MESSAGES]

@@ -1,0 +1,158 @@
+"""What makes a barrier outlive the cleaner: a record of the new epoch, the last key and value again.
+
+Between reading the last record and repeating it nobody may write that key, or the newer value would be superseded. In
+a failover nobody can: the topic is not open yet. Later that is made unlikely by waiting for a log at rest, seen by
+where the copy landed, and mended by repeating the newer value.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import TanistError
+from tanist.domain.names import TopicPartition
+from tanist.domain.topic_configs import CLEANUP_POLICY
+from tanist.kafka.adapters.last_records import Last, Span, last_records
+from tanist.kafka.protocol.batch import single_record_batch
+from tanist.kafka.protocol.record_set import encoded
+from tanist.kafka.wire.admin import topic_config
+from tanist.kafka.wire.requests import End, append, describe_producers, list_offsets
+from tanist.ports.sealing import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from confluent_kafka import Message
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import ProducerId
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
+DATA_EPOCH: Final = 1
+"""Data and start batches carry producer epoch 0."""
+
+
+class Keeping:
+    """Owned by one thread, with the router that it is given."""
+
+    def __init__(self, endpoint: Endpoint, router: Router) -> None:
+        self._endpoint, self._router = endpoint, router
+        self._seen: dict[TopicPartition, tuple[int, float]] = {}
+        """Where logs ended when they were last seen to have grown, and when that was."""
+
+    def compacted(self, topics: Collection[str], by: Deadline) -> dict[str, bool | TanistError]:
+        found = topic_config(self._router, topics, CLEANUP_POLICY, by)
+        return {name: each if isinstance(each, TanistError) else "compact" in each for name, each in found.items()}
+
+    def kept(
+        self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline
+    ) -> dict[TopicPartition, Kept | TanistError]:
+        found = self._remembered(data_ids, by)
+        bare = [at for at, each in found.items() if each is Kept.BARE]
+        spans, untold = self._spans(bare, by)
+        return found | untold | _empty(self._last(spans, by))
+
+    def keep(
+        self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline, rest: float
+    ) -> dict[TopicPartition, Kept | TanistError]:
+        found = self._remembered(data_ids, by)
+        bare = [at for at, each in found.items() if each is Kept.BARE]
+        spans, untold = self._spans(self._resting(bare, rest, by), by)
+        lasts = self._last(spans, by)
+        there = {at: last for at, last in lasts.items() if last is not None}
+        refused = self._repeat(there, {at: spans[at].end for at in there}, data_ids, by)
+        after = self._remembered({at: data_ids[at] for at in there}, by)
+        found |= {at: refused.get(at, each) if each is Kept.BARE else each for at, each in after.items()}
+        return found | untold | _empty(lasts)
+
+    def _remembered(
+        self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline
+    ) -> dict[TopicPartition, Kept | TanistError]:
+        """Whether each leader knows of a record of the new epoch: after the marker alone there is no last sequence."""
+        found: dict[TopicPartition, Kept | TanistError] = {}
+        for at, answer in describe_producers(self._router, data_ids, by).items() if data_ids else ():
+            if isinstance(answer, TanistError):
+                found[at] = answer
+                continue
+            own = [each for each in answer if each.producer_id == data_ids[at] and each.producer_epoch >= DATA_EPOCH]
+            found[at] = Kept.KEPT if any(each.last_sequence >= 0 for each in own) else Kept.BARE
+        return found
+
+    def _resting(self, partitions: Iterable[TopicPartition], rest: float, by: Deadline) -> list[TopicPartition]:
+        asked = list(partitions)
+        if not rest or not asked:
+            return asked
+        now = time.monotonic()
+        for at, end in list_offsets(self._router, dict.fromkeys(asked, End.LOG_END), by).items():
+            if isinstance(end, TanistError):
+                self._seen.pop(at, None)
+            elif at not in self._seen or self._seen[at][0] != end:
+                self._seen[at] = (end, now)
+        return [at for at in asked if at in self._seen and now - self._seen[at][1] >= rest]
+
+    def _spans(
+        self, partitions: Collection[TopicPartition], by: Deadline
+    ) -> tuple[dict[TopicPartition, Span], dict[TopicPartition, TanistError]]:
+        if not partitions:
+            return {}, {}
+        starts = list_offsets(self._router, dict.fromkeys(partitions, End.EARLIEST), by)
+        ends = list_offsets(self._router, dict.fromkeys(partitions, End.LAST_STABLE), by)
+        spans: dict[TopicPartition, Span] = {}
+        untold: dict[TopicPartition, TanistError] = {}
+        for at in partitions:
+            start, end = starts[at], ends[at]
+            if isinstance(start, TanistError):
+                untold[at] = start
+            elif isinstance(end, TanistError):
+                untold[at] = end
+            else:
+                spans[at] = Span(start, end)
+        return spans, untold
+
+    def _last(self, spans: Mapping[TopicPartition, Span], by: Deadline) -> dict[TopicPartition, Last | None]:
+        """The last record that has a key."""
+        return last_records(self._endpoint, spans, by) if spans else {}
+
+    def _repeat(
+        self,
+        lasts: Mapping[TopicPartition, Last],
+        ends: Mapping[TopicPartition, int],
+        data_ids: Mapping[TopicPartition, ProducerId],
+        by: Deadline,
+    ) -> dict[TopicPartition, TanistError]:
+        """Why it could not be, of each where it could not. `ends`: up to where each log was read."""
+        sequence, refused = 0, dict[TopicPartition, TanistError]()
+        read, todo = dict(ends), dict(lasts)
+        while todo:
+            batches = {at: _batch(each, data_ids[at], sequence) for at, each in todo.items()}
+            landed = append(self._router, batches, by)
+            refused |= {at: why for at, why in landed.items() if isinstance(why, TanistError)}
+            bases = {at: base for at, base in landed.items() if not isinstance(base, TanistError)}
+            between = {at: Span(read[at], base) for at, base in bases.items() if base > read[at]}
+            read |= {at: base + 1 for at, base in bases.items()}
+            todo = self._newer(todo, between, by)
+            sequence += 1
+        return refused
+
+    def _newer(
+        self, repeated: Mapping[TopicPartition, Last], between: Mapping[TopicPartition, Span], by: Deadline
+    ) -> dict[TopicPartition, Last]:
+        """What others have written to the very key that was repeated, between reading and repeating it."""
+
+        def of_that_key(at: TopicPartition, message: Message) -> bool:
+            return message.key() == repeated[at].key
+
+        found = last_records(self._endpoint, between, by, of_that_key) if between else {}
+        return {at: last for at, last in found.items() if last is not None}
+
+
+def _batch(last: Last, data_id: ProducerId, sequence: int) -> bytearray:
+    """Of this moment: brokers forget an id whose last record is old."""
+    now = time.time_ns() // 1_000_000
+    return single_record_batch(encoded(last.key, last.value, last.headers), data_id, DATA_EPOCH, sequence, now)
+
+
+def _empty(lasts: Mapping[TopicPartition, Last | None]) -> dict[TopicPartition, Kept]:
+    return {at: Kept.EMPTY for at, last in lasts.items() if last is None}

@@ -1,0 +1,186 @@
+"""librdkafka as the rest of this room sees it: how it is configured, how it is waited for, and what its errors mean.
+
+librdkafka tells only its error callback why a connection failed; the call that waits for it ends in a time-out. So
+every client here has a `Witness`, which turns a wrong password into AuthenticationFailed at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tanist.domain.errors import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    BrokerError,
+    OperatorFenced,
+    TimedOut,
+    Unreachable,
+)
+from tanist.kafka.protocol import codes
+
+if TYPE_CHECKING:
+    from tanist.domain.endpoint import Endpoint, Sasl, Tls
+    from tanist.domain.errors import TanistError
+
+SILENT: Final = logging.getLogger("tanist.librdkafka")
+"""Where librdkafka's own log lines go: twenty a second from a dead cluster, and all in our errors already. For a closer
+look, set its level."""
+SILENT.setLevel(logging.CRITICAL)
+SILENT.addHandler(logging.NullHandler())
+
+AUTHENTICATION: Final = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
+_LOST: Final = "Broker transport failure"
+"""In the text of an authentication error: the connection was lost in the handshake, nobody was refused."""
+UNREACHABLE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}  # noqa: SLF001
+TIMED_OUT: Final = {KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE}  # noqa: SLF001
+_FENCED: Final = {
+    KafkaError._FENCED,  # noqa: SLF001
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+}
+_AUTHORIZATION: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+_LOCAL_NAMES: Final = {KafkaError._UNKNOWN_TOPIC: 3, KafkaError._UNKNOWN_PARTITION: 3, KafkaError._NOENT: 3}  # noqa: SLF001
+"""librdkafka's own codes that say what a broker's code says."""
+
+
+# ── configuration ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def configuration(endpoint: Endpoint, role: str, witness: Witness, **options: Any) -> dict[str, Any]:
+    """The configuration of a client for `endpoint`; `role` goes into client.id, `options` with '_' for '.'."""
+    found: dict[str, Any] = {
+        "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
+        "client.id": f"tanist-{role}",
+        "security.protocol": str(endpoint.security_protocol),
+        "error_cb": witness,
+        "logger": SILENT,
+        "log_level": 4,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "socket.keepalive.enable": True,
+        "allow.auto.create.topics": False,
+    }
+    if endpoint.sasl:
+        found |= _sasl(endpoint.sasl)
+    if endpoint.tls:
+        found |= _tls(endpoint.tls)
+    return found | {name.replace("_", "."): value for name, value in options.items()}
+
+
+def _sasl(sasl: Sasl) -> dict[str, str]:
+    return {
+        "sasl.mechanisms": str(sasl.mechanism),
+        "sasl.username": sasl.username,
+        "sasl.password": sasl.password.reveal(),
+    }
+
+
+def _tls(tls: Tls) -> dict[str, str]:
+    given = {
+        "ssl.ca.location": tls.ca_location,
+        "ssl.certificate.location": tls.certificate_location,
+        "ssl.key.location": tls.key_location,
+        "ssl.key.password": tls.key_password.reveal() if tls.key_password else None,
+        "ssl.endpoint.identification.algorithm": "https" if tls.verify_hostname else "none",
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What was being done, for messages: `describe topic orders of east`, and the right that it needs."""
+
+    what: str
+    right: str
+
+
+def translate(error: KafkaError, doing: Doing, endpoint: Endpoint) -> TanistError:
+    """Our error for librdkafka's, whose negative codes are its own and whose others are the broker's."""
+    code, context = error.code(), f"{doing.what} of {endpoint.name}"
+    if _is_refusal(error):
+        return AuthenticationFailed(f"{context}: {_readable(error)}")
+    if code in UNREACHABLE | AUTHENTICATION:
+        return Unreachable(f"{context}: {addresses(endpoint)}: {_readable(error)}")
+    if code in _AUTHORIZATION:
+        return AuthorizationFailed(f"{context} needs {doing.right}: {_readable(error)}")
+    if code in _FENCED:
+        return OperatorFenced(f"{context}: a newer writer has taken over")
+    return _other(error, context)
+
+
+def _is_refusal(error: KafkaError) -> bool:
+    return error.code() in AUTHENTICATION and _LOST not in error.str()
+
+
+def _other(error: KafkaError, context: str) -> TanistError:
+    code = error.code()
+    if code in TIMED_OUT:
+        return TimedOut(f"{context}: {_readable(error)}")
+    if code > 0 or code in _LOCAL_NAMES:
+        return codes.error_for(_LOCAL_NAMES.get(code, code), f"{context}: {_readable(error)}")
+    return BrokerError(f"{context}: {_readable(error)} ({error.name()})")
+
+
+def cause(exception: KafkaException) -> KafkaError:
+    """The KafkaError inside."""
+    found = exception.args[0] if exception.args else None
+    return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(exception))  # noqa: SLF001
+
+
+def addresses(endpoint: Endpoint) -> str:
+    """The bootstrap servers as a message names them."""
+    return ", ".join(map(str, endpoint.bootstrap))
+
+
+def _readable(error: KafkaError) -> str:
+    """Librdkafka's text without its connection prefix."""
+    return error.str().rpartition("/bootstrap: ")[2]
+
+
+class Witness:
+    """The error callback of one client: remembers why connections fail. Called by whoever polls the client."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._refused: KafkaError | None = None
+        self._transport: KafkaError | None = None
+        self._down = False
+
+    def __call__(self, error: KafkaError) -> None:
+        if _is_refusal(error):
+            self._refused = error
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+            self._down = True
+        elif error.code() in UNREACHABLE | AUTHENTICATION:
+            self._transport = error
+
+    def alive(self) -> None:
+        """A broker has answered: what was seen before is history."""
+        self._refused = self._transport = None
+        self._down = False
+
+    def refusal(self, doing: Doing) -> TanistError | None:
+        """A login that was refused, as an error."""
+        return translate(self._refused, doing, self._endpoint) if self._refused else None
+
+    def excuse(self, doing: Doing) -> TanistError | None:
+        """The best reason known for a time-out; None: no connection has failed."""
+        if self._refused:
+            return self.refusal(doing)
+        if self._down:
+            closed = f"they close the connection: is {self._endpoint.security_protocol} right?"
+            why = self._transport or KafkaError(KafkaError._ALL_BROKERS_DOWN, closed)  # noqa: SLF001
+            return translate(why, doing, self._endpoint)
+        return None

@@ -1,0 +1,119 @@
+"""Partition logs and producer ids, over our own wire: the port `Logs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.names import ProducerId, TopicPartition
+from tanist.kafka.protocol.batch import HEADER_SIZE, header_of, split
+from tanist.kafka.protocol.frames import FetchLimits, Isolation
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.requests import End, fetch, init_producer_id, list_offsets, readable_ends
+from tanist.kafka.wire.router import Router
+from tanist.ports.logs import LogEnds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.ports.clock import Clock, Deadline
+
+
+_COMMITTED: Final = FetchLimits(max_wait_ms=0, isolation=Isolation.READ_UNCOMMITTED)
+"""Up to the high watermark, aborted transactions included."""
+_FETCH_BYTES: Final = 1 << 16
+"""Of one partition: hundreds of markers. A batch that is larger comes whole."""
+_HEADER_BYTES: Final = 1 << 12
+_LARGER: Final = 16
+"""Of a batch that is larger than what is asked for nothing comes, but whole from one partition of each answer."""
+
+
+class KafkaLogs:
+    """Owned by one thread."""
+
+    def __init__(self, endpoint: Endpoint, clock: Clock | None = None) -> None:
+        self._router = Router(endpoint, "tanist-logs")
+        self._clock = clock or SystemClock()
+
+    def ends(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+        found = readable_ends(self._router, partitions, by)
+        now = self._clock.now()
+        return {
+            at: ends if isinstance(ends, TanistError) else LogEnds(**ends._asdict(), observed_at=now)
+            for at, ends in found.items()
+        }
+
+    def true_ends(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, int | TanistError]:
+        return list_offsets(self._router, dict.fromkeys(partitions, End.LOG_END), by) if partitions else {}
+
+    def only_control(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[TopicPartition, bool | TanistError]:
+        left, answers = dict(spans), dict[TopicPartition, "bool | TanistError"]()
+        while left:
+            positions = {at: first for at, (first, _) in left.items()}
+            for at, fetched in fetch(self._router, positions, by, _COMMITTED, _FETCH_BYTES).items():
+                found = fetched if isinstance(fetched, TanistError) else _look(at, fetched.records, *left[at])
+                if isinstance(found, int) and not isinstance(found, bool):
+                    left[at] = (found, left[at][1])
+                else:
+                    answers[at] = found
+                    del left[at]
+        return answers
+
+    def producers(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerId | TanistError]:
+        left, answers, size = dict(offsets), dict[TopicPartition, "ProducerId | TanistError"](), _HEADER_BYTES
+        while left:
+            asked = len(left)
+            for at, fetched in fetch(self._router, left, by, _COMMITTED, size).items():
+                found = fetched if isinstance(fetched, TanistError) else _producer(at, fetched.records, left[at])
+                if found is not None:
+                    answers[at] = found
+                    del left[at]
+            if len(left) == asked and size > _COMMITTED.max_bytes:
+                return answers | {at: CouldNotTell(f"{at}: nothing can be read at {left[at]}") for at in left}
+            size *= _LARGER
+        return answers
+
+    def new_producer_id(self, by: Deadline) -> ProducerId:
+        return init_producer_id(self._router, by)
+
+    def close(self) -> None:
+        self._router.close()
+
+
+def _producer(at: TopicPartition, records: memoryview, offset: int) -> ProducerId | TanistError | None:
+    """Who wrote the batch that holds `offset`; None: it did not come, as nothing did."""
+    if len(records) < HEADER_SIZE:
+        return None
+    try:
+        header = header_of(records)
+    except TanistError as unreadable:
+        return unreadable
+    if not header.base_offset <= offset <= header.last_offset:
+        return CouldNotTell(f"{at}: no batch holds {offset}")
+    return ProducerId(header.producer_id)
+
+
+def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> bool | int | TanistError:
+    """Whether the span holds control batches alone; where to read on where it goes on behind these."""
+    before = position
+    try:
+        for header, _ in split(records):
+            if position >= end:
+                break
+            if not header.is_control or header.base_offset > position:  # what is not there any more proves nothing
+                return False
+            position = header.next_offset
+    except TanistError as unreadable:
+        return unreadable
+    if position >= end:
+        return True
+    return position if position > before else CouldNotTell(f"{at}: nothing can be read yet at {position}")

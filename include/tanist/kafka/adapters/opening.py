@@ -1,0 +1,113 @@
+"""Who may write to a topic that takes over: the port `Opening`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.names import TopicPartition
+from tanist.domain.write_rules import ANYBODY, writers
+from tanist.kafka.adapters import rules
+from tanist.kafka.adapters.logins import login_of
+from tanist.kafka.wire.rights import may_write
+from tanist.kafka.wire.router import Router
+from tanist.kafka.wire.transactions import empty_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import MirrorName
+    from tanist.domain.write_rules import WriteRule
+    from tanist.ports.clock import Deadline
+
+
+class KafkaOpening:
+    """Owned by one thread. Who logs in without a name is nobody that could be denied anything."""
+
+    def __init__(self, endpoint: Endpoint, mirror: MirrorName) -> None:
+        self._router = Router(endpoint, "tanist-opening")
+        self._own = login_of(endpoint).principal
+        self._canary = f"tanist-{mirror}/canary"
+
+    def has_authorizer(self, by: Deadline) -> bool:
+        return rules.has_authorizer(self._router, by)
+
+    def open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
+        """The mirror is shut out first; then rules are given; last goes what kept everybody off."""
+        if not self.has_authorizer(by):
+            return dict.fromkeys(topics)
+        done: dict[str, TanistError | None] = dict.fromkeys(topics)
+        ruled = self._ruled(topics, by)
+        for principal in sorted(self._logins(mirrors)):
+            done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in ruled], principal, by)
+        lacking = self._lacking({t: topics[t] for t in _without_error(done)}, mirrors, by)
+        done |= rules.give(self._router, lacking, by)
+        return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
+
+    def is_open(
+        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        if not self.has_authorizer(by):
+            return dict.fromkeys(topics, True)
+        kept_off = rules.denied(self._router, ANYBODY, by)
+        lacking = self._lacking(topics, mirrors, by)
+        return {topic: topic not in kept_off and not lacking[topic] for topic in topics}
+
+    def shut_out(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, bool | TanistError]:
+        logins = self._logins(mirrors)
+        others = sorted(logins - {self._own})
+        denied = [rules.denied(self._router, other, by) for other in others] if self.has_authorizer(by) else []
+        by_name = {topic: len(denied) == len(others) and all(topic in each for each in denied) for topic in topics}
+        if self._own not in logins and others:
+            return by_name
+        told = may_write(self._router, topics, by)
+        return {topic: not may and by_name[topic] if isinstance(may, bool) else may for topic, may in told.items()}
+
+    def others(
+        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, frozenset[str]]:
+        found, ours = rules.writing(self._router, topics, by), self._logins(mirrors)
+        return {topic: writers(found[topic], ours) for topic in topics}
+
+    def principal(self) -> str | None:
+        return self._own
+
+    def _logins(self, mirrors: Collection[str]) -> frozenset[str]:
+        """Those that copy; where nobody has told, ours, which may do all that they may."""
+        return frozenset(mirrors) or frozenset({self._own} if self._own else ())
+
+    def _ruled(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> frozenset[str]:
+        """Topics on which a DENY is one rule more.
+
+        Where there is none at all a cluster may let everybody write (`allow.everyone.if.no.acl.found`), and the first
+        one would keep all others off as well.
+        """
+        found = rules.covered(self._router, list(topics), by)
+        return frozenset(topic for topic, held in topics.items() if held or topic in found)
+
+    def _lacking(
+        self, wanted: Mapping[str, Sequence[WriteRule]], mirrors: Collection[str], by: Deadline
+    ) -> dict[str, list[WriteRule]]:
+        """Rules that are not there in any form. The mirror's own principals are never given one."""
+        found, ours = rules.writing(self._router, list(wanted), by), self._logins(mirrors)
+        return {
+            topic: [rule for rule in held if rule not in found[topic] and rule.principal not in ours]
+            for topic, held in wanted.items()
+        }
+
+    def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+        """One marker on partition 0 of each topic."""
+        answers = empty_transaction(self._router, self._canary, [TopicPartition(topic, 0) for topic in topics], by)
+        return {at.topic: answer for at, answer in answers.items()}
+
+    def close(self) -> None:
+        self._router.close()
+
+
+def _without_error(answers: Mapping[str, TanistError | None]) -> list[str]:
+    return [topic for topic, error in answers.items() if error is None]

@@ -1,0 +1,141 @@
+"""Positions of consumer groups over our own wire: the port `Positions`.
+
+librdkafka takes one group in a call and drops groups of other protocols; with thousands of groups that decides between
+seconds and minutes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeVar
+from zlib import crc32
+
+from tanist.domain.errors import TanistError
+from tanist.kafka.wire.group_commits import GroupCommits
+from tanist.kafka.wire.groups import fetch_positions, list_groups, member_counts
+from tanist.kafka.wire.router import Router
+from tanist.ports.positions import GroupFacts, unasked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.kafka.wire.groups import ListedGroup
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import Change, CommittedOf, Outcome
+
+_A = TypeVar("_A")
+
+COMMITTERS: Final = 12
+"""Transactional ids, and connections, that commit side by side. A broker takes one request of a connection after the
+other, and since 4.0 a coordinator answers a commit after `group.coordinator.append.linger.ms` (5 ms).
+
+A group always has the same one: that is how two commands, also of different releases, fence each other."""
+_EMPTY: Final = {"Empty", "Dead"}
+
+
+def commits_of(mirror: MirrorName, number: int) -> str:
+    """A transactional id. No mirror's own is like it: '/' is in no name of a mirror."""
+    return f"tanist-{mirror}/groups/{number}"
+
+
+class KafkaPositions:
+    """Owned by one thread; commits go out over connections of their own, side by side, on behalf of one mirror."""
+
+    def __init__(self, endpoint: Endpoint, mirror: MirrorName) -> None:
+        self._router = Router(endpoint, "tanist-groups")
+        self._mirror = mirror
+        self._committers: dict[int, tuple[Router, GroupCommits]] = {}
+
+    def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
+        listed = list_groups(self._router, by).groups
+        asked = {group: each.kind for group, each in listed.items() if each.state not in _EMPTY}
+        counts = member_counts(self._router, asked, by) if asked else {}
+        return {group: _facts(each, counts.get(group)) for group, each in listed.items()}
+
+    def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
+        return fetch_positions(self._router, groups, by) if groups else {}
+
+    def take_over(self, groups: Sequence[str], by: Deadline) -> None:
+        def work(commits: GroupCommits, _: Sequence[str]) -> dict[str, TanistError]:
+            commits.take_over(by)
+            return {}
+
+        self._side_by_side(groups, work)
+
+    def commit(
+        self,
+        changes: Mapping[str, Mapping[TopicPartition, Change]],
+        by: Deadline,
+        confirm: Callable[[], None] = unasked,
+    ) -> Mapping[str, Outcome | TanistError]:
+        asked = _Confirmed(confirm)
+
+        def work(commits: GroupCommits, hand: Sequence[str]) -> dict[str, Outcome | TanistError]:
+            return commits.commit({group: changes[group] for group in hand}, by, asked)
+
+        done = self._side_by_side(list(changes), work)
+        if asked.refused is not None:
+            raise asked.refused
+        return done
+
+    def _side_by_side(
+        self, groups: Sequence[str], work: Callable[[GroupCommits, Sequence[str]], dict[str, _A | TanistError]]
+    ) -> dict[str, _A | TanistError]:
+        hands: defaultdict[int, list[str]] = defaultdict(list)
+        for group in groups:
+            hands[crc32(group.encode()) % COMMITTERS].append(group)
+
+        def one(number: int) -> dict[str, _A | TanistError]:
+            return _each(hands[number], lambda: work(self._committer(number), hands[number]))
+
+        for number in hands:
+            self._committer(number)
+        with ThreadPoolExecutor(max(1, len(hands))) as pool:
+            return {group: each for part in pool.map(one, hands) for group, each in part.items()}
+
+    def _committer(self, number: int) -> GroupCommits:
+        if number not in self._committers:
+            router = Router(self._router.endpoint, "tanist-groups")
+            self._committers[number] = (router, GroupCommits(router, commits_of(self._mirror, number)))
+        return self._committers[number][1]
+
+    def close(self) -> None:
+        self._router.close()
+        for router, _ in self._committers.values():
+            router.close()
+
+
+class _Confirmed:
+    """Asks one thread at a time; who was refused once is not asked again."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
+        self._lock = Lock()
+        self.refused: TanistError | None = None
+
+    def __call__(self) -> None:
+        with self._lock:
+            if self.refused is not None:
+                raise self.refused
+            try:
+                self._ask()
+            except TanistError as error:
+                self.refused = error
+                raise
+
+
+def _each(groups: Sequence[str], ask: Callable[[], dict[str, _A | TanistError]]) -> dict[str, _A | TanistError]:
+    """The answers, or for every group the error that hit them all."""
+    try:
+        return ask()
+    except TanistError as error:
+        return dict.fromkeys(groups, error)
+
+
+def _facts(each: ListedGroup, count: int | TanistError | None) -> GroupFacts:
+    members = 0 if each.state in _EMPTY else None if isinstance(count, TanistError) else count
+    return GroupFacts(group=each.group, kind=each.kind, state=each.state, members=members)

@@ -1,0 +1,156 @@
+"""The records at both ends of a translation, read raw over our own wire: the port `Proofs`."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tanist.domain.errors import TanistError, TimedOut
+from tanist.domain.translation import Proof
+from tanist.kafka.protocol import record_proof
+from tanist.kafka.protocol.frames import FetchLimits
+from tanist.kafka.wire.requests import End, fetch, list_offsets
+from tanist.kafka.wire.router import Router
+from tanist.ports.positions import Compared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import TopicPartition
+    from tanist.kafka.protocol.record_proof import Found, Seen
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import Pair
+
+_Place: TypeAlias = "tuple[TopicPartition, int]"
+_Read: TypeAlias = "dict[_Place, Found | str]"
+"""What is read at a place, or why nothing is."""
+
+CHUNK: Final = 64 << 10
+"""Bytes of one read. A first batch that is larger comes whole (KIP-74); positions close together share a read."""
+FURTHER: Final = 1 << 20
+MOST_READS: Final = 32
+"""Of one position, across markers and aborted records."""
+
+
+class KafkaProofs:
+    """Between two clusters. Owned by one thread; both are read at the same time."""
+
+    def __init__(self, source: Endpoint, destination: Endpoint) -> None:
+        self._source = _Log(source, "the source")
+        self._destination = _Log(destination, "the copy")
+
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
+        here = {(pair.partition, int(pair.source)) for pair in pairs}
+        there = {(pair.partition, int(pair.destination)) for pair in pairs}
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(self._source.read, here, by)
+            copies = self._destination.read(there, by)
+            originals = reading.result()
+        return {pair: _judge(pair, originals, copies) for pair in pairs}
+
+    def close(self) -> None:
+        self._source.close()
+        self._destination.close()
+
+
+def _judge(pair: Pair, originals: _Read, copies: _Read) -> Compared:
+    original, copy = originals[pair.partition, pair.source], copies[pair.partition, pair.destination]
+    if isinstance(original, str):
+        return Compared(Proof.NONE, original)
+    if isinstance(copy, str):
+        return Compared(Proof.NONE, copy)
+    try:
+        return Compared(*record_proof.compare(original, copy))
+    except TanistError as broken:
+        return Compared(Proof.NONE, broken.reason)
+
+
+class _Log:
+    """One of the two clusters."""
+
+    def __init__(self, endpoint: Endpoint, name: str) -> None:
+        self._router = Router(endpoint, "tanist-proof")
+        self._name = name
+
+    def read(self, places: set[_Place], by: Deadline) -> _Read:
+        """What is read at each place; never raises."""
+        wanted: dict[TopicPartition, list[int]] = defaultdict(list)
+        for at, position in sorted(places):
+            wanted[at].append(position)
+        found: _Read = {}
+        try:
+            spans = self._spans(list(wanted), by)
+            for at, positions in wanted.items():
+                inside, outside = _sorted_out(at, positions, spans[at], self._name)
+                found |= outside
+                found |= self._partition(at, inside, by)
+        except TanistError as silent:
+            for place in places:
+                found.setdefault(place, f"{self._name} does not answer: {silent.reason}")
+        return found
+
+    def _spans(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> dict[TopicPartition, tuple[int, int] | TanistError]:
+        starts = list_offsets(self._router, dict.fromkeys(partitions, End.EARLIEST), by)
+        ends = list_offsets(self._router, dict.fromkeys(partitions, End.LAST_STABLE), by)
+        return {at: _span(starts[at], ends[at]) for at in partitions}
+
+    def _partition(self, at: TopicPartition, positions: Sequence[int], by: Deadline) -> _Read:
+        """Positions in ascending order; each read serves all that it covers."""
+        found: _Read = {}
+        try:
+            for position in positions:
+                if (at, position) not in found:
+                    self._from(at, position, positions, found, by)
+        except TanistError as error:
+            for position in positions:
+                found.setdefault((at, position), f"{self._name} does not give it: {error.reason}")
+        return found
+
+    def _from(self, at: TopicPartition, position: int, positions: Sequence[int], found: _Read, by: Deadline) -> None:
+        start = position
+        for turn in range(MOST_READS):
+            seen = self._fetch(at, start, FURTHER if turn else CHUNK, by)
+            if seen.until is None:
+                break
+            for each in positions:
+                if start <= each < seen.until and (hit := seen.find(each)):
+                    found[at, each] = hit
+            if (hit := seen.find(position)) is not None:
+                found[at, position] = hit
+                return
+            start = seen.until
+        found[at, position] = f"no record follows in {self._name} that a reader would see"
+
+    def _fetch(self, at: TopicPartition, offset: int, size: int, by: Deadline) -> Seen:
+        if by.left(time.monotonic()) <= 0:
+            raise TimedOut(f"no time was left to read {at}")
+        answer = fetch(self._router, {at: offset}, by, FetchLimits(max_wait_ms=0), size)[at]
+        if isinstance(answer, TanistError):
+            raise answer
+        return record_proof.visible(answer.records, answer.aborted)
+
+    def close(self) -> None:
+        self._router.close()
+
+
+def _span(start: int | TanistError, end: int | TanistError) -> tuple[int, int] | TanistError:
+    if isinstance(start, TanistError):
+        return start
+    return end if isinstance(end, TanistError) else (start, end)
+
+
+def _sorted_out(
+    at: TopicPartition, positions: Sequence[int], span: tuple[int, int] | TanistError, name: str
+) -> tuple[list[int], _Read]:
+    """The positions at which there may be something to read, and why there is nothing at the others."""
+    if isinstance(span, TanistError):
+        return [], {(at, position): f"{name} does not tell its ends: {span.reason}" for position in positions}
+    start, end = span
+    early: _Read = {(at, p): f"{name} begins at {start}: deleted there" for p in positions if p < start}
+    late: _Read = {(at, p): f"at the end of {name}" for p in positions if p >= end}
+    return [p for p in positions if start <= p < end], early | late

@@ -1,0 +1,94 @@
+"""Replicas in sync, and open transactions: the port `Replicas`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import BrokerError, TanistError, TimedOut
+from tanist.domain.failover.facts import OpenTransaction
+from tanist.domain.names import EpochMs, topic_id_text
+from tanist.domain.topic_configs import MIN_ISR
+from tanist.kafka.wire.admin import ConfigKind, ConfigResource, describe_configs
+from tanist.kafka.wire.ongoing import ongoing_transactions
+from tanist.kafka.wire.requests import describe_producers
+from tanist.kafka.wire.router import Router, share
+from tanist.ports.replicas import ClusterSeen, InSync
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+
+
+class KafkaReplicas:
+    """Owned by one thread. What a topic needs is asked once: it is a setting."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._router = Router(endpoint, "tanist-replicas")
+        self._needed: dict[str, int | TanistError] = {}
+
+    def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        try:
+            self._router.refresh(topics, share(by, 2))
+        except TimedOut:  # a connection to a broker that has frozen since: it is closed now, and another one is asked
+            self._router.refresh(topics, by)
+        known = self._router.topics()
+        return ClusterSeen(
+            cluster_id=str(self._router.cluster_id),
+            partitions={name: known[name].error or len(known[name].partitions) for name in topics},
+            topic_ids={name: topic_id_text(found) for name in topics if (found := known[name].topic_id) is not None},
+        )
+
+    def in_sync(
+        self, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, InSync | TanistError]:
+        if not partitions:
+            return {}
+        names = sorted({at.topic for at in partitions})
+        self._router.refresh(names, by)
+        for name in names:
+            if not isinstance(self._needed.get(name), int):
+                self._needed[name] = self._ask(name, by)
+        return {at: self._in_sync(at) for at in partitions}
+
+    def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        if not partitions:
+            return ()
+        found = describe_producers(self._router, partitions, by)
+        return tuple(
+            OpenTransaction(at, each.producer_id, EpochMs(each.last_timestamp))
+            for at, producers in found.items()
+            if not isinstance(producers, TanistError)
+            for each in producers
+            if each.transaction_start >= 0
+        )
+
+    def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        asked = frozenset(partitions)
+        return tuple(
+            OpenTransaction(at, each.producer_id, EpochMs(each.since), each.transactional_id)
+            for each in ongoing_transactions(self._router, by)
+            for at in sorted(each.partitions & asked)
+        )
+
+    def close(self) -> None:
+        self._router.close()
+
+    def _ask(self, topic: str, by: Deadline) -> int | TanistError:
+        try:
+            found = describe_configs(self._router, ConfigResource(ConfigKind.TOPIC, topic), [MIN_ISR], by)
+        except BrokerError as error:
+            return error
+        return int(found[MIN_ISR].value or 1)
+
+    def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
+        needed, topic = self._needed[at.topic], self._router.topics().get(at.topic)
+        if isinstance(needed, TanistError):
+            return needed
+        if topic is None or topic.error is not None or at.partition >= len(topic.partitions):
+            return topic.error if topic is not None and topic.error else UnknownTopicOrPartition(str(at))
+        found = topic.partitions[at.partition]
+        return InSync(0 if found.leader is None else len(found.isr), needed)

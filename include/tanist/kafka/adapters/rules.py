@@ -1,0 +1,131 @@
+"""WRITE denied on a topic, as access rules of a cluster: what fences and openings are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import ClusterAuthorizationFailed, SecurityDisabled
+from tanist.domain.errors import TanistError
+from tanist.domain.write_rules import ANY_HOST, WriteRule
+from tanist.kafka.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls, describe_acls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
+_TOPIC = 2  # ResourceType
+_LITERAL, _PREFIXED, _EVERY_TOPIC = 3, 4, "*"  # PatternType; a literal name that stands for all
+_ALL, _WRITE, _DENY, _ALLOW = 2, 4, 2, 3  # AclOperation, AclPermissionType
+
+
+def has_authorizer(router: Router, by: Deadline) -> bool:
+    """Whether access rules exist on this cluster; one that refuses to tell has them."""
+    try:
+        describe_acls(router, AccessFilter(resource_type=_TOPIC, resource_name="-"), by)
+    except SecurityDisabled:
+        return False
+    except ClusterAuthorizationFailed:
+        return True
+    return True
+
+
+def denied(router: Router, principal: str, by: Deadline) -> frozenset[str]:
+    """Topics on which `principal` is denied WRITE from anywhere, by their very names.
+
+    Raises:
+        ClusterAuthorizationFailed, SecurityDisabled.
+    """
+    which = AccessFilter(
+        resource_type=_TOPIC,
+        pattern_type=_LITERAL,
+        principal=principal,
+        host=ANY_HOST,
+        operation=_WRITE,
+        permission=_DENY,
+    )
+    return frozenset(rule.resource_name for rule in describe_acls(router, which, by))
+
+
+def deny(router: Router, topics: Sequence[str], principal: str, by: Deadline) -> dict[str, TanistError | None]:
+    """Deny WRITE on each topic; what is denied already is no error."""
+    if not topics:
+        return {}
+    rules = [AccessRule(_TOPIC, topic, _LITERAL, principal, ANY_HOST, _WRITE, _DENY) for topic in topics]
+    return dict(zip(topics, create_acls(router, rules, by), strict=True))
+
+
+def allow_again(router: Router, topics: Sequence[str], principal: str, by: Deadline) -> dict[str, TanistError | None]:
+    """Take exactly these denials away; what is not there is no error."""
+    if not topics:
+        return {}
+    filters = [AccessFilter(_TOPIC, topic, _LITERAL, principal, ANY_HOST, _WRITE, _DENY) for topic in topics]
+    answers = delete_acls(router, filters, by)
+    pairs = zip(topics, answers, strict=True)
+    return {topic: answer if isinstance(answer, TanistError) else None for topic, answer in pairs}
+
+
+# ── who may write ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def writing(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[WriteRule]]:
+    """Everything that the cluster's rules say about writing to each topic; nothing where there is no authorizer.
+
+    Raises:
+        ClusterAuthorizationFailed: DESCRIBE on the cluster is missing.
+    """
+    try:
+        found = describe_acls(router, AccessFilter(resource_type=_TOPIC), by)
+    except SecurityDisabled:
+        return dict.fromkeys(topics, frozenset())
+    return of_topics(found, topics)
+
+
+def of_topics(found: Iterable[AccessRule], topics: Sequence[str]) -> dict[str, frozenset[WriteRule]]:
+    """Rules of all operations that let write, or forbid it, under whatever pattern each topic falls."""
+    literal: dict[str, set[WriteRule]] = {}
+    prefixed: dict[str, set[WriteRule]] = {}
+    for rule in found:
+        if rule.operation in {_WRITE, _ALL}:
+            kept = prefixed if rule.pattern_type == _PREFIXED else literal
+            said = WriteRule(rule.principal, rule.host, allowed=rule.permission == _ALLOW)
+            kept.setdefault(rule.resource_name, set()).add(said)
+    return {topic: frozenset(_covering(topic, literal, prefixed)) for topic in topics}
+
+
+def _covering(
+    topic: str, literal: Mapping[str, set[WriteRule]], prefixed: Mapping[str, set[WriteRule]]
+) -> set[WriteRule]:
+    beginnings = [rules for prefix, rules in prefixed.items() if topic.startswith(prefix)]
+    return literal.get(topic, set()).union(literal.get(_EVERY_TOPIC, set()), *beginnings)
+
+
+def covered(router: Router, topics: Sequence[str], by: Deadline) -> frozenset[str]:
+    """The topics about which there is any rule at all, of whatever operation, under whatever pattern.
+
+    Raises:
+        ClusterAuthorizationFailed, SecurityDisabled.
+    """
+    found = describe_acls(router, AccessFilter(resource_type=_TOPIC), by)
+    names = {rule.resource_name for rule in found if rule.pattern_type != _PREFIXED}
+    prefixes = tuple({rule.resource_name for rule in found if rule.pattern_type == _PREFIXED})
+    return frozenset(t for t in topics if _EVERY_TOPIC in names or t in names or t.startswith(prefixes))
+
+
+def give(router: Router, wanted: Mapping[str, Sequence[WriteRule]], by: Deadline) -> dict[str, TanistError | None]:
+    """Make these rules, each on the very name of its topic: never wider than they were. An error of any is its topic's.
+
+    Who is denied is denied before anybody is allowed.
+    """
+    due = [(topic, rule) for topic, rules in wanted.items() for rule in sorted(rules, key=lambda each: each.allowed)]
+    found: dict[str, TanistError | None] = dict.fromkeys(wanted)
+    if not due:
+        return found
+    made = [
+        AccessRule(_TOPIC, topic, _LITERAL, rule.principal, rule.host, _WRITE, _ALLOW if rule.allowed else _DENY)
+        for topic, rule in due
+    ]
+    for (topic, _), error in zip(due, create_acls(router, made, by), strict=True):
+        found[topic] = found[topic] or error
+    return found

@@ -1,0 +1,185 @@
+"""The barrier of a promotion, over our own wire: the port `Sealing`.
+
+The proof is a marker that can never be appended. It carries the producer epoch that the old writers have, and a
+coordinator epoch below any that there can be: the leader first compares the producer epoch, exactly as it does for
+data (ProducerAppendInfo.checkProducerEpoch), and behind a barrier answers 47; else it compares the coordinator epoch
+and answers 52. An id that it has forgotten has the coordinator epoch -1, still above ours: 52 again. A batch of data
+with an impossible sequence would be appended there, and be a record in a business topic.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
+from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError, TimedOut
+from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping
+from tanist.kafka.wire.requests import End, Markers, list_offsets, write_markers
+from tanist.kafka.wire.router import Router
+from tanist.ports.clock import Deadline
+from tanist.ports.sealing import Barrier
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from tanist.domain.anchoring import Writers
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import ProducerId
+    from tanist.kafka.wire.leaders import Answers
+    from tanist.ports.sealing import Kept
+
+
+_Seen: TypeAlias = "dict[TopicPartition, Barrier | TanistError]"
+
+FILLER_EPOCH: Final = 32_767
+"""Workers raise a filler's epoch after a refusal, so only the last one is final."""
+_LAST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF  # fillers carry their target offsets here, and lower ones are refused
+_IMPOSSIBLE_COORDINATOR_EPOCH: Final = -2
+_PAUSE_SECONDS: Final = 0.02
+_ROUNDS: Final = 3
+
+
+class KafkaSealing:
+    """Owned by one thread."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._router = Router(endpoint, "tanist-sealing")
+        self._keeping = Keeping(endpoint, self._router)
+
+    def seal(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        if not writers:
+            return {}
+        before = self._settled(writers, by)
+        failed: dict[TopicPartition, DestinationOffset | TanistError] = {
+            at: end for at, end in before.items() if isinstance(end, TanistError)
+        }
+        ready = {at: each for at, each in writers.items() if at not in failed}
+        for _ in range(_ROUNDS):
+            if not self._bar(ready, by):
+                break
+        ends = self._settled(ready, by)
+        answers = self.proof(ready, by)
+        return failed | {at: _sealed(at, ends[at], answers[at]) for at in ready}
+
+    def proof(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> Mapping[TopicPartition, Barrier | TanistError]:
+        seen = self._each(writers, by)
+        return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in writers}
+
+    def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        return self._keeping.compacted(topics, by)
+
+    def kept(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        return self._keeping.kept(_data_ids(writers), by)
+
+    def keep(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline, *, rest: float = 0
+    ) -> Mapping[TopicPartition, Kept | TanistError]:
+        return self._keeping.keep(_data_ids(writers), by, rest)
+
+    def close(self) -> None:
+        self._router.close()
+
+    # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _bar(self, writers: Mapping[TopicPartition, Writers], by: Deadline) -> bool:
+        """Write the markers that are missing; whether any was."""
+        missing = False
+        for role, answers in self._each(writers, by).items():
+            wanted = {
+                at: Markers(writers[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
+                for at, answer in answers.items()
+                if answer is not Barrier.SEALED
+            }
+            if wanted:
+                missing = True
+                write_markers(self._router, wanted, by)  # what it answers does not count: the proof does
+        return missing
+
+    def _each(
+        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    ) -> dict[int, dict[TopicPartition, Barrier | TanistError]]:
+        """What the leaders say of each of the three ids, by its place in `Writers`."""
+        if not writers:
+            return {}
+        return {role: self._ask(writers, role, by) for role in range(3)}
+
+    def _ask(self, writers: Mapping[TopicPartition, Writers], role: int, by: Deadline) -> _Seen:
+        def ask(partitions: Iterable[TopicPartition]) -> Answers[None]:
+            probes = {
+                at: Markers(writers[at][role], _last_epoch(role) - 1, (_IMPOSSIBLE_COORDINATOR_EPOCH,))
+                for at in partitions
+            }
+            return write_markers(self._router, probes, by)
+
+        answers = ask(writers)
+        again = [at for at, answer in answers.items() if isinstance(answer, TanistError) and answer.retriable]
+        if again:  # nothing is written by asking, so it may be asked again: a leader has moved
+            answers |= ask(again)
+        return {at: _meaning(at, answer) for at, answer in answers.items()}
+
+    def _settled(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, int | TanistError]:
+        """The end of each log once everything in it is committed. The mark is asked for before the end."""
+        pending, found = list(partitions), dict[TopicPartition, "int | TanistError"]()
+        now = time.monotonic()
+        by = Deadline(now + by.left(now) / 3)  # those that answer do not wait for the others for ever
+        while pending:
+            try:
+                marks = list_offsets(self._router, dict.fromkeys(pending, End.HIGH_WATERMARK), by)
+                ends = list_offsets(self._router, dict.fromkeys(pending, End.LOG_END), by)
+            except TimedOut as late:
+                return dict.fromkeys(pending, late) | found
+            found |= {at: _settled(at, marks[at], ends[at]) for at in pending}
+            pending = [at for at in pending if isinstance(error := found[at], TanistError) and error.retriable]
+            if pending:
+                self._router.pause(_PAUSE_SECONDS, by)
+        return found
+
+
+def _data_ids(writers: Mapping[TopicPartition, Writers]) -> dict[TopicPartition, ProducerId]:
+    return {at: each.data for at, each in writers.items()}
+
+
+def _last_epoch(role: int) -> int:
+    return (DATA_EPOCH, FILLER_EPOCH, DATA_EPOCH)[role]
+
+
+def _settled(at: TopicPartition, mark: int | TanistError, end: int | TanistError) -> int | TanistError:
+    if isinstance(mark, TanistError):
+        return mark
+    if isinstance(end, TanistError):
+        return end
+    return end if mark == end else TimedOut(f"{at}: committed up to {mark}, the leader's log ends at {end}")
+
+
+def _meaning(at: TopicPartition, answer: TanistError | None) -> Barrier | TanistError:
+    if isinstance(answer, InvalidProducerEpoch):
+        return Barrier.SEALED
+    if isinstance(answer, TransactionCoordinatorFenced):
+        return Barrier.OPEN
+    return answer or MalformedFrame(f"{at}: a marker that no leader may take was taken")
+
+
+def _all_of(at: TopicPartition, answers: list[Barrier | TanistError]) -> Barrier | TanistError:
+    """Sealed if all three ids are; open if one certainly is."""
+    if Barrier.OPEN in answers:
+        return Barrier.OPEN
+    errors = [answer for answer in answers if isinstance(answer, TanistError)]
+    return errors[0] if errors else Barrier.SEALED if answers else CouldNotTell(f"{at}: nothing was asked")
+
+
+def _sealed(
+    at: TopicPartition, end: int | TanistError, barrier: Barrier | TanistError
+) -> DestinationOffset | TanistError:
+    if isinstance(barrier, TanistError):
+        return barrier
+    if barrier is Barrier.OPEN:
+        return CouldNotTell(f"{at}: the markers did not land")
+    return end if isinstance(end, TanistError) else DestinationOffset(end)

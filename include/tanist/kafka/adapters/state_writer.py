@@ -1,0 +1,210 @@
+"""Who writes to a state topic: an operator in transactions, a worker without."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from tanist.domain.errors import CouldNotTell, OperatorFenced, TimedOut
+from tanist.domain.records import STATE_TOPIC
+from tanist.domain.state_record import partition_of
+from tanist.kafka.adapters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, cause, configuration, translate
+from tanist.kafka.protocol.stored import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from confluent_kafka import Message
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.errors import TanistError
+    from tanist.domain.names import MirrorName
+    from tanist.domain.state_record import StateRecord
+    from tanist.ports.clock import Deadline
+
+WORKER: Final = "worker"
+"""The writer of workers: what it writes is guarded by claims, not by a transactional id."""
+
+_TICK: Final = 0.1
+_ABORT: Final = 2.0
+_TRANSACTION_MS: Final = 15_000
+"""After this long the brokers abort what a dead operator left open; until then nobody reads past it."""
+
+
+def operator_of(mirror: MirrorName, topic: str = STATE_TOPIC) -> str:
+    """The writer of whoever changes `mirror`; of two, the one that opened first is fenced.
+
+    That of `__mirror_state` is what the mirror's lock rests on: to write to another topic must not fence it. Names of
+    mirrors have no '/'.
+    """
+    return f"tanist-{mirror}" if topic == STATE_TOPIC else f"tanist-{mirror}/{topic}"
+
+
+def confirmed(ends: dict[int, int | None], message: Message) -> None:
+    """Put down where a record lies that was written: None once one of a partition was confirmed without its offset.
+
+    A broker confirms a repeated batch that it does not remember the offset of so, and the first offset is another.
+    """
+    partition, offset = message.partition(), message.offset()
+    if partition is None:
+        raise CouldNotTell(f"a record of topic {message.topic()} was confirmed for no partition")
+    before = ends.get(partition, 0)
+    ends[partition] = None if offset is None or before is None else max(before, offset + 1)
+
+
+class Writer:
+    """Appends records, one call at a time; thread-safe. Transactional unless `writer` is WORKER."""
+
+    def __init__(self, endpoint: Endpoint, topic: str, partitions: int, writer: str) -> None:
+        self._endpoint, self._topic, self._partitions, self._writer = endpoint, topic, partitions, writer
+        self._transactional = writer != WORKER
+        self._witness = Witness(endpoint)
+        right = f"WRITE on topic {topic}"
+        self._doing = Doing(f"write to topic {topic}", right)
+        self._opening = Doing(f"open {writer} for changes", f"WRITE on transactional id {writer} and {right}")
+        self._turn = threading.Lock()
+        self._lost = ""
+        self._producer: Producer | None = None
+
+    def open(self, by: Deadline) -> None:
+        """An operator fences whoever wrote in its name before, so the view that it acts on must be read afterwards.
+
+        For a worker this only spares the first append half a second.
+
+        Raises:
+            AuthorizationFailed, TimedOut, Unreachable: nobody was fenced.
+        """
+        with self._turn:
+            self._ready(by)
+
+    def append(self, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
+        """Write, and return per partition the offset behind the last record; None where no broker has told it.
+
+        Raises: as the port `StateStore.append`.
+        """
+        if not self._turn.acquire(timeout=by.left(time.monotonic())):
+            raise TimedOut(f"{self._doing.what} of {self._endpoint.name}: another append is under way, nothing written")
+        try:
+            return self._append(self._ready(by), records, by)
+        except OperatorFenced as fenced:
+            self._lost = fenced.reason
+            raise
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        with self._turn:
+            if self._producer:
+                self._producer.purge()
+            self._producer = None
+
+    # ── the producer ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ready(self, by: Deadline) -> Producer:
+        if self._lost:
+            raise OperatorFenced(self._lost)
+        if self._producer is None:
+            producer = Producer(self._configuration())
+            if self._transactional:
+                self._until(by, producer, lambda: producer.init_transactions(_TICK), self._opening)
+            self._producer = producer
+        return self._producer
+
+    def _configuration(self) -> dict[str, object]:
+        options: dict[str, object] = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
+        if self._transactional:
+            options |= {"transactional_id": self._writer, "transaction_timeout_ms": _TRANSACTION_MS}
+        return configuration(self._endpoint, "writer", self._witness, **options)
+
+    def _append(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
+        try:
+            return (self._transaction if self._transactional else self._send)(producer, records, by)
+        except KafkaException as exception:
+            self._give_up(producer)
+            raise self._named(cause(exception), self._doing) from exception
+        except BaseException:
+            self._give_up(producer)
+            raise
+
+    def _give_up(self, producer: Producer) -> None:
+        """Nothing of a failed append may land later, over something newer. An aborted transaction is as if never begun.
+
+        An operator whose transaction cannot even be aborted must not simply begin anew: that would fence whoever has
+        opened the mirror since, on the strength of an old view.
+        """
+        producer.purge()
+        producer.flush(0)
+        if self._transactional:
+            try:
+                producer.abort_transaction(_ABORT)
+            except KafkaException as exception:
+                self._lost = (
+                    self._lost or f"an append failed and could not be aborted ({cause(exception).str()}): open it again"
+                )
+            else:
+                return
+        self._producer = None
+
+    def _until(self, by: Deadline, producer: Producer, step: Callable[[], None], doing: Doing) -> None:
+        """Repeat a step of the transaction protocol while it may still succeed."""
+        while True:
+            try:
+                step()
+            except KafkaException as exception:
+                error = cause(exception)
+                with contextlib.suppress(KafkaException):  # a fatal error is raised here once more
+                    producer.poll(0)
+                if refusal := self._witness.refusal(doing):
+                    raise refusal from exception
+                passing = error.retriable() or error.code() in TIMED_OUT | UNREACHABLE
+                if not passing or by.left(time.monotonic()) <= 0:
+                    raise self._named(error, doing) from exception
+            else:
+                return
+
+    def _named(self, error: KafkaError, doing: Doing) -> TanistError:
+        if error.code() in TIMED_OUT and (excuse := self._witness.excuse(doing)):
+            return excuse
+        return translate(error, doing, self._endpoint)
+
+    # ── two ways to write ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _transaction(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
+        producer.begin_transaction()
+        ends = self._send(producer, records, by)
+        self._until(by, producer, lambda: producer.commit_transaction(_TICK), self._doing)
+        return ends
+
+    def _send(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
+        ends: dict[int, int | None] = {}
+        failures: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error:
+                failures.append(error)
+            else:
+                confirmed(ends, message)
+
+        for record in records:
+            key, value = encode(record)
+            producer.produce(
+                self._topic, value, key, partition=partition_of(key.decode(), self._partitions), on_delivery=delivered
+            )
+        self._flush(producer, by, failures)
+        return ends
+
+    def _flush(self, producer: Producer, by: Deadline, failures: list[KafkaError]) -> None:
+        while producer.flush(min(_TICK, by.left(time.monotonic()))):
+            refusal = self._witness.refusal(self._doing)
+            if failures or refusal or by.left(time.monotonic()) <= 0:
+                break
+        if failures:
+            raise self._named(failures[0], self._doing)
+        if len(producer):
+            raise self._witness.excuse(self._doing) or TimedOut(
+                f"{self._doing.what} of {self._endpoint.name}: not acknowledged, it is not known whether it was written"
+            )

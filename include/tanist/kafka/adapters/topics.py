@@ -1,0 +1,227 @@
+"""Topics, partitions and their configurations: the port `Topics`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import CouldNotTell, Stopped, TanistError
+from tanist.domain.names import topic_id_text
+from tanist.kafka.adapters.asking import Asking
+from tanist.kafka.adapters.librdkafka import Doing
+from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs
+from tanist.kafka.wire.identity import cluster_id
+from tanist.kafka.wire.router import TopicInfo, describe_topics, share
+from tanist.kafka.wire.topics import create_partitions, create_topics, topic_configs
+from tanist.ports.topics import TopicFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import BrokerId
+    from tanist.kafka.wire.admin import ConfigValue
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+    from tanist.ports.topics import NewTopic
+
+_SETTLING: Final = 0.05
+"""Seconds between looks at a topic that has just been created."""
+_MOST_RECORDS: Final = 4_000
+"""Of one CreateTopics: a 4.3.1 controller refuses what becomes more than 10,000 records of its log (one for each topic
+and partition, more than one for each configuration: 1,500 topics with four are too many)."""
+
+
+class KafkaTopics:
+    """Thread-safe."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._asking = Asking(endpoint, "topics")
+
+    def cluster_id(self, by: Deadline) -> str:
+        return cluster_id(self._endpoint, "tanist-topics", by)
+
+    def brokers(self, by: Deadline) -> tuple[int, ...]:
+        """Ids of the brokers that are up, sorted."""
+
+        def ask(router: Router, by: Deadline) -> tuple[int, ...]:
+            router.refresh([], by)
+            return tuple(sorted(router.brokers))
+
+        return self._asking.read(ask, by, Doing("list brokers", "DESCRIBE on the cluster"))
+
+    def names(self, by: Deadline) -> tuple[str, ...]:
+        def ask(router: Router, by: Deadline) -> tuple[str, ...]:
+            router.refresh(None, by)
+            return tuple(sorted(name for name in router.topics() if not name.startswith("__")))
+
+        return self._asking.read(ask, by, Doing("list topics", "DESCRIBE on topics"))
+
+    def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
+        found = self._descriptions(names, by)
+        there = [name for name, description in found.items() if isinstance(description, TopicInfo)]
+        configs = self._configs(there, by)
+        return {name: _facts(found[name], configs.get(name)) for name in names}
+
+    def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:
+        found = self._descriptions(names, by)
+        return {name: each if isinstance(each, TanistError) else len(each.partitions) for name, each in found.items()}
+
+    def create(
+        self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool = False
+    ) -> Mapping[str, TanistError | None]:
+        answers: dict[str, TanistError | None] = {}
+        for chunk in _chunks(topics):
+            answers |= self._create(chunk, by, validate_only=validate_only)
+        if not validate_only:
+            created = {topic.name: topic.partitions for topic in topics if answers[topic.name] is None}
+            answers |= self._settle(created, by)
+        return answers
+
+    def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        doing = Doing(f"add partitions to topic {topic}", f"ALTER on topic {topic}")
+        error = self._asking.change(lambda router, by: create_partitions(router, topic, partitions, by), by, doing)
+        return self._asking.named(error, doing) if error else self._settle({topic: partitions}, by)[topic]
+
+    def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
+        if not changes:
+            return None
+        resource = ConfigResource(ConfigKind.TOPIC, topic)
+
+        def ask(router: Router, by: Deadline) -> TanistError | None:
+            try:
+                alter_configs(router, resource, changes, by)
+            except CouldNotTell:
+                raise
+            except TanistError as error:
+                return error
+            return None
+
+        doing = Doing(f"alter topic {topic}", f"ALTER_CONFIGS on topic {topic}")
+        error = self._asking.change(ask, by, doing)
+        return error and self._asking.named(error, doing)
+
+    def close(self) -> None:
+        self._asking.close()
+
+    def _create(
+        self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool
+    ) -> dict[str, TanistError | None]:
+        found = self._asking.change(
+            lambda router, by: create_topics(router, topics, by, validate_only=validate_only),
+            by,
+            Doing("create topics", "CREATE"),
+        )
+        return {name: error and self._asking.named(error, _creating(name)) for name, error in found.items()}
+
+    # ── what brokers say ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _descriptions(self, names: Sequence[str], by: Deadline) -> dict[str, TopicInfo | TanistError]:
+        if not names:
+            return {}
+
+        def ask(router: Router, by: Deadline) -> dict[str, TopicInfo]:
+            return dict(describe_topics(router.any_connection(by), names, by))
+
+        found = self._asking.read(ask, by, Doing("describe topics", "DESCRIBE"))
+        return {name: self._described(name, found.get(name)) for name in names}
+
+    def _described(self, name: str, found: TopicInfo | None) -> TopicInfo | TanistError:
+        if found is None:
+            return UnknownTopicOrPartition(f"topic {name!r} of {self._endpoint.name}")
+        doing = Doing(f"describe topic {name}", f"DESCRIBE on topic {name}")
+        return self._asking.named(found.error, doing) if found.error else found
+
+    def _configs(self, names: Sequence[str], by: Deadline) -> dict[str, dict[str, ConfigValue] | TanistError]:
+        doing = Doing("describe configurations", "DESCRIBE_CONFIGS")
+        found = self._asking.read(lambda router, by: topic_configs(router, names, by), by, doing)
+        return {name: self._told(each, _reading_configs(name)) for name, each in found.items()}
+
+    def _told(self, found: dict[str, ConfigValue] | TanistError, doing: Doing) -> dict[str, ConfigValue] | TanistError:
+        return self._asking.named(found, doing) if isinstance(found, TanistError) else found
+
+    # ── a topic is not ready everywhere when CreateTopics returns ─────────────────────────────────────────────────
+
+    def _settle(self, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError | None]:
+        def ask(router: Router, by: Deadline) -> dict[str, TanistError]:
+            while unsettled := _unsettled(router, created, by):
+                if by.left(time.monotonic()) <= _SETTLING:
+                    break
+                router.pause(_SETTLING, by)
+            return unsettled
+
+        if not created:
+            return {}
+        left = self._asking.change(ask, by, Doing("wait for new topics", "DESCRIBE"))
+        return {name: left.get(name) for name in created}
+
+
+def _unsettled(router: Router, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
+    """Topics that some broker does not know yet, or without all their leaders, and what is missing."""
+    router.refresh([], by)
+    waiting: dict[str, TanistError] = {}
+    for index, broker in enumerate(sorted(router.brokers)):
+        waiting |= _unknown_to(router, broker, created, share(by, len(router.brokers) - index))
+    return waiting
+
+
+def _unknown_to(router: Router, broker: BrokerId, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
+    """What this very broker lacks: metadata tells only what the broker knows that answers."""
+    try:
+        known = describe_topics(router.connection(broker, by), list(created), by)
+    except Stopped:
+        raise
+    except CouldNotTell as silent:
+        return dict.fromkeys(created, silent)
+    waiting: dict[str, TanistError] = {}
+    for name, partitions in created.items():
+        found = known.get(name)
+        if found is None or found.error is not None:
+            waiting[name] = (found.error if found else None) or UnknownTopicOrPartition(f"topic {name!r}")
+        elif leaderless := partitions - sum(each.leader is not None for each in found.partitions):
+            waiting[name] = CouldNotTell(f"{leaderless} new partition(s) of topic {name} have no leader yet")
+    return waiting
+
+
+def _chunks(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+    """`topics` in requests that a controller takes; a topic that is too large by itself goes alone."""
+    chunk: list[NewTopic] = []
+    records = 0
+    for topic in topics:
+        own = 1 + topic.partitions + len(topic.configs)
+        if chunk and records + own > _MOST_RECORDS:
+            yield chunk
+            chunk, records = [], 0
+        chunk.append(topic)
+        records += own
+    if chunk:
+        yield chunk
+
+
+def _creating(name: str) -> Doing:
+    return Doing(f"create topic {name}", f"CREATE on topic {name} or on the cluster")
+
+
+def _reading_configs(name: str) -> Doing:
+    return Doing(f"describe the configuration of topic {name}", f"DESCRIBE_CONFIGS on topic {name}")
+
+
+def _facts(
+    description: TopicInfo | TanistError, configs: Mapping[str, ConfigValue] | TanistError | None
+) -> TopicFacts | TanistError:
+    if isinstance(description, TanistError):
+        return description
+    if configs is None or isinstance(configs, TanistError):
+        return configs or UnknownTopicOrPartition(f"topic {description.name} has just gone")
+    told = {name: each for name, each in configs.items() if each.value is not None}
+    return TopicFacts(
+        name=description.name,
+        topic_id=topic_id_text(description.topic_id) if description.topic_id else "",
+        internal=description.internal,
+        partitions=len(description.partitions),
+        replication_factor=len(description.partitions[0].replicas),
+        configs={name: str(each.value) for name, each in told.items() if each.source == TOPIC_ITSELF},
+        effective={name: str(each.value) for name, each in told.items()},
+    )

@@ -1,0 +1,106 @@
+"""How an approval, or what withdraws one, is stored: one versioned JSON object.
+
+Whoever may write there may write anything at all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.failover.approving import LONGEST_MS, Approval, Withdrawal
+from tanist.domain.names import MirrorName
+from tanist.domain.stored_names import stored_under
+from tanist.kafka.protocol.values import plain, reader
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.approving import Entry, Request
+    from tanist.domain.names import EpochMs
+
+VERSION: Final = 2
+"""Version 1 named no request. Who reads only that one must not take an approval for a run's as one for anybody."""
+_READ: Final = frozenset({1, VERSION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    v: int
+    mirror: str
+    plan: str
+    shown: str = field(metadata=stored_under("shown"))
+    approver: str
+    reason: str
+    valid_for_ms: int
+    request: str = ""
+
+    def __post_init__(self) -> None:
+        _check(self.v, self.mirror, self.plan, self.shown, self.approver, self.reason, self.request)
+        if not 0 < self.valid_for_ms <= LONGEST_MS:
+            raise ValueError(f"it would hold for {self.valid_for_ms} ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Withdrawn:
+    v: int
+    mirror: str
+    plan: str
+    withdrawn: str
+    """The request; empty: the plan, whoever was asked."""
+    by: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        _check(self.v, self.mirror, self.plan, self.withdrawn, self.by, self.reason)
+
+
+def _check(version: int, *texts: str) -> None:
+    if version not in _READ:
+        raise ValueError(f"written by another version: {version}")
+    for text in texts:
+        text.encode()  # JSON can name half a character, which nothing can print or hash
+
+
+def encode(request: Request, approver: str) -> bytes:
+    """The value of the record."""
+    stored = _Stored(
+        v=VERSION,
+        mirror=request.mirror,
+        plan=request.plan,
+        shown=request.shown,
+        approver=approver,
+        reason=request.reason,
+        valid_for_ms=request.valid_for_ms,
+        request=request.request,
+    )
+    return json.dumps(plain(stored), ensure_ascii=False).encode()
+
+
+def encode_withdrawal(no: Withdrawal, by: str) -> bytes:
+    """The value of the record."""
+    stored = _Withdrawn(v=VERSION, mirror=no.mirror, plan=no.plan, withdrawn=no.request, by=by, reason=no.reason)
+    return json.dumps(plain(stored), ensure_ascii=False).encode()
+
+
+def decode(value: bytes | None, id: str, at: EpochMs) -> Entry | None:  # noqa: A002  # the approval's own word
+    """What stands in a record that brokers have put down at `at`; None: it cannot be read. Never raises."""
+    try:
+        found: Any = json.loads(value or b"")
+        if isinstance(found, dict) and "withdrawn" in found:
+            no: _Withdrawn = reader(_Withdrawn)(found)
+            reason = f"{no.reason} ({no.by})"
+            return Withdrawal(mirror=MirrorName(no.mirror), plan=no.plan, request=no.withdrawn, reason=reason)
+        stored: _Stored = reader(_Stored)(found)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return Approval(
+        id=id,
+        mirror=MirrorName(stored.mirror),
+        plan=stored.plan,
+        shown=stored.shown,
+        request=stored.request,
+        approver=stored.approver,
+        reason=stored.reason,
+        valid_for_ms=stored.valid_for_ms,
+        at=at,
+    )

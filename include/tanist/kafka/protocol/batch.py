@@ -1,0 +1,240 @@
+"""Record batches, format 2 (KIP-98, DefaultRecordBatch), as they lie in a log: looked at, readdressed, never decoded.
+
+    0 baseOffset i64 | 8 batchLength i32 | 12 leaderEpoch i32 | 16 magic i8 | 17 crc u32 | 21 attributes i16
+    23 lastOffsetDelta i32 | 27 baseTimestamp i64 | 35 maxTimestamp i64 | 43 producerId i64 | 51 producerEpoch i16
+    53 baseSequence i32 | 57 recordCount i32 | 61 records
+
+The checksum covers everything from byte 21 on. Bytes 0 to 15 are not covered by anything.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tanist.domain.errors import CorruptBatch, UnsupportedBatch
+from tanist.kafka.protocol.crc import crc32c, patched
+from tanist.kafka.protocol.varint import varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEADER_SIZE: Final = 61
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_PREFIX: Final = Struct(">qiib")  # as much as it takes to know how far the batch reaches
+_BEFORE_LENGTH_ENDS: Final = 12
+_COVERED: Final = 21  # where the checksum's cover begins
+_MAGIC: Final = 2
+
+_CODEC_MASK: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_GZIP: Final = 1
+
+_I16: Final = Struct(">h")
+_U32: Final = Struct(">I")
+_OFFSET: Final = Struct(">q")
+_EPOCH: Final = Struct(">i")
+_PRODUCER: Final = Struct(">qhi")
+
+
+class BatchHeader(NamedTuple):
+    """`size` is that of the whole batch in bytes; timestamps are in ms since 1970."""
+
+    base_offset: int
+    size: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & _CODEC_MASK
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def is_dense(self) -> bool:
+        """Every offset of the batch has its record; compaction makes holes."""
+        return self.record_count == self.last_offset_delta + 1
+
+
+def split(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The complete batches of a fetch answer, in order; nothing is copied, checksums are not looked at.
+
+    A broker may cut the last batch anywhere: an incomplete tail ends the walk. A damaged length field can look like
+    one, so a fetch that brings bytes but no batch, alone in its request, must not be repeated for ever.
+
+    Raises:
+        CorruptBatch: an impossible length. Batches before it have been yielded.
+        UnsupportedBatch: message format 0 or 1.
+    """
+    at, end = 0, len(records)
+    while end - at >= HEADER_SIZE:
+        header = _header(records, at)
+        following = at + header.size
+        if following > end:
+            return
+        yield header, records[at:following]
+        at = following
+    _check_stump(records, at)
+
+
+def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """As `split`, each batch checked against its own checksum.
+
+    Raises:
+        CorruptBatch: naming the offset and what is wrong. Batches before it have been yielded.
+        UnsupportedBatch: message format 0 or 1.
+    """
+    for header, batch in split(records):
+        if not is_sound(header, batch):
+            raise CorruptBatch(f"batch at offset {header.base_offset}: stored checksum {header.crc:#010x} does not fit")
+        yield header, batch
+
+
+def is_sound(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether the stored checksum fits."""
+    return crc32c(batch[_COVERED:]) == header.crc
+
+
+def header_of(batch: memoryview) -> BatchHeader:
+    """The header of one whole batch; its checksum is not looked at.
+
+    Raises:
+        CorruptBatch: too short, or its length is impossible.
+        UnsupportedBatch: message format 0 or 1.
+    """
+    if len(batch) < HEADER_SIZE:
+        raise CorruptBatch(f"{len(batch)} bytes are no batch: its header alone has {HEADER_SIZE}")
+    return _header(batch, 0)
+
+
+def _header(records: memoryview, at: int) -> BatchHeader:
+    fields = _HEADER.unpack_from(records, at)
+    length, magic = fields[1], fields[3]
+    if magic != _MAGIC or length < HEADER_SIZE - _BEFORE_LENGTH_ENDS:
+        _refuse(fields[0], length, magic)
+    return BatchHeader._make((fields[0], length + _BEFORE_LENGTH_ENDS, *fields[2:]))
+
+
+def _check_stump(records: memoryview, at: int) -> None:
+    """What can be known of a batch that was cut inside its header."""
+    if len(records) - at >= _PREFIX.size:
+        base, length, _, magic = _PREFIX.unpack_from(records, at)
+        if magic != _MAGIC or length < HEADER_SIZE - _BEFORE_LENGTH_ENDS:
+            _refuse(base, length, magic)
+
+
+def _refuse(base: int, length: int, magic: int) -> None:
+    if magic in {0, 1}:
+        raise UnsupportedBatch(f"batch at offset {base}: message format {magic}; only format 2 can be copied as it is")
+    if magic != _MAGIC:
+        raise CorruptBatch(f"batch at offset {base}: unknown message format {magic}")
+    raise CorruptBatch(f"batch at offset {base}: impossible length {length}")
+
+
+def patch(batch: memoryview, producer_id: int, epoch: int, sequence: int) -> None:
+    """Readdress a batch in place: offset 0, no leader epoch, our producer, no transaction; the records stay.
+
+    The timestamp-type bit is cleared too: it belongs to the topic that stamped the records, and a topic with
+    message.timestamp.type=LogAppendTime refuses a batch that claims it already (LogValidator.validateBatch). The
+    stored checksum is mended by the difference, so a batch damaged after `walk` is still refused by the broker.
+    """
+    old = bytes(batch[_COVERED:HEADER_SIZE])
+    _OFFSET.pack_into(batch, 0, 0)
+    _EPOCH.pack_into(batch, 12, -1)
+    _I16.pack_into(batch, 21, _I16.unpack_from(old)[0] & ~(_TRANSACTIONAL | _LOG_APPEND_TIME))
+    _PRODUCER.pack_into(batch, 43, producer_id, epoch, sequence)
+    stored: int = _U32.unpack_from(batch, 17)[0]
+    tail = len(batch) - HEADER_SIZE
+    _U32.pack_into(batch, 17, patched(stored, old, batch[_COVERED:HEADER_SIZE], tail))
+
+
+def same_records(a: memoryview, b: memoryview) -> bool:
+    """Whether two batches hold the same records at the same times, whoever sent them and wherever they lie.
+
+    The maximum timestamp is not compared where a topic has stamped its own time over it (LogAppendTime).
+    """
+    ours, theirs = header_of(a), header_of(b)
+    return (
+        ours.size == theirs.size
+        and ours.codec == theirs.codec
+        and ours.base_timestamp == theirs.base_timestamp
+        and (ours.max_timestamp == theirs.max_timestamp or ours.is_log_append_time or theirs.is_log_append_time)
+        and a[HEADER_SIZE:] == b[HEADER_SIZE:]
+    )
+
+
+def filler_batch(count: int, producer_id: int, epoch: int, sequence: int, timestamp_ms: int) -> bytearray:
+    """A batch of `count` records without key and value, gzip: some 1.4 bytes each, so mind max.message.bytes.
+
+    Its timestamp should be the current time: with an old one the broker forgets our producer id at once.
+    """
+    return _batch(_filler_body(count), count, (producer_id, epoch, sequence), timestamp_ms)
+
+
+def single_record_batch(record: bytes, producer_id: int, epoch: int, sequence: int, timestamp_ms: int) -> bytearray:
+    """A batch of one record, gzip; `record` as `record_set.encoded` makes it."""
+    squeeze = zlib.compressobj(level=6, wbits=31)
+    return _batch(squeeze.compress(record) + squeeze.flush(), 1, (producer_id, epoch, sequence), timestamp_ms)
+
+
+def _batch(body: bytes, count: int, who: tuple[int, int, int], timestamp_ms: int) -> bytearray:
+    """As a producer sends it; `body`: the records, gzip."""
+    batch = bytearray(HEADER_SIZE + len(body))
+    length = len(batch) - _BEFORE_LENGTH_ENDS
+    _HEADER.pack_into(batch, 0, 0, length, -1, _MAGIC, 0, _GZIP, count - 1, timestamp_ms, timestamp_ms, *who, count)
+    batch[HEADER_SIZE:] = body
+    _U32.pack_into(batch, 17, crc32c(memoryview(batch)[_COVERED:]))
+    return batch
+
+
+@lru_cache(maxsize=16)
+def _filler_body(count: int) -> bytes:
+    squeeze = zlib.compressobj(level=6, wbits=31)
+    whole, rest = divmod(count, _GROUP)
+    parts = [squeeze.compress(_filler_records(group, _GROUP)) for group in range(whole)]
+    return b"".join([*parts, squeeze.compress(_filler_records(whole, rest)), squeeze.flush()])
+
+
+_GROUP: Final = 64  # offsets that share all but the lowest seven bits of their zigzag number
+
+
+def _filler_records(group: int, count: int) -> bytes:
+    """Null records from number 64 * `group` on: length, attributes, time delta, offset delta, key, value, headers."""
+    if group == 0:
+        return b"".join(b"\x0c\0\0%c\x01\x01\0" % (low << 1) for low in range(count))
+    high = varint(group)
+    start = bytes([(6 + len(high)) << 1, 0, 0])
+    return b"".join(start + bytes([low << 1 | 0x80]) + high + b"\x01\x01\0" for low in range(count))

@@ -1,0 +1,123 @@
+"""How a frame writes its strings, arrays and ends: the classic way, and the flexible one of newer versions (KIP-482).
+
+A reader is given the frame and where the field begins, and says where the next one does. A field that runs over the
+end of the frame raises one of `UNREADABLE`, or is noticed where the frame should have ended.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import Final, Protocol
+
+from tanist.domain.errors import CorruptBatch, MalformedFrame
+from tanist.kafka.protocol.varint import read_varint, varint
+
+I16: Final = Struct(">h")
+I32: Final = Struct(">i")
+UNREADABLE: Final = (StructError, IndexError, OverflowError, CorruptBatch)
+_ID_BYTES: Final = 16
+_MORE: Final = 0x80
+
+
+class Encoding(Protocol):
+    """One of the two ways."""
+
+    null_string: bytes
+    no_tags: bytes
+    """The end of each structure and header: no tagged fields."""
+
+    def string(self, text: str) -> bytes: ...
+    def count(self, number: int) -> bytes:
+        """What comes before so many entries or bytes."""
+        ...
+
+    def read_string(self, frame: memoryview, at: int) -> tuple[str, int]:
+        """A nullable string; null reads as empty."""
+        ...
+
+    def read_count(self, frame: memoryview, at: int) -> tuple[int, int]:
+        """Of the entries of an array that may not be null."""
+        ...
+
+    def skip_tags(self, frame: memoryview, at: int) -> int: ...
+
+
+class _Classic:
+    null_string = I16.pack(-1)
+    no_tags = b""
+
+    def string(self, text: str) -> bytes:
+        encoded = text.encode()
+        return I16.pack(len(encoded)) + encoded
+
+    def count(self, number: int) -> bytes:
+        return I32.pack(number)
+
+    def read_string(self, frame: memoryview, at: int) -> tuple[str, int]:
+        length: int = I16.unpack_from(frame, at)[0]
+        return _text(frame, at + I16.size, length)
+
+    def read_count(self, frame: memoryview, at: int) -> tuple[int, int]:
+        return _entries(I32.unpack_from(frame, at)[0]), at + I32.size
+
+    def skip_tags(self, _frame: memoryview, at: int) -> int:
+        return at
+
+
+class _Flexible:
+    """Lengths are varints of one more, so that 0 is null."""
+
+    null_string = varint(0)
+    no_tags = varint(0)
+
+    def string(self, text: str) -> bytes:
+        encoded = text.encode()
+        return varint(len(encoded) + 1) + encoded
+
+    def count(self, number: int) -> bytes:
+        return varint(number + 1)
+
+    def read_string(self, frame: memoryview, at: int) -> tuple[str, int]:
+        length, at = _number(frame, at)
+        return ("", at) if length <= 1 else _text(frame, at, length - 1)
+
+    def read_count(self, frame: memoryview, at: int) -> tuple[int, int]:
+        number, at = _number(frame, at)
+        return _entries(number - 1), at
+
+    def skip_tags(self, frame: memoryview, at: int) -> int:
+        tags, at = _number(frame, at)
+        for _ in range(tags):
+            _, at = read_varint(frame, at)
+            size, at = read_varint(frame, at)
+            at += size
+        return at
+
+
+CLASSIC: Final[Encoding] = _Classic()
+FLEXIBLE: Final[Encoding] = _Flexible()
+
+
+def read_id(frame: memoryview, at: int) -> tuple[bytes, int]:
+    """Sixteen bytes, in either encoding."""
+    return bytes(frame[at : at + _ID_BYTES]), at + _ID_BYTES
+
+
+def _number(frame: memoryview, at: int) -> tuple[int, int]:
+    byte = frame[at]
+    return (byte, at + 1) if byte < _MORE else read_varint(frame, at)
+
+
+def _text(frame: memoryview, at: int, length: int) -> tuple[str, int]:
+    stop = at + max(length, 0)
+    try:
+        return str(frame[at:stop], "utf-8"), stop
+    except UnicodeDecodeError as broken:
+        raise MalformedFrame(f"a name at byte {at} is not UTF-8") from broken
+
+
+def _entries(number: int) -> int:
+    if number < 0:
+        raise MalformedFrame(f"a list of {number} entries")
+    return number

@@ -1,0 +1,280 @@
+"""The hot path's frames, packed and read by hand: Fetch v11, Produce v8 and v13.
+
+Fetch v11 and Produce v8 are spoken by every broker from 2.4 to the newest, Produce v13 from 4.1 on (KIP-516). A request
+is whole, size prefix included; an answer is what follows its size prefix. Answers are read to the last byte before
+anything is returned, so nobody acts on half of one.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from itertools import groupby
+from operator import attrgetter
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tanist.domain.errors import MalformedFrame
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.protocol.encoding import CLASSIC, FLEXIBLE, I32, UNREADABLE, read_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from uuid import UUID
+
+    from tanist.kafka.protocol.encoding import Encoding
+
+PRODUCE: Final = 0
+_FETCH, _FETCH_VERSION = 1, 11
+_CONSUMER: Final = -1
+_ALL_IN_SYNC: Final = -1
+_NO_EPOCH: Final = -1
+
+_HEADER: Final = Struct(">hhih")  # api key, version, correlation id, length of client id
+_FETCH_HEAD: Final = Struct(">iiiibii")  # replica, max wait, min bytes, max bytes, isolation, session id, session epoch
+_FETCH_PARTITION: Final = Struct(">iiqqi")  # partition, leader epoch, offset, log start, max bytes
+_FETCH_TAIL: Final = Struct(">ih")  # forgotten topics, rack
+_FETCH_ANSWER: Final = Struct(">iihi")  # correlation id, throttle, error, session id
+_FETCHED: Final = Struct(">ihqqqi")  # partition, error, high watermark, last stable, log start, aborted
+_ABORTED: Final = Struct(">qq")
+_REPLICA_AND_SIZE: Final = Struct(">ii")
+_PRODUCE_HEAD: Final = Struct(">hi")  # acks, timeout
+_PRODUCED: Final = Struct(">ihqqq")  # partition, error, base offset, append time, log start
+
+
+class Isolation(IntEnum):
+    READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+
+class FetchPosition(NamedTuple):
+    """Where to read one partition. `max_bytes` bounds its share; a first batch that is larger comes whole (KIP-74)."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+class FetchLimits(NamedTuple):
+    """`max_bytes` for all partitions together; the broker answers at `min_bytes`, or after `max_wait_ms`."""
+
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 16 << 20
+    isolation: Isolation = Isolation.READ_COMMITTED
+
+
+class FetchedPartition(NamedTuple):
+    """`aborted`: (producer id, first offset) of aborted transactions in the range, read_committed only.
+
+    `records` points into the receive buffer. Offsets are -1 where the broker does not know them.
+    """
+
+    topic: str
+    partition: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[tuple[int, int], ...]
+    records: memoryview
+
+
+class FetchAnswer(NamedTuple):
+    throttle_ms: int
+    partitions: list[FetchedPartition]
+
+
+class ProduceBatch(NamedTuple):
+    """One batch for one partition. With a `topic_id` it is for that topic alone, where the broker can tell (4.1)."""
+
+    topic: str
+    partition: int
+    batch: memoryview
+    topic_id: UUID | None = None
+
+
+class ProducedPartition(NamedTuple):
+    """`topic` is its name or its id, as in the request; `message` is the broker's, or empty.
+
+    `base_offset` is -1 with an error. `log_append_time` is -1 on a topic that keeps the producers' times, except for a
+    batch that was appended before: then it is that batch's timestamp, a hint at a duplicate.
+    """
+
+    topic: str | bytes
+    partition: int
+    error_code: int
+    base_offset: int
+    log_append_time: int
+    log_start_offset: int
+    message: str
+
+
+class ProduceAnswer(NamedTuple):
+    throttle_ms: int
+    partitions: list[ProducedPartition]
+
+
+class ProduceVersion(NamedTuple):
+    """One version of Produce, and what it calls a topic."""
+
+    number: int
+    encoding: Encoding
+    topic_of: Callable[[ProduceBatch], Any]
+    pack_topic: Callable[[Any], bytes]
+    read_topic: Callable[[memoryview, int], tuple[str | bytes, int]]
+
+
+BY_NAME: Final = ProduceVersion(8, CLASSIC, attrgetter("topic"), CLASSIC.string, CLASSIC.read_string)
+BY_ID: Final = ProduceVersion(13, FLEXIBLE, attrgetter("topic_id.bytes"), bytes, read_id)
+"""The broker refuses a batch for a topic that was deleted, whatever has its name now: UNKNOWN_TOPIC_ID."""
+
+
+def fetch_request(
+    correlation_id: int, client_id: str, positions: Sequence[FetchPosition], limits: FetchLimits
+) -> bytes:
+    """A Fetch v11 without a session. The broker fills it in this order: rotate them, or the last ones starve."""
+    wait, least, most, isolation = limits
+    by_topic = groupby(positions, attrgetter("topic"))
+    topics = [CLASSIC.string(name) + _fetch_partitions(list(group)) for name, group in by_topic]
+    return _framed(
+        _head(_FETCH, _FETCH_VERSION, correlation_id, client_id),
+        _FETCH_HEAD.pack(_CONSUMER, wait, least, most, isolation, 0, _NO_EPOCH),
+        CLASSIC.count(len(topics)),
+        *topics,
+        _FETCH_TAIL.pack(0, 0),
+    )
+
+
+def _fetch_partitions(positions: Sequence[FetchPosition]) -> bytes:
+    pack = _FETCH_PARTITION.pack
+    packed = [pack(partition, _NO_EPOCH, offset, -1, size) for _, partition, offset, size in positions]
+    return b"".join([CLASSIC.count(len(packed)), *packed])
+
+
+def parse_fetch(frame: memoryview) -> FetchAnswer:
+    """The partitions of a Fetch v11 answer, in its order; records are not copied.
+
+    Raises:
+        MalformedFrame: it ends early, late, or counts below zero.
+        BrokerError: the request as a whole was refused.
+    """
+    try:
+        _, throttle, error, _ = _FETCH_ANSWER.unpack_from(frame)
+        found: list[FetchedPartition] = []
+        topics, at = CLASSIC.read_count(frame, _FETCH_ANSWER.size)
+        for _ in range(topics):
+            topic, at = CLASSIC.read_string(frame, at)
+            partitions, at = CLASSIC.read_count(frame, at)
+            for _ in range(partitions):
+                fetched, at = _fetched(frame, at, topic)
+                found.append(fetched)
+    except UNREADABLE as early:
+        raise MalformedFrame(f"a fetch answer of {len(frame)} bytes ends too early") from early
+    _must_end(frame, at)
+    if error != NONE:
+        raise error_for(error, "fetch")
+    return FetchAnswer(throttle, found)
+
+
+def _fetched(frame: memoryview, at: int, topic: str) -> tuple[FetchedPartition, int]:
+    partition, error, high, stable, start, aborted_count = _FETCHED.unpack_from(frame, at)
+    at += _FETCHED.size
+    aborted: tuple[tuple[int, int], ...] = ()
+    if aborted_count > 0:
+        stop = at + _ABORTED.size * aborted_count
+        aborted = tuple(_ABORTED.iter_unpack(frame[at:stop]))
+        at = stop
+    _, size = _REPLICA_AND_SIZE.unpack_from(frame, at)
+    at += _REPLICA_AND_SIZE.size
+    stop = at + max(size, 0)
+    return FetchedPartition(topic, partition, error, high, stable, start, aborted, frame[at:stop]), stop
+
+
+def produce_request(
+    version: ProduceVersion, correlation_id: int, client_id: str, batches: Sequence[ProduceBatch], timeout_ms: int
+) -> list[bytes | memoryview]:
+    """A Produce with acks=all as views to send one after another; the batches are not copied.
+
+    At least one; one batch for each partition, each partition once (ProduceRequest.validateRecords). `timeout_ms` is
+    how long the leader waits for the other replicas.
+    """
+    number, encoding, topic_of, pack_topic, _ = version
+    topics = [(topic, list(group)) for topic, group in groupby(sorted(batches, key=topic_of), topic_of)]
+    pending = _head(PRODUCE, number, correlation_id, client_id) + encoding.no_tags + encoding.null_string
+    pending += _PRODUCE_HEAD.pack(_ALL_IN_SYNC, timeout_ms) + encoding.count(len(topics))
+    views: list[bytes | memoryview] = []
+    for topic, group in topics:
+        pending += pack_topic(topic) + encoding.count(len(group))
+        for each in group:
+            views += [pending + I32.pack(each.partition) + encoding.count(len(each.batch)), each.batch]
+            pending = encoding.no_tags
+        pending += encoding.no_tags
+    if rest := pending + encoding.no_tags:
+        views.append(rest)
+    views[0] = I32.pack(sum(map(len, views))) + views[0]
+    return views
+
+
+def parse_produce(version: ProduceVersion, frame: memoryview) -> ProduceAnswer:
+    """The partitions of an answer to `version`, in its order.
+
+    Raises:
+        MalformedFrame: it ends early, late, or counts below zero.
+    """
+    _, encoding, _, _, read_topic = version
+    found: list[ProducedPartition] = []
+    try:
+        topics, at = encoding.read_count(frame, encoding.skip_tags(frame, I32.size))
+        for _ in range(topics):
+            topic, at = read_topic(frame, at)
+            partitions, at = encoding.read_count(frame, at)
+            for _ in range(partitions):
+                produced, at = _produced(encoding, frame, at, topic)
+                found.append(produced)
+            at = encoding.skip_tags(frame, at)
+        throttle = I32.unpack_from(frame, at)[0]
+        at = encoding.skip_tags(frame, at + I32.size)
+    except UNREADABLE as early:
+        raise MalformedFrame(f"a produce answer of {len(frame)} bytes ends too early") from early
+    _must_end(frame, at)
+    return ProduceAnswer(throttle, found)
+
+
+def _produced(encoding: Encoding, frame: memoryview, at: int, topic: str | bytes) -> tuple[ProducedPartition, int]:
+    partition, error, base, appended, start = _PRODUCED.unpack_from(frame, at)
+    complaints, at = encoding.read_count(frame, at + _PRODUCED.size)
+    said: list[str] = []
+    for _ in range(complaints):
+        complaint, at = encoding.read_string(frame, at + I32.size)
+        said.append(complaint)
+        at = encoding.skip_tags(frame, at)
+    message, at = encoding.read_string(frame, at)
+    text = message or "; ".join(said)
+    return ProducedPartition(topic, partition, error, base, appended, start, text), encoding.skip_tags(frame, at)
+
+
+def correlation_id(frame: memoryview) -> int:
+    """The number that an answer carries first.
+
+    Raises:
+        MalformedFrame: there is none.
+    """
+    if len(frame) < I32.size:
+        raise MalformedFrame(f"an answer of {len(frame)} bytes has no correlation id")
+    number: int = I32.unpack_from(frame)[0]
+    return number
+
+
+def _head(key: int, version: int, correlation: int, client_id: str) -> bytes:
+    name = client_id.encode()
+    return _HEADER.pack(key, version, correlation, len(name)) + name
+
+
+def _framed(*parts: bytes) -> bytes:
+    return b"".join([I32.pack(sum(map(len, parts))), *parts])
+
+
+def _must_end(frame: memoryview, at: int) -> None:
+    """A length that points beyond the frame is found here too: a slice stops at the end without a word."""
+    if at != len(frame):
+        raise MalformedFrame(f"an answer of {len(frame)} bytes should have {at}")

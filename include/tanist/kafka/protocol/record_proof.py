@@ -1,0 +1,102 @@
+"""Whether two positions, one in the source's log and one in its copy, are before the same record. Bytes decide.
+
+What a reader gets at a position is the first record at or after it that is neither a marker nor aborted. A copy made
+batch by batch has the same batch there, byte for byte behind its header, and the record has the same place in it. Where
+batches were cut otherwise (compaction, another engine) the records themselves are compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tanist.domain.copying import Aborted
+from tanist.domain.translation import Proof
+from tanist.kafka.protocol.batch import BatchHeader, same_records, walk
+from tanist.kafka.protocol.markers import ControlType, control_type
+from tanist.kafka.protocol.record_set import PackedAway, Record, records_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Found(NamedTuple):
+    """The batch that holds what is read at `position`."""
+
+    position: int
+    header: BatchHeader
+    batch: memoryview
+
+    @property
+    def record(self) -> int:
+        """How many offsets of the batch lie before the position."""
+        return max(0, self.position - self.header.base_offset)
+
+
+class Seen(NamedTuple):
+    """The batches that a reader of committed records sees; `until`: the offset behind the whole fetch (None: empty)."""
+
+    batches: list[tuple[BatchHeader, memoryview]]
+    until: int | None
+
+    def find(self, position: int) -> Found | None:
+        """What is read at `position`, which must not lie before the fetch."""
+        hit = next(((header, batch) for header, batch in self.batches if header.last_offset >= position), None)
+        return None if hit is None else Found(position, *hit)
+
+
+def visible(records: memoryview, aborted: Iterable[tuple[int, int]]) -> Seen:
+    """What a fetch of committed records has brought; `aborted` as its answer tells it.
+
+    Raises:
+        CorruptBatch, UnsupportedBatch: as `walk`.
+    """
+    seen: list[tuple[BatchHeader, memoryview]] = []
+    until = None
+    for header, batch, is_seen in judged(walk(records), aborted):
+        until = header.next_offset
+        if is_seen:
+            seen.append((header, batch))
+    return Seen(seen, until)
+
+
+def judged(
+    batches: Iterable[tuple[BatchHeader, memoryview]], aborted: Iterable[tuple[int, int]]
+) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
+    """Each batch of one fetch, and whether a reader of committed records sees it; `aborted` as the answer tells it."""
+    begins = sorted((Aborted(*each) for each in aborted), key=lambda each: each.first_offset, reverse=True)
+    open_ids: set[int] = set()
+    for header, batch in batches:
+        while begins and begins[-1].first_offset <= header.last_offset:
+            open_ids.add(begins.pop().producer_id)
+        if header.is_control and control_type(batch) is ControlType.ABORT:
+            open_ids.discard(header.producer_id)
+        aborts = header.is_transactional and header.producer_id in open_ids
+        yield header, batch, not (header.is_control or aborts)
+
+
+def compare(source: Found, copy: Found) -> tuple[Proof, str]:
+    """Whether both readers get the same record next, and what was seen."""
+    if same_records(source.batch, copy.batch):
+        if source.record == copy.record:
+            return Proof.MATCH, f"record {source.record} of the same batch"
+        return Proof.MISMATCH, f"the same batch, but record {source.record} of it here and record {copy.record} there"
+    try:
+        ours, theirs = _record(source), _record(copy)
+    except PackedAway:
+        return _packed(source.header, copy.header)
+    if ours is None or theirs is None:
+        return Proof.NONE, "compaction took the record away"
+    if ours.same(theirs):
+        return Proof.MATCH, "the same record, in batches that were cut otherwise"
+    return Proof.MISMATCH, f"another record lies at {theirs.offset} of the copy than at {ours.offset} of the source"
+
+
+def _packed(source: BatchHeader, copy: BatchHeader) -> tuple[Proof, str]:
+    """Batches that differ and cannot be looked into: as the source's producer wrote it, a batch would be the same."""
+    if source.is_dense and copy.is_dense:
+        return Proof.MISMATCH, "another batch lies at that offset of the copy"
+    return Proof.NONE, "compaction has rewritten the batch, and its codec cannot be unpacked here"
+
+
+def _record(found: Found) -> Record | None:
+    return next((record for record in records_of(found.batch) if record.offset >= found.position), None)

@@ -1,0 +1,120 @@
+"""The copy path: fetches and appends on connections of their own, several in flight, no batch ever copied."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import MalformedFrame
+from tanist.kafka.protocol.frames import (
+    BY_ID,
+    BY_NAME,
+    PRODUCE,
+    FetchAnswer,
+    FetchLimits,
+    ProduceAnswer,
+    correlation_id,
+    fetch_request,
+    parse_fetch,
+    parse_produce,
+    produce_request,
+)
+from tanist.kafka.wire.connection import ReceiveBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tanist.kafka.protocol.frames import FetchPosition, ProduceBatch, ProduceVersion
+    from tanist.kafka.wire.connection import Connection
+    from tanist.ports.clock import Deadline
+
+
+class _Pipeline:
+    """Requests in flight on one connection, answered in their order."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._expected: deque[int] = deque()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._expected)
+
+    @property
+    def readable(self) -> bool:
+        """Whether collecting an answer would not wait long."""
+        return bool(self._expected) and self.connection.readable
+
+    def _post(self, number: int, views: Sequence[bytes | memoryview], by: Deadline) -> None:
+        self.connection.send(views, by)
+        self._expected.append(number)
+
+    def _take(self, buffer: ReceiveBuffer, by: Deadline) -> memoryview:
+        frame = self.connection.receive(buffer, by)
+        number = self._expected.popleft()
+        if correlation_id(frame) != number:
+            self.connection.close()
+            raise MalformedFrame(f"{self.connection.peer}: answer {correlation_id(frame)} to request {number}")
+        return frame
+
+
+class Fetches(_Pipeline):
+    """Post a fetch, do something else, receive it later."""
+
+    def post(self, positions: Sequence[FetchPosition], limits: FetchLimits, by: Deadline) -> None:
+        number = self.connection.next_correlation_id()
+        self._post(number, [fetch_request(number, self.connection.client_id, positions, limits)], by)
+
+    def receive(self, buffer: ReceiveBuffer, by: Deadline) -> FetchAnswer:
+        """The oldest fetch in flight. Its records lie in `buffer`, until that is used again."""
+        return parse_fetch(self._take(buffer, by))
+
+
+class Appends(_Pipeline):
+    """Post batches, several requests in flight, and collect the answers in the order of the posts.
+
+    Where the broker can (4.1), and all batches of a request have a topic id, it is for topics of these ids alone.
+    `replication_ms` is how long a leader waits for its followers before it answers REQUEST_TIMED_OUT.
+    """
+
+    def __init__(self, connection: Connection, replication_ms: int = 30_000) -> None:
+        super().__init__(connection)
+        self._replication_ms = replication_ms
+        self._buffer = ReceiveBuffer()
+        self._early: deque[ProduceAnswer] = deque()
+        self._takes_ids = connection.speaks(PRODUCE, BY_ID.number)
+        self._posted: deque[tuple[ProduceVersion, list[tuple[Any, int]]]] = deque()
+        """Of each post in flight: the version, and topic and partition of each batch."""
+
+    @property
+    def in_flight(self) -> int:
+        """Posts whose answers have not been collected."""
+        return len(self._expected) + len(self._early)
+
+    def post(self, batches: Sequence[ProduceBatch], by: Deadline) -> None:
+        """At least one batch, one for a partition. When this returns the kernel has them, their memory is free."""
+        while self._expected and self.connection.login_due:
+            self._early.append(self._receive(by))
+        number = self.connection.next_correlation_id()
+        version = BY_ID if self._takes_ids and all(each.topic_id is not None for each in batches) else BY_NAME
+        views = produce_request(version, number, self.connection.client_id, batches, self._replication_ms)
+        self._post(number, views, by)
+        self._posted.append((version, [(version.topic_of(each), each.partition) for each in batches]))
+
+    def collect(self, by: Deadline) -> ProduceAnswer:
+        """The oldest answer, its partitions in the order of the batches.
+
+        After any error here nobody knows what was appended: recover.
+        """
+        return self._early.popleft() if self._early else self._receive(by)
+
+    def _receive(self, by: Deadline) -> ProduceAnswer:
+        frame = self._take(self._buffer, by)
+        version, places = self._posted.popleft()
+        throttle, partitions = parse_produce(version, frame)
+        found = {(each.topic, each.partition): each for each in partitions}
+        try:
+            return ProduceAnswer(throttle, [found[place] for place in places])
+        except KeyError as missing:
+            raise MalformedFrame(f"{self.connection.peer}: a produce answer without {missing}") from missing

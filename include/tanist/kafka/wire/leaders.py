@@ -1,0 +1,148 @@
+"""One question to many partitions: grouped by leader, answered one by one.
+
+A leader that is unknown, outdated or gone is looked up again, and the question is asked once more where it changes
+nothing. Where it does (markers), the partition keeps its error and the next call finds the new leader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from tanist.domain.broker_errors import (
+    FencedLeaderEpoch,
+    LeaderNotAvailable,
+    NotLeader,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+from tanist.domain.errors import (
+    BrokerError,
+    ConnectionLost,
+    CouldNotTell,
+    MalformedFrame,
+    Stopped,
+    TanistError,
+    TimedOut,
+    Unreachable,
+)
+from tanist.domain.names import TopicPartition
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.wire.router import share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tanist.domain.names import BrokerId
+    from tanist.kafka.wire.connection import Connection
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
+Answers: TypeAlias = "dict[TopicPartition, _A | TanistError]"
+Ask: TypeAlias = "Callable[[Connection, Mapping[TopicPartition, _Q], Deadline], Answers[_A]]"
+
+_ELSEWHERE: Final = (
+    NotLeader,
+    LeaderNotAvailable,
+    UnknownTopicOrPartition,
+    FencedLeaderEpoch,
+    UnknownLeaderEpoch,
+    ConnectionLost,
+    Unreachable,
+    TimedOut,
+)
+
+
+def ask_leaders(
+    router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A], *, again: bool = True
+) -> Answers[_A]:
+    """`ask` each leader about its partitions. What one leader cannot answer stays with its partitions alone.
+
+    Raises:
+        Stopped: the router was interrupted. CouldNotTell: no broker of the cluster tells who leads.
+    """
+    _find_leaders(router, questions, by)
+    answers = _ask_once(router, questions, by, ask)
+    elsewhere = {at: questions[at] for at, answer in answers.items() if isinstance(answer, _ELSEWHERE)}
+    if elsewhere:
+        with contextlib.suppress(TimedOut, Unreachable, ConnectionLost):  # what we have is the answer then
+            router.refresh(sorted({at.topic for at in elsewhere}), by)
+            if again:
+                answers |= _ask_once(router, elsewhere, by, ask)
+    return answers
+
+
+def _find_leaders(router: Router, partitions: Iterable[TopicPartition], by: Deadline) -> None:
+    unknown = {at.topic for at in partitions if isinstance(_leader(router, at), TanistError)}
+    if unknown:
+        router.refresh(sorted(unknown), by)
+
+
+def _leader(router: Router, at: TopicPartition) -> BrokerId | TanistError:
+    try:
+        return router.leader(at)
+    except BrokerError as error:
+        return error
+
+
+def _ask_once(router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A]) -> Answers[_A]:
+    answers: Answers[_A] = {}
+    groups: defaultdict[BrokerId, dict[TopicPartition, _Q]] = defaultdict(dict)
+    for at, question in questions.items():
+        leader = _leader(router, at)
+        if isinstance(leader, TanistError):
+            answers[at] = leader
+        else:
+            groups[leader][at] = question
+    for index, (broker, group) in enumerate(groups.items()):
+        answers |= _ask_broker(router, broker, group, share(by, len(groups) - index), ask)
+    return answers
+
+
+def _ask_broker(
+    router: Router, broker: BrokerId, group: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A]
+) -> Answers[_A]:
+    try:
+        connection = router.connection(broker, by)
+        answers = ask(connection, group, by)
+    except Stopped:
+        raise
+    except CouldNotTell as error:
+        router.forget(broker)
+        return dict.fromkeys(group, error)
+    except TanistError as error:
+        return dict.fromkeys(group, error)
+    silent = MalformedFrame(f"{connection.peer}: an answer without this partition")
+    return {at: answers.get(at, silent) for at in group}
+
+
+def result(each: Any, context: str, value: _A) -> _A | TanistError:
+    """`value`, or the error whose code is in `each`."""
+    return value if each.error_code == NONE else error_for(each.error_code, context)
+
+
+def value(answer: _A | TanistError) -> _A:
+    """What a partition was answered; an error is raised."""
+    if isinstance(answer, TanistError):
+        raise answer
+    return answer
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    """Topics in the order of their first partition, as requests want them."""
+    topics: defaultdict[str, list[int]] = defaultdict(list)
+    for at in partitions:
+        topics[at.topic].append(at.partition)
+    return list(topics.items())
+
+
+def each_partition(
+    topics: Iterable[Any], name: str = "name", number: str = "partition_index"
+) -> Iterable[tuple[TopicPartition, Any]]:
+    """The partitions of an answer, flat. Two requests call these fields otherwise."""
+    for topic in topics:
+        for each in topic.partitions:
+            yield TopicPartition(getattr(topic, name), getattr(each, number)), each

@@ -1,0 +1,117 @@
+"""The messages of kafka-python that we send, and its SASL conversations: the one door to that library.
+
+It reads its schemas with a function that Python 3.11 and 3.12 call deprecated (3.13 took that back): hence the filter.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.net.sasl import get_sasl_mechanism
+    from kafka.net.sasl.abc import SaslMechanism as Conversation
+    from kafka.protocol.admin import (
+        CreateAclsRequest,
+        CreatePartitionsRequest,
+        CreateTopicsRequest,
+        DeleteAclsRequest,
+        DeleteRecordsRequest,
+        DescribeAclsRequest,
+        DescribeConfigsRequest,
+        DescribeGroupsRequest,
+        DescribeProducersRequest,
+        DescribeTransactionsRequest,
+        ElectLeadersRequest,
+        IncrementalAlterConfigsRequest,
+        ListGroupsRequest,
+        ListTransactionsRequest,
+    )
+    from kafka.protocol.api_message import ApiMessage
+    from kafka.protocol.consumer import (
+        ListOffsetsRequest,
+        OffsetFetchRequest,
+        OffsetForLeaderEpochRequest,
+    )
+    from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+    from kafka.protocol.producer import (
+        AddOffsetsToTxnRequest,
+        AddPartitionsToTxnRequest,
+        EndTxnRequest,
+        InitProducerIdRequest,
+        TxnOffsetCommitRequest,
+        WriteTxnMarkersRequest,
+    )
+    from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+    class ConsumerGroupDescribeRequest(ApiMessage, load_json="tanist.kafka.wire.schemas"):
+        """KIP-848; kafka-python has no such class."""
+
+    class ConsumerGroupDescribeResponse(ApiMessage, load_json="tanist.kafka.wire.schemas"):
+        """Found by kafka-python through the api key of its request."""
+
+
+_FIRST_USE = threading.Lock()
+_ANSWERS: dict[tuple[int, int | None], type[ApiMessage]] = {}
+"""The answers that have been read once, by API key and version of their request."""
+
+
+def read_answer(request: ApiMessage, frame: bytes) -> ApiMessage:
+    """The answer to `request`, from its header on.
+
+    kafka-python compiles the decoder of a message when it is first used, and for that time exchanges the class that
+    every thread decodes to: a second thread then compiles one that makes objects of a weak reference, and fails. So the
+    first use of each message is one thread's.
+
+    Raises:
+        What kafka-python raises where `frame` is no such answer.
+    """
+    key = request.API_KEY, request.API_VERSION
+    known = _ANSWERS.get(key)
+    if known is not None:
+        return known.decode(frame, header=True)
+    with _FIRST_USE:
+        kind = request.header.get_response_class()
+        assert kind is not None, type(request).__name__  # noqa: S101  # every message class of kafka-python has its pair
+        answer = kind.decode(frame, header=True)
+        _ANSWERS[key] = kind
+        return answer
+
+
+__all__ = [
+    "AddOffsetsToTxnRequest",
+    "AddPartitionsToTxnRequest",
+    "ApiMessage",
+    "ApiVersionsRequest",
+    "ConsumerGroupDescribeRequest",
+    "ConsumerGroupDescribeResponse",
+    "Conversation",
+    "CreateAclsRequest",
+    "CreatePartitionsRequest",
+    "CreateTopicsRequest",
+    "DeleteAclsRequest",
+    "DeleteRecordsRequest",
+    "DescribeAclsRequest",
+    "DescribeConfigsRequest",
+    "DescribeGroupsRequest",
+    "DescribeProducersRequest",
+    "DescribeTransactionsRequest",
+    "ElectLeadersRequest",
+    "EndTxnRequest",
+    "FindCoordinatorRequest",
+    "IncrementalAlterConfigsRequest",
+    "InitProducerIdRequest",
+    "ListGroupsRequest",
+    "ListOffsetsRequest",
+    "ListTransactionsRequest",
+    "MetadataRequest",
+    "OffsetFetchRequest",
+    "OffsetForLeaderEpochRequest",
+    "SaslAuthenticateRequest",
+    "SaslHandshakeRequest",
+    "TxnOffsetCommitRequest",
+    "WriteTxnMarkersRequest",
+    "get_sasl_mechanism",
+    "read_answer",
+]

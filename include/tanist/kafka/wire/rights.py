@@ -1,0 +1,138 @@
+"""What the login that asks may do to topics, groups and the cluster, as brokers report it (KIP-430)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from tanist.domain.errors import MalformedFrame, TanistError
+from tanist.domain.names import TopicPartition
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.wire.coordinators import ByGroup, ask_coordinators
+from tanist.kafka.wire.leaders import Answers, ask_leaders
+from tanist.kafka.wire.messages import DescribeGroupsRequest, MetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.kafka.wire.connection import Connection
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
+_NO_TOPIC_ID: Final = UUID(int=0)
+_LAST_WITH_CLUSTER_OPERATIONS: Final = 10  # Metadata; later ones leave that to DescribeCluster
+
+
+class AclOperation(IntEnum):
+    """Codes of org.apache.kafka.common.acl.AclOperation."""
+
+    ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(2, 9)
+    CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(9, 13)
+    CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = range(13, 16)
+
+
+def topic_operations(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[str] | TanistError]:
+    """Names of the operations that this login may do on each topic, as one broker tells them."""
+    if not topics:
+        return {}
+    answer = _metadata(router.any_connection(by), topics, by)
+    return {topic.name: _operations(topic, f"topic {topic.name!r}") for topic in answer.topics}
+
+
+def group_operations(router: Router, groups: Sequence[str], by: Deadline) -> ByGroup[frozenset[str]]:
+    """Names of the operations that this login may do on each group, whether it exists or not."""
+    return ask_coordinators(router, groups, by, _ask_groups) if groups else {}
+
+
+def _ask_groups(connection: Connection, groups: Sequence[str], by: Deadline) -> ByGroup[frozenset[str]]:
+    """DescribeGroups up to version 5 describes a group that does not exist, or of another type, as a dead one."""
+    request = DescribeGroupsRequest(
+        groups=list(groups),
+        include_authorized_operations=True,
+        version=connection.version(DescribeGroupsRequest, 3, 5),
+    )
+    answer = connection.call(request, by)
+    return {each.group_id: _operations(each, f"group {each.group_id!r}") for each in answer.groups}
+
+
+def cluster_operations(router: Router, by: Deadline) -> frozenset[str] | TanistError:
+    """Names of the operations that this login may do on the cluster."""
+    connection = router.any_connection(by)
+    request = MetadataRequest(
+        topics=[],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=False,
+        version=connection.version(MetadataRequest, 8, _LAST_WITH_CLUSTER_OPERATIONS),
+    )
+    return _named(connection.call(request, by).authorized_operations, "the cluster")
+
+
+def may_write(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, bool | TanistError]:
+    """Whether this very login may WRITE to each topic, as every broker says that leads a partition of it.
+
+    One that grants it is enough. A topic that we may not even see is one that we may not write to. Rules reach each
+    broker by itself, within milliseconds: who has just made one asks again.
+
+    Raises:
+        CouldNotTell: no broker answers.
+    """
+    if not topics:
+        return {}
+    router.refresh(topics, by)
+    known = router.topics()
+    partitions = [TopicPartition(name, part.partition) for name in topics for part in known[name].partitions]
+    told = ask_leaders(router, dict.fromkeys(partitions), by, _ask) if partitions else {}
+    return {name: _any(known[name].error, [told[at] for at in partitions if at.topic == name]) for name in topics}
+
+
+def _any(error: TanistError | None, told: Sequence[bool | TanistError]) -> bool | TanistError:
+    if isinstance(error, TopicAuthorizationFailed):
+        return False
+    if any(each is True for each in told):
+        return True
+    refused = [each for each in told if isinstance(each, TanistError)]
+    if error is None and not told:
+        return UnknownTopicOrPartition("a topic without partitions")
+    return error or (refused[0] if refused else False)
+
+
+def _ask(connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline) -> Answers[bool]:
+    answer = _metadata(connection, sorted({at.topic for at in partitions}), by)
+    told = {topic.name: _writes(topic) for topic in answer.topics}
+    return {at: told[at.topic] for at in partitions if at.topic in told}
+
+
+def _writes(topic: Any) -> bool | TanistError:
+    found = _operations(topic, f"topic {topic.name!r}")
+    if isinstance(found, TanistError):
+        return False if isinstance(found, TopicAuthorizationFailed) else found
+    return AclOperation.WRITE.name in found
+
+
+def _metadata(connection: Connection, topics: Iterable[str], by: Deadline) -> Any:
+    kind = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(
+        topics=[kind(topic_id=_NO_TOPIC_ID, name=name) for name in topics],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=True,
+        version=connection.version(MetadataRequest, 8, 12),
+    )
+    return connection.call(request, by)
+
+
+def _operations(each: Any, what: str) -> frozenset[str] | TanistError:
+    if each.error_code != NONE:
+        return error_for(each.error_code, what)
+    return _named(each.authorized_operations, what)
+
+
+def _named(codes: Iterable[int] | None, what: str) -> frozenset[str] | TanistError:
+    """`codes` of AclOperation; None: they were not reported."""
+    if codes is None:
+        return MalformedFrame(f"{what}: the broker reports no authorized operations")
+    known = {each.value: each.name for each in AclOperation}
+    return frozenset(known[code] for code in codes if code in known)

@@ -1,0 +1,286 @@
+"""Who leads what, and the connections that lead there."""
+
+from __future__ import annotations
+
+import time
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from tanist.domain.broker_errors import LeaderNotAvailable, UnknownTopicOrPartition
+from tanist.domain.endpoint import Address
+from tanist.domain.errors import CouldNotTell, Stopped, TwoClusters, Unreachable
+from tanist.domain.names import BrokerId, TopicPartition
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.wire.connection import Connection
+from tanist.kafka.wire.messages import FindCoordinatorRequest, MetadataRequest
+from tanist.kafka.wire.stop import StopSignal
+from tanist.ports.clock import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Self
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.errors import BrokerError
+
+_NO_TOPIC_ID = UUID(int=0)
+_LEAST_CONNECT_SECONDS = 1.0
+_FIRST_WITH_KEY_LIST = 4  # FindCoordinator, KIP-699
+
+
+class PartitionInfo(NamedTuple):
+    """`leader` is None while there is none; `leader_epoch` is -1 where the broker does not tell."""
+
+    partition: int
+    leader: BrokerId | None
+    leader_epoch: int
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    offline: tuple[BrokerId, ...]
+
+
+class TopicInfo(NamedTuple):
+    """`topic_id` is None below Kafka 2.8; with an `error` the rest is empty. Partitions are in order."""
+
+    name: str
+    topic_id: UUID | None
+    internal: bool
+    partitions: tuple[PartitionInfo, ...]
+    error: BrokerError | None
+
+
+class Router:
+    """One cluster as one thread talks to it. Only `interrupt` may be called from another thread.
+
+    A connection belongs to a broker and a lane: requests of different lanes do not wait for one another. What is known
+    of topics is what `refresh` last saw; nothing here refreshes by itself.
+    """
+
+    def __init__(self, endpoint: Endpoint, client_id: str) -> None:
+        self.endpoint = endpoint
+        self.client_id = client_id
+        self.cluster_id: str | None = None
+        self.controller: BrokerId | None = None
+        self.brokers: Mapping[BrokerId, Address] = {}
+        self._stop = StopSignal()
+        self._topics: dict[str, TopicInfo] = {}
+        self._connections: dict[tuple[BrokerId, str], Connection] = {}
+        self._first: Connection | None = None
+        self._known_by: tuple[Address, str | None] | None = None
+        """Which address told first of which cluster."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def refresh(self, topics: Sequence[str] | None, by: Deadline) -> None:
+        """Ask any broker anew about `topics`; None: about all, and forget the rest.
+
+        Raises:
+            Unreachable: no broker answers. AuthenticationFailed, WrongListener, TimedOut, Stopped: as they say.
+            TwoClusters: who answers now is of another cluster than whoever answered first.
+        """
+        connection = self.any_connection(by)
+        answer = _metadata(connection, topics, by)
+        self._must_be_the_same(connection, answer.cluster_id)
+        self._learn(answer, forget=topics is None)
+
+    def _must_be_the_same(self, connection: Connection, cluster_id: str | None) -> None:
+        """Names resolve anew and bootstrap addresses take turns: what was known must not be mixed with another's."""
+        now = (connection.address, cluster_id)
+        self._known_by = self._known_by or now
+        if self._known_by[1] != cluster_id:
+            connection.close()
+            raise differing(self.endpoint, self._known_by, now)
+
+    def _learn(self, answer: Any, *, forget: bool) -> None:
+        self.cluster_id = answer.cluster_id
+        self.controller = BrokerId(answer.controller_id) if answer.controller_id >= 0 else None
+        self.brokers = MappingProxyType({BrokerId(b.node_id): Address(b.host, b.port) for b in answer.brokers})
+        if forget:
+            self._topics.clear()
+        self._topics.update({topic.name: _topic_info(topic) for topic in answer.topics})
+
+    def topics(self) -> Mapping[str, TopicInfo]:
+        """What `refresh` has seen; a topic that was asked for and is not there has an `error`."""
+        return MappingProxyType(dict(self._topics))
+
+    def leader(self, of: TopicPartition) -> BrokerId:
+        """Who leads, as far as is known.
+
+        Raises:
+            LeaderNotAvailable: nobody, at the moment.
+            UnknownTopicOrPartition: never seen; refresh first.
+            BrokerError: what the broker said of this topic.
+        """
+        topic = self._topics.get(of.topic)
+        if topic is None or (topic.error is None and of.partition >= len(topic.partitions)):
+            raise UnknownTopicOrPartition(f"{of} of cluster {self.endpoint.name!r}")
+        if topic.error is not None:
+            raise topic.error
+        leader = topic.partitions[of.partition].leader
+        if leader is None:
+            raise LeaderNotAvailable(f"{of} of cluster {self.endpoint.name!r} has no leader")
+        return leader
+
+    def leader_epoch(self, of: TopicPartition) -> int:
+        """In which epoch `leader` leads; -1 where that is not known."""
+        topic = self._topics.get(of.topic)
+        known = topic is not None and of.partition < len(topic.partitions)
+        return topic.partitions[of.partition].leader_epoch if topic is not None and known else -1
+
+    # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def connection(self, broker: BrokerId, by: Deadline, lane: str = "control") -> Connection:
+        """The open connection to `broker` for `lane`, made if need be; it belongs to the router.
+
+        Raises:
+            Unreachable: as `Connection.open`, or nobody has told of such a broker.
+        """
+        held = self._connections.get((broker, lane))
+        if held is not None:
+            if not held.lost:
+                return held
+            held.close()
+        address = self.brokers.get(broker)
+        if address is None:
+            raise Unreachable(f"broker {broker} is not among those of cluster {self.endpoint.name!r}")
+        opened = self._connections[broker, lane] = self._open(address, by)
+        return opened
+
+    def any_connection(self, by: Deadline) -> Connection:
+        """A connection to whatever broker answers: an open one, else a known broker, else a bootstrap address."""
+        held = [self._first, *(held for (_, lane), held in self._connections.items() if lane == "control")]
+        for connection in filter(None, held):
+            if connection.lost:
+                connection.close()
+            elif not connection.in_flight:
+                return connection
+        self._first = self._open_one_of([*self.endpoint.bootstrap, *self.brokers.values()], by)
+        return self._first
+
+    def _open_one_of(self, addresses: Sequence[Address], by: Deadline) -> Connection:
+        """The first that answers. A dead address takes only its share of the time; the first reason is the one told."""
+        reasons: list[CouldNotTell] = []
+        distinct = list(dict.fromkeys(addresses))
+        for index, address in enumerate(distinct):
+            try:
+                return self._open(address, share(by, len(distinct) - index))
+            except Stopped:
+                raise
+            except CouldNotTell as reason:
+                reasons.append(reason)
+        if not reasons:
+            raise Unreachable(f"cluster {self.endpoint.name!r} has no bootstrap address")
+        raise reasons[0]
+
+    def _open(self, address: Address, by: Deadline) -> Connection:
+        return Connection.open(address, self.endpoint, self.client_id, by, self._stop)
+
+    def coordinator(self, group: str, by: Deadline) -> BrokerId:
+        """The broker that keeps the positions of `group`.
+
+        Raises:
+            CoordinatorNotAvailable, CoordinatorLoading: ask again. GroupAuthorizationFailed.
+        """
+        connection = self.any_connection(by)
+        version = connection.version(FindCoordinatorRequest, 1, 4)
+        keys: dict[str, Any] = {"key": group} if version < _FIRST_WITH_KEY_LIST else {"coordinator_keys": [group]}
+        answer = connection.call(FindCoordinatorRequest(key_type=0, version=version, **keys), by)
+        found = answer if version < _FIRST_WITH_KEY_LIST else answer.coordinators[0]
+        if found.error_code != NONE:
+            raise error_for(found.error_code, f"coordinator of group {group!r}")
+        broker = BrokerId(found.node_id)
+        self.learn_broker(broker, found.host, found.port)
+        return broker
+
+    def learn_broker(self, broker: BrokerId, host: str, port: int) -> None:
+        """Where a broker listens, as another one has told."""
+        self.brokers = MappingProxyType({**self.brokers, broker: Address(host, port)})
+
+    def drop(self, broker: BrokerId) -> None:
+        """Close all that leads to `broker`, so that the next call connects anew."""
+        for key in [key for key in self._connections if key[0] == broker]:
+            self._connections.pop(key).close()
+        address = self.brokers.get(broker)
+        if self._first is not None and address is not None and self._first.peer.startswith(f"{address} of "):
+            self._first.close()
+            self._first = None
+
+    def forget(self, broker: BrokerId) -> None:
+        """It did not answer: what it led must be looked up before it is asked for again."""
+        led = {name for name, topic in self._topics.items() if any(part.leader == broker for part in topic.partitions)}
+        for name in led:
+            del self._topics[name]
+
+    def interrupt(self) -> None:
+        """From any thread: whatever this router or its connections wait for ends with Stopped, now and ever after."""
+        self._stop.set()
+
+    def pause(self, seconds: float, by: Deadline) -> None:
+        """Wait a little, not beyond the deadline; `interrupt` ends it with Stopped."""
+        self._stop.wait(min(seconds, by.left(time.monotonic())))
+
+    def close(self) -> None:
+        """By the owning thread, at the end."""
+        for connection in [self._first, *self._connections.values()]:
+            if connection is not None:
+                connection.close()
+        self._connections.clear()
+        self._stop.close()
+
+
+def differing(endpoint: Endpoint, *known: tuple[Address, str | None]) -> TwoClusters:
+    """The error for an endpoint of whose addresses each, as `known`, leads to another cluster."""
+    each = ", ".join(f"{address} is cluster {cluster_id}" for address, cluster_id in known)
+    return TwoClusters(f"bootstrap_servers of {endpoint.name!r} lead to two clusters: {each}")
+
+
+def describe_topics(connection: Connection, topics: Sequence[str], by: Deadline) -> Mapping[str, TopicInfo]:
+    """What this very broker knows of `topics` now."""
+    return {topic.name: _topic_info(topic) for topic in _metadata(connection, topics, by).topics}
+
+
+def _metadata(connection: Connection, topics: Sequence[str] | None, by: Deadline) -> Any:
+    kind = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(
+        topics=None if topics is None else [kind(topic_id=_NO_TOPIC_ID, name=name) for name in topics],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+        version=connection.version(MetadataRequest, 8, 12),
+    )
+    return connection.call(request, by)
+
+
+def _topic_info(topic: Any) -> TopicInfo:
+    error = None if topic.error_code == NONE else error_for(topic.error_code, f"topic {topic.name!r}")
+    known = sorted(topic.partitions or (), key=lambda partition: int(partition.partition_index))
+    topic_id = None if topic.topic_id in {None, _NO_TOPIC_ID} else topic.topic_id
+    return TopicInfo(topic.name, topic_id, topic.is_internal, tuple(map(_partition_info, known)), error)
+
+
+def _partition_info(partition: Any) -> PartitionInfo:
+    return PartitionInfo(
+        partition.partition_index,
+        BrokerId(partition.leader_id) if partition.leader_id >= 0 else None,
+        partition.leader_epoch,
+        _ids(partition.replica_nodes),
+        _ids(partition.isr_nodes),
+        _ids(partition.offline_replicas),
+    )
+
+
+def _ids(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, numbers))
+
+
+def share(by: Deadline, parts: int) -> Deadline:
+    """An equal part of what is left, but enough for a connection if there is as much: the dead do not starve others."""
+    now = time.monotonic()
+    return Deadline(min(by.at, now + max(by.left(now) / parts, _LEAST_CONNECT_SECONDS)))

@@ -1,0 +1,107 @@
+"""Topics as the controller creates them and brokers describe them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.broker_errors import NotController
+from tanist.domain.errors import MalformedFrame
+from tanist.kafka.protocol.codes import NONE, error_for
+from tanist.kafka.wire.admin import ConfigKind, ConfigValue, controller
+from tanist.kafka.wire.messages import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+from tanist.kafka.wire.requests import left_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.kafka.wire.connection import Connection
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+    from tanist.ports.topics import NewTopic
+
+
+def create_topics(
+    router: Router, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool
+) -> dict[str, TanistError | None]:
+    """Ask for `topics` in one request; None: created, though not every broker knows of it yet."""
+    kind = CreateTopicsRequest.CreatableTopic
+    wanted = [
+        kind(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=-1 if topic.replication_factor is None else topic.replication_factor,
+            assignments=[],
+            configs=[kind.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        )
+        for topic in topics
+    ]
+
+    def ask(connection: Connection) -> dict[str, TanistError | None]:
+        version = connection.version(CreateTopicsRequest, 4, 7)
+        request = CreateTopicsRequest(
+            topics=wanted, timeout_ms=left_ms(by), validate_only=validate_only, version=version
+        )
+        return {each.name: _refusal(each, "topic") for each in connection.call(request, by).topics}
+
+    return _each(_of_controller(router, by, ask), [topic.name for topic in topics])
+
+
+def create_partitions(router: Router, topic: str, count: int, by: Deadline) -> TanistError | None:
+    """Ask for partitions until `topic` has `count`; None: they are created, though not every broker knows of them."""
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)
+
+    def ask(connection: Connection) -> dict[str, TanistError | None]:
+        version = connection.version(CreatePartitionsRequest, 0, 3)
+        request = CreatePartitionsRequest(topics=[wanted], timeout_ms=left_ms(by), validate_only=False, version=version)
+        return {each.name: _refusal(each, "topic") for each in connection.call(request, by).results}
+
+    return _each(_of_controller(router, by, ask), [topic])[topic]
+
+
+def topic_configs(
+    router: Router, topics: Sequence[str], by: Deadline
+) -> dict[str, dict[str, ConfigValue] | TanistError]:
+    """Every configuration that applies to each topic, as the broker that is asked knows it."""
+    if not topics:
+        return {}
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    connection = router.any_connection(by)
+    request = DescribeConfigsRequest(
+        resources=[
+            kind(resource_type=ConfigKind.TOPIC, resource_name=name, configuration_keys=None) for name in topics
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+        version=connection.version(DescribeConfigsRequest, 1, 4),
+    )
+    answer = connection.call(request, by)
+    return {each.resource_name: _refusal(each, "configuration of topic") or _values(each) for each in answer.results}
+
+
+def _of_controller(
+    router: Router, by: Deadline, ask: Callable[[Connection], dict[str, TanistError | None]]
+) -> dict[str, TanistError | None]:
+    """With KRaft every broker forwards to the controller; with ZooKeeper one that is not the controller says so."""
+    answers = ask(router.any_connection(by))
+    if any(isinstance(answer, NotController) for answer in answers.values()):
+        router.refresh([], by)
+        answers |= ask(controller(router, by))
+    return answers
+
+
+def _each(answers: Mapping[str, TanistError | None], names: Iterable[str]) -> dict[str, TanistError | None]:
+    silent = MalformedFrame("an answer without this topic")
+    return {name: answers.get(name, silent) for name in names}
+
+
+def _refusal(each: Any, what: str) -> Any:
+    """The error of one item, with the broker's reason; None: there is none."""
+    if each.error_code == NONE:
+        return None
+    name = each.resource_name if hasattr(each, "resource_name") else each.name
+    return error_for(each.error_code, f"{what} {name!r}" + (f": {each.error_message}" if each.error_message else ""))
+
+
+def _values(each: Any) -> dict[str, ConfigValue]:
+    return {one.name: ConfigValue(one.value, one.config_source, one.read_only) for one in each.configs}

@@ -1,0 +1,227 @@
+"""Bytes to and from one address, over TCP or TLS: blocking in style, bounded by a Deadline, stoppable."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import select
+import socket
+import ssl
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from tanist.domain.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    Misconfigured,
+    TanistError,
+    TimedOut,
+    Unreachable,
+    WrongListener,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.domain.endpoint import Address, Endpoint, Tls
+    from tanist.kafka.wire.stop import StopSignal
+    from tanist.ports.clock import Deadline
+
+_Resolved: TypeAlias = tuple[
+    socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+]
+_T = TypeVar("_T")
+_NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
+_SOCKET_BUFFER: Final = 4 << 20
+_VIEWS_AT_ONCE: Final = 512  # below IOV_MAX, which is 1024 on Linux and macOS
+_WORTH_A_CALL: Final = 16 << 10  # smaller views are joined before they are encrypted: one TLS record holds 16 KiB
+
+
+class Transport:
+    """One socket. Every error names the peer; after any but a TimedOut with nothing moved it can only be closed."""
+
+    def __init__(self, sock: socket.socket, peer: str, stop: StopSignal) -> None:
+        self._socket = sock
+        self._peer = peer
+        self._stop = stop
+        self._poller = select.poll()
+        self._poller.register(stop.fileno(), select.POLLIN)
+
+    @classmethod
+    def open(cls, address: Address, endpoint: Endpoint, stop: StopSignal, by: Deadline) -> Transport:
+        """Connect, and shake hands if the endpoint has TLS.
+
+        Raises:
+            Unreachable: nothing listens there, the name is unknown, or the listener hangs up on us.
+            AuthenticationFailed: a certificate was not accepted, on either side.
+            WrongListener: what answers does not speak TLS.
+            TimedOut, Stopped: while connecting.
+        """
+        peer = f"{address} of cluster {endpoint.name!r}"
+        context = None if endpoint.tls is None else _tls_context(endpoint.tls, endpoint.name)
+        reasons: list[str] = []
+        for family, kind, protocol, _, target in _resolve(address, peer):
+            transport = cls(socket.socket(family, kind, protocol), peer, stop)
+            try:
+                transport._connect(target, by)
+                if context is not None:
+                    transport._secure(context, address.host, by)
+            except OSError as refused:
+                transport.close()
+                reasons.append(refused.strerror or str(refused))
+            except BaseException:
+                transport.close()
+                raise
+            else:
+                return transport
+        raise Unreachable(f"{peer}: {', '.join(dict.fromkeys(reasons))}")
+
+    def _connect(self, target: object, by: Deadline) -> None:
+        sock = self._socket
+        sock.setblocking(False)  # noqa: FBT003
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = sock.connect_ex(target)  # type: ignore[arg-type]  # as getaddrinfo gave it
+        if code == errno.EINPROGRESS:
+            self._wait(select.POLLOUT, by, "connecting")
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+
+    def _secure(self, context: ssl.SSLContext, host: str, by: Deadline) -> None:
+        secured = context.wrap_socket(
+            self._socket, server_hostname=host, do_handshake_on_connect=False, suppress_ragged_eofs=False
+        )
+        self._socket = secured
+        try:
+            self._eventually(secured.do_handshake, select.POLLIN, by, "the TLS handshake")
+        except ConnectionLost as lost:
+            hint = "a listener without TLS hangs up like this on a client with TLS"
+            raise Unreachable(f"{lost.reason} during the TLS handshake; {hint}") from lost
+
+    @property
+    def is_tls(self) -> bool:
+        return isinstance(self._socket, ssl.SSLSocket)
+
+    def send(self, views: Sequence[bytes | memoryview], by: Deadline) -> None:
+        """All of `views`, one after another."""
+        self._stop.check()
+        if self.is_tls:
+            self._send_secured(views, by)
+        else:
+            self._send_plain(list(views), by)
+
+    def _send_plain(self, views: list[bytes | memoryview], by: Deadline) -> None:
+        first = 0
+        while first < len(views):
+            some = views[first : first + _VIEWS_AT_ONCE]
+            sent = self._eventually(partial(self._socket.sendmsg, some), select.POLLOUT, by, "sending")
+            while first < len(views) and sent >= len(views[first]):
+                sent -= len(views[first])
+                first += 1
+            if sent:
+                views[first] = memoryview(views[first])[sent:]
+
+    def _send_secured(self, views: Sequence[bytes | memoryview], by: Deadline) -> None:
+        pending = bytearray()
+        for view in views:
+            if len(view) < _WORTH_A_CALL:
+                pending += view
+                continue
+            self._send_whole(bytes(pending), by)
+            pending.clear()
+            self._send_whole(view, by)
+        self._send_whole(bytes(pending), by)
+
+    def _send_whole(self, view: bytes | memoryview, by: Deadline) -> None:
+        rest = memoryview(view)
+        while rest:
+            rest = rest[self._eventually(partial(self._socket.send, rest), select.POLLOUT, by, "sending") :]
+
+    def receive_some(self, view: memoryview, by: Deadline) -> int:
+        """At least one byte into `view`; how many."""
+        self._stop.check()
+        count = self._eventually(partial(self._socket.recv_into, view), select.POLLIN, by, "waiting for an answer")
+        if not count:
+            raise ConnectionLost(f"{self._peer}: closed by the other side")
+        return count
+
+    def receive(self, view: memoryview, by: Deadline) -> None:
+        """Fill `view`."""
+        while view:
+            view = view[self.receive_some(view, by) :]
+
+    @property
+    def readable(self) -> bool:
+        """Whether something can be received now, be it only the news that the other side has closed."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True
+        look = select.poll()
+        look.register(self._socket, select.POLLIN)
+        return bool(look.poll(0))
+
+    def _eventually(self, operation: Callable[[], _T], events: int, by: Deadline, doing: str) -> _T:
+        """The result of `operation`, tried at once and again whenever the socket is ready for it."""
+        while True:
+            try:
+                return operation()
+            except BlockingIOError:
+                wanted = events
+            except ssl.SSLWantReadError:
+                wanted = select.POLLIN
+            except ssl.SSLWantWriteError:
+                wanted = select.POLLOUT
+            except ssl.SSLError as refused:
+                raise self._told_by_tls(refused) from refused
+            except OSError as lost:
+                raise ConnectionLost(f"{self._peer}: {lost.strerror or lost}") from lost
+            self._wait(wanted, by, doing)
+
+    def _told_by_tls(self, error: ssl.SSLError) -> TanistError:
+        reason = error.reason or str(error)
+        match error:
+            case ssl.SSLCertVerificationError():
+                return AuthenticationFailed(f"{self._peer}: its certificate is not accepted: {error.verify_message}")
+            case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
+                return ConnectionLost(f"{self._peer}: closed by the other side")
+            case _ if "ALERT" in reason:
+                return AuthenticationFailed(f"{self._peer}: it refuses our side of TLS: {reason}")
+            case _ if reason in _NOT_TLS:
+                return WrongListener(f"{self._peer}: the listener does not speak TLS ({reason})")
+            case _:
+                return ConnectionLost(f"{self._peer}: {reason}")
+
+    def _wait(self, events: int, by: Deadline, doing: str) -> None:
+        self._poller.register(self._socket, events)
+        ready = self._poller.poll(math.ceil(by.left(time.monotonic()) * 1000))
+        self._stop.check()
+        if not ready:
+            raise TimedOut(f"{self._peer}: {doing} took too long")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _resolve(address: Address, peer: str) -> Sequence[_Resolved]:
+    try:
+        return socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except socket.gaierror as unknown:
+        raise Unreachable(f"{peer}: the name does not resolve: {unknown.strerror}") from unknown
+
+
+def _tls_context(tls: Tls, cluster: str) -> ssl.SSLContext:
+    """Read anew for every connection, so that renewed certificates are taken up."""
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_location)
+        context.check_hostname = tls.verify_hostname
+        if tls.certificate_location is not None:
+            password = None if tls.key_password is None else tls.key_password.reveal()
+            context.load_cert_chain(tls.certificate_location, tls.key_location, password)
+    except OSError as broken:
+        files = f"{tls.ca_location}, {tls.certificate_location}, {tls.key_location}"
+        raise Misconfigured(f"cluster {cluster!r}: certificates ({files}) cannot be read: {broken}") from broken
+    return context

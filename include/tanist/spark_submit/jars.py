@@ -1,0 +1,159 @@
+"""Jars that no Python package brings, as those of Spark's connector to Kafka: resolved once per user by pyspark's Ivy.
+
+    CACHE/jars/NAME-VERSION/*.jar     complete, or not there at all
+    CACHE/jars/NAME-VERSION.log       what Ivy said the last time
+    CACHE/ivy/                        Ivy's own cache
+
+CACHE is `$TANIST_CACHE`, or `tanist` in `$XDG_CACHE_HOME`, or in `~/.cache`. `$TANIST_IVY_SETTINGS` may name an Ivy
+settings file, for a house with a repository of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tanist.domain.errors import DownloadFailed, MissingDependency
+from tanist.spark_submit.java import java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A published module by its coordinates, and what it does not name itself but cannot do without."""
+
+    organisation: str
+    name: str
+    version: str
+    beside: tuple[Module, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
+SPARK_CONNECTOR: Final = Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0")
+"""The newest of Spark 4.0 whose token provider is published too."""
+
+
+def cache_dir() -> Path:
+    """Where downloads are kept, per user."""
+    if own := os.environ.get("TANIST_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tanist"
+
+
+def connector_jars() -> tuple[Path, ...]:
+    """What Spark needs to read Kafka and does not have; downloads it the first time. Raises as `resolved` does."""
+    there = {_artifact(jar) for jar in _pyspark_jars().glob("*.jar")}
+    return tuple(sorted(jar for jar in resolved(SPARK_CONNECTOR).glob("*.jar") if _artifact(jar) not in there))
+
+
+def _artifact(jar: Path) -> str:
+    """The file's name without its version."""
+    return re.split(r"-\d", jar.stem.replace("kafka-0-10", "kafka010"))[0]
+
+
+def resolved(module: Module) -> Path:
+    """The folder of the jars of `module` and of all that it needs; downloads them the first time.
+
+    Raises:
+        MissingDependency: no Java, or no pyspark.
+        DownloadFailed: Ivy could not resolve everything; names its log.
+    """
+    jars = cache_dir() / "jars" / str(module)
+    if not jars.is_dir():
+        jars.parent.mkdir(parents=True, exist_ok=True)
+        with locked(jars.parent / f"{module}.lock"):
+            if not jars.is_dir():
+                _download(module, jars)
+    return jars
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the file lock `path` against other processes; waits for them. The kernel drops it when we die."""
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _pyspark_jars() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise MissingDependency("pyspark, whose Ivy downloads jars, is not installed: pip install 'tanist[spark]'")
+    return Path(spec.origin).parent / "jars"
+
+
+def _ivy_file(module: Module) -> str:
+    wanted = "".join(
+        f'<dependency org="{m.organisation}" name="{m.name}" rev="{m.version}" conf="default->default"/>'
+        for m in (module, *module.beside)
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="tanist" module="sandbox"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
+    )
+
+
+def _ivy_command(work: Path) -> list[str]:
+    settings = os.environ.get("TANIST_IVY_SETTINGS")
+    return [
+        *(java(), "-cp", f"{_pyspark_jars()}/*", "org.apache.ivy.Main"),
+        *(("-settings", settings) if settings else ()),
+        *("-cache", str(cache_dir() / "ivy"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
+        *("-types", "jar", "bundle", "-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+
+
+def _download(module: Module, jars: Path) -> None:
+    log = jars.with_name(f"{module}.log")
+    work = Path(tempfile.mkdtemp(prefix=f".{module}-", dir=jars.parent))
+    try:
+        (work / "ivy.xml").write_text(_ivy_file(module), encoding="utf-8")
+        code = _run_ivy(_ivy_command(work), log, f"downloading {module}")
+        if code != 0 or not any((work / "jars").glob(f"{module}.jar")):
+            raise DownloadFailed(f"{module} could not be downloaded (exit code {code}), log: {log}")
+        (work / "jars").rename(jars)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run_ivy(command: list[str], log: Path, title: str) -> int:
+    found = fetched = 0
+    with (
+        log.open("w", encoding="utf-8") as kept,
+        _progress() as progress,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy,
+    ):
+        task = progress.add_task(title, total=None, counts="")
+        try:
+            for line in ivy.stdout or ():
+                kept.write(line)
+                found += line.startswith("\tfound ")
+                fetched += "[SUCCESSFUL ]" in line
+                progress.update(task, counts=f"{found} modules found, {fetched} downloaded")
+        except BaseException:
+            ivy.kill()
+            raise
+    return ivy.returncode
+
+
+def _progress() -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.fields[counts]}"))
+    console = Console(file=sys.stderr)
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)

@@ -1,0 +1,103 @@
+"""Which topics a reconciliation pairs, and the positions it is asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.problems import Findings
+from tanist.domain.reconciliation.job import PositionAsked, TopicPair
+from tanist.usecases import sides
+from tanist.usecases.validation.prepare import mirrored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.domain.names import MirrorName
+    from tanist.usecases.sides import Run, Side
+
+
+LARGEST: Final = 2**63 - 1
+"""An offset has 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Topics to compare, and the name of the cluster that has those of the source."""
+
+    source: str
+    pairs: tuple[TopicPair, ...]
+
+
+def of_mirror(
+    destination: Side, mirror: MirrorName, include: tuple[str, ...], connect: Callable[[str], Side], run: Run
+) -> Paired:
+    """The topics of a mirror, each under its own name at both ends, as far as the source's go.
+
+    The job tells of a partition that the copy has not.
+
+    Raises:
+        UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression;
+        CouldNotTell: a cluster does not answer.
+    """
+    found = mirrored(destination, mirror, include, connect, run)
+    counts = {each.topic: each.at_source for each in found.growth.grown}
+    pairs = (
+        TopicPair(t.topic, t.topic, counts.get(t.topic, t.partitions), found.growth.trouble(t.topic))
+        for t in found.topics
+    )
+    return Paired(found.spec.source, tuple(pairs))
+
+
+def of_topics(source: Side, destination: Side, topics: tuple[str, str], run: Run) -> Paired:
+    """Any two topics, as far as their partitions go.
+
+    Raises:
+        CouldNotTell: a cluster does not answer. UnknownTopicOrPartition: it has no such topic.
+    """
+    sides.identify((source, destination), run)
+    run.announce([" with ".join(topics)])
+    findings = Findings()
+    counts = [
+        findings.attempt(partial(_partitions, side, topic, run))
+        for side, topic in zip((source, destination), topics, strict=True)
+    ]
+    findings.settle()
+    return Paired(source.name, (TopicPair(*topics, partitions=max(count or 0 for count in counts)),))
+
+
+def _partitions(side: Side, topic: str, run: Run) -> int:
+    found = side.topics.partitions([topic], run.by)[topic]
+    if isinstance(found, TanistError):
+        raise found
+    return found
+
+
+def positions(text: str, origin: str) -> tuple[PositionAsked, ...]:
+    """The positions of a JSON list of {"topic", "partition", "offset"}, each with a "group" or without.
+
+    Raises:
+        Misconfigured: naming the first one that is none.
+    """
+    try:
+        listed = json.loads(text)
+    except ValueError as error:
+        raise Misconfigured(f"{origin} is no JSON: {error}") from error
+    if not isinstance(listed, list):
+        raise Misconfigured(f'{origin} is no list of {{"topic", "partition", "offset"}}')
+    return tuple(_position(each, f"{origin}: item {at}") for at, each in enumerate(listed))
+
+
+def _position(item: Any, origin: str) -> PositionAsked:
+    wanted = {"topic": str, "partition": int, "offset": int}
+    if not isinstance(item, dict) or any(type(item.get(key)) is not kind for key, kind in wanted.items()):
+        raise Misconfigured(f'{origin} is no {{"topic": TEXT, "partition": NUMBER, "offset": NUMBER}}')
+    if not -LARGEST <= item["offset"] <= LARGEST:
+        raise Misconfigured(f"{origin}: {item['offset']} is no offset")
+    group = item.get("group")
+    if not isinstance(group, str | None):
+        raise Misconfigured(f"{origin}: the group is a text")
+    return PositionAsked(item["topic"], item["partition"], item["offset"], group)

@@ -1,0 +1,1 @@
+"""Can I fail over now, and why?"""

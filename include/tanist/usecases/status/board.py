@@ -1,0 +1,102 @@
+"""What the status page shows of a mirror, most urgent first: the names are a contract, as all of our JSON is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.checks import Check, Mode, Readiness, Verdict
+from tanist.domain.failover.limitations import SILENT_MS
+from tanist.domain.failover.plan import Limitation
+from tanist.domain.states import MirrorState
+from tanist.usecases.failover.items import run_item
+from tanist.usecases.items import check_item, limitation_item, row_item, status_item
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tanist.domain.lag import PartitionRow
+    from tanist.domain.names import EpochMs
+    from tanist.domain.records import FailoverRun, WorkerAlive
+    from tanist.usecases.status.observe import Seen
+
+STALE_MS: Final = 30_000
+"""A reading that is older says what was, not what is."""
+MOST_SHOWN: Final = 20
+_CALM: Final = frozenset({MirrorState.MIRRORING, MirrorState.PAUSED, MirrorState.STOPPED})
+_URGENCY: Final = (
+    MirrorState.FAILED,
+    MirrorState.UNKNOWN,
+    MirrorState.PREPARING,
+    MirrorState.PAUSING,
+    MirrorState.STOPPING,
+)
+
+
+def _nowhere(_plan: str) -> None:
+    """For callers that keep no evidence."""
+
+
+def board_item(seen: Seen, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
+    """One mirror as it was found at `at`. `evidence`: where that of a plan lies, if it is here."""
+    troubled = sorted((row for row in seen.rows if _troubled(row)), key=_urgency)
+    return status_item(seen.status) | {
+        "source": seen.spec.source,
+        "destination": seen.spec.destination,
+        "read_at_ms": at,
+        "partitions": dict(sorted(Counter(str(row.state) for row in seen.rows).items())),
+        "lag": {
+            "offsets": sum(row.lag or 0 for row in seen.rows),
+            "unknown": sum(row.lag is None for row in seen.rows),
+            "age_ms": max((at - row.source.at for row in seen.rows if row.source), default=None),
+        },
+        "troubled": [row_item(row) for row in troubled[:MOST_SHOWN]],
+        "troubled_count": len(troubled),
+        "last_failover": _run_item(seen.runs[-1], evidence) if seen.runs else None,
+        "workers": [_worker_item(worker, at) for worker in seen.workers],
+    }
+
+
+def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
+    """The same with its age; too old, no verdict is left of it."""
+    age = max(0, now - item["read_at_ms"])
+    if age <= STALE_MS:
+        return {**item, "age_ms": age}
+    check = Check(
+        name="reading",
+        verdict=Verdict.UNKNOWN,
+        observed=f"{age // 1000} s old",
+        limit=f"{STALE_MS // 1000} s",
+        age_ms=age,
+        reason=f"it said {item['planned']} for planned, {item['unplanned']} for unplanned; no newer one has come",
+    )
+    old = limitation_item(Limitation("READING_OLD", check.reason, blocks=True, unknown=True))
+    verdicts = {str(mode): Readiness.UNKNOWN for mode in Mode}
+    found = {mode: [old, *limitations] for mode, limitations in item["limitations"].items()}
+    return {**item, **verdicts, "age_ms": age, "limitations": found, "checks": [check_item(check), *item["checks"]]}
+
+
+def _troubled(row: PartitionRow) -> bool:
+    return row.state not in _CALM or row.lag != 0
+
+
+def _urgency(row: PartitionRow) -> tuple[int, float]:
+    """What has failed first, then what is furthest behind; an unknown lag is behind everything."""
+    rank = _URGENCY.index(row.state) if row.state in _URGENCY else len(_URGENCY)
+    return rank, -(float("inf") if row.lag is None else row.lag)
+
+
+def _run_item(run: FailoverRun, evidence: Callable[[str], str | None]) -> dict[str, Any]:
+    return run_item(run, folder=evidence(run.plan))
+
+
+def _worker_item(worker: WorkerAlive, now: EpochMs) -> dict[str, Any]:
+    age = max(0, now - worker.at)
+    return {
+        "worker": worker.worker,
+        "host": worker.host,
+        "version": worker.version,
+        "started_at_ms": worker.started_at,
+        "age_ms": age,
+        "alive": age <= SILENT_MS,
+    }

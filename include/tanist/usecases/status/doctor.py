@@ -1,0 +1,200 @@
+"""`tanist doctor`: is everything in place on this host and in these clusters?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.checks import Check, Verdict
+from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.failover.health import workers_check
+from tanist.domain.logins import PrincipalUnknown
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, Generation, GroupPosition
+from tanist.domain.states import Wish
+from tanist.usecases import rights, sides
+from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
+from tanist.usecases.status.observe import state_topic_problem, workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
+    from tanist.usecases.rights import Need
+    from tanist.usecases.sides import Run, Side
+
+
+_MOST_TOPICS: Final = 50
+_MOST_GROUPS: Final = 200
+"""Of more groups the first are looked at: rights are mostly given by prefix."""
+
+
+def unknown(name: str, error: TanistError) -> Check:
+    """A check that could not be made, or (where somebody did answer) that failed."""
+    verdict = Verdict.UNKNOWN if isinstance(error, CouldNotTell) else Verdict.FAIL
+    return Check(name=name, verdict=verdict, observed=error.name, reason=f"{error.reason} ({error.operator_action})")
+
+
+def clusters(names: Sequence[str], connect: Callable[[str], Side], run: Run) -> tuple[Check, ...]:
+    """Every check of every cluster in the configuration; a dead one hides no other."""
+    open_sides: dict[str, Side] = {}
+    ids: dict[str, str] = {}
+    found: list[Check] = []
+    for name in names:
+        try:
+            open_sides[name] = connect(name)
+            (ids[name],) = sides.identify((open_sides[name],), run)
+        except TanistError as error:
+            found.append(unknown(f"cluster {name}", error))
+        else:
+            found.append(Check(name=f"cluster {name}", verdict=Verdict.PASS, observed=f"cluster id {ids[name]}"))
+    found.append(distinct(ids, len(names)))
+    for name in ids:
+        found += _of_cluster(name, open_sides, run)
+    return tuple(found)
+
+
+def distinct(ids: Mapping[str, str], configured: int) -> Check:
+    """Whether all names lead to different clusters."""
+    twice = sorted(name for name, found in ids.items() if list(ids.values()).count(found) > 1)
+    verdict = Verdict.FAIL if twice else Verdict.UNKNOWN if len(ids) < configured else Verdict.PASS
+    reason = f"{', '.join(twice)} lead to the same cluster" if twice else ""
+    return Check(name="cluster ids", verdict=verdict, observed=f"{len(set(ids.values()))} distinct", reason=reason)
+
+
+def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+    side = open_sides[name]
+    try:
+        if not sides.exists(side, STATE_TOPIC, run.by):
+            yield _principal(side, (), run)
+            return  # no destination of ours
+        view = sides.read(side, STATE_TOPIC, run.by)
+        if promotions := _only_promotions(view):
+            yield _principal(side, (), run)
+            yield _replaced_source(name, promotions)
+            return
+        yield _state_topic(side, run)
+        yield _expiration(side, run)
+        groups = sides.read(side, GROUPS_TOPIC, run.by)
+    except TanistError as error:
+        yield unknown(f"state topic of {name}", error)
+        return
+    yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], run)
+    alive = workers_check(workers(view), run.clock.now())
+    if any(topic.wish is not Wish.REMOVED for topic in view.topics()):
+        yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
+    kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
+    for spec in view.mirrors():
+        yield from _access(spec, view, open_sides, run)
+        names = sorted({each.group for each in kept if each.mirror == spec.mirror})
+        yield from _groups(spec, names, open_sides, run)
+
+
+def _only_promotions(view: StateView) -> tuple[Generation, ...]:
+    """What a failover or a worker wrote down at a source: which of its topics were promoted elsewhere."""
+    found = tuple(each for each in view.values() if isinstance(each, Generation))
+    return tuple(sorted(found, key=lambda each: each.key)) if len(found) == len(view) else ()
+
+
+def _replaced_source(name: str, promotions: Sequence[Generation]) -> Check:
+    """It has a state topic and is no destination: it needs neither workers nor the other state topics."""
+    known = [f"{each.topic} of mirror {each.mirror}" for each in promotions]
+    return Check(
+        name=f"state topic of {name}",
+        verdict=Verdict.PASS,
+        observed=f"a source: {len(known)} topic(s) promoted elsewhere",
+        reason=f"not a destination; promoted elsewhere: {_some(known, 10)}",
+    )
+
+
+def _principal(side: Side, topics: Sequence[str], run: Run) -> Check:
+    """Who we are there, and where that is known from; of a destination, whether rules by that name bind us."""
+    name = f"principal on {side.name}"
+    try:
+        seen = side.access.login(topics, sides.first_contact(run))
+    except PrincipalUnknown as nameless:
+        return Check(name=name, verdict=Verdict.UNKNOWN, observed=nameless.name, reason=nameless.reason)
+    except TanistError as error:
+        return unknown(name, error)
+    if not seen.authorizer:
+        return Check(name=name, verdict=Verdict.PASS, observed="no authorizer: everybody may do everything")
+    told = f"{seen.login.principal}, from {seen.login.origin}"
+    if seen.unbound:
+        why = f"{seen.unbound}; nothing would shut this login out of what takes over"
+        return Check(name=name, verdict=Verdict.FAIL, observed=told, reason=why)
+    return Check(name=name, verdict=Verdict.PASS, observed=told)
+
+
+def _state_topic(side: Side, run: Run) -> Check:
+    name = f"state topic of {side.name}"
+    if problem := state_topic_problem(side, run):
+        return Check(name=name, verdict=Verdict.FAIL, observed="unsafe", reason=problem)
+    return Check(name=name, verdict=Verdict.PASS, observed="compacted, safe replication")
+
+
+def _expiration(side: Side, run: Run) -> Check:
+    name = f"{EXPIRATION} of {side.name}"
+    try:
+        value = side.configs.broker(run.by).get(EXPIRATION)
+    except TanistError as error:
+        return unknown(name, error)
+    if value is None:
+        return Check(name=name, verdict=Verdict.UNKNOWN, reason="the broker does not tell")
+    short = int(value) < LONGEST_EXPIRATION_MS
+    why = f"below {LONGEST_EXPIRATION_MS}: after that time without records a partition is compared before it goes on"
+    return Check(
+        name=name, verdict=Verdict.FAIL if short else Verdict.PASS, observed=value, reason=why if short else ""
+    )
+
+
+def _groups(spec: MirrorSpec, groups: Sequence[str], open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+    """Of those whose positions are kept: others nobody has seen, for want of a right or of a commit."""
+    asked = groups[:_MOST_GROUPS]
+    if (source := open_sides.get(spec.source)) is not None:
+        yield _log(spec, source, run)
+        if asked:
+            yield _held(f"groups of {spec.mirror} on {spec.source}", source, rights.source_group_needs(asked), run)
+    destination = open_sides[spec.destination]
+    if asked:
+        needed = rights.destination_group_needs(asked)
+        yield _held(f"groups of {spec.mirror} on {spec.destination}", destination, needed, run)
+
+
+def _log(spec: MirrorSpec, source: Side, run: Run) -> Check:
+    """Without it positions are asked for: later, and still right. So it is told, and is no failure."""
+    found = _held(f"log of groups of {spec.mirror} on {spec.source}", source, [rights.GROUP_LOG_NEED], run)
+    return replace(found, verdict=Verdict.PASS) if found.verdict is Verdict.FAIL else found
+
+
+def _access(spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+    names = [topic.topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
+    of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
+    needs = (
+        (of_copying, spec.source, rights.source_needs(names)),
+        (of_copying, spec.destination, rights.destination_needs(names, state=True)),
+        (of_failover, spec.destination, rights.promotion_needs(names) if names else ()),
+    )
+    for what, side, needed in needs:
+        title = f"{what} on {side}"
+        if side not in open_sides:
+            yield Check(name=title, verdict=Verdict.UNKNOWN, reason=f"{side!r} is not in the configuration")
+        elif needed:
+            yield _held(title, open_sides[side], needed, run)
+
+
+def _held(title: str, side: Side, needed: Sequence[Need], run: Run) -> Check:
+    try:
+        found = rights.met(side, needed, sides.first_contact(run))
+    except TanistError as error:
+        return unknown(title, error)
+    missing = [each.need.told for each in found if each.verdict is Verdict.FAIL]
+    untold = [f"{each.need.title}: {each.reason}" for each in found if each.verdict is Verdict.UNKNOWN]
+    verdict = Verdict.FAIL if missing else Verdict.UNKNOWN if untold else Verdict.PASS
+    reason = f"missing: {_some(missing, 10)}" if missing else _some(untold, 5)
+    held = len(found) - len(missing) - len(untold)
+    return Check(name=title, verdict=verdict, observed=f"{held} of {len(found)} held", reason=reason)
+
+
+def _some(texts: Sequence[str], most: int) -> str:
+    more = f"; and {len(texts) - most} more" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + more

@@ -1,0 +1,10 @@
+"""The one place that introduces adapters to use cases."""
+
+from __future__ import annotations
+
+from tanist.wiring.dump import dump, follow
+from tanist.wiring.fetcher import run_fetcher
+from tanist.wiring.host import host_checks
+from tanist.wiring.world import World
+
+__all__ = ["World", "dump", "follow", "host_checks", "run_fetcher"]

@@ -1,0 +1,66 @@
+"""The state topics as they are stored."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.usecases import sides
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.state_record import StateRecord
+    from tanist.kafka.protocol.stored import Unreadable
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.sides import Run, Side
+
+
+from tanist.wiring.world import PARTITIONS, Opener, World
+
+_BURST_SECONDS: Final = 0.3
+
+
+def dump(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dict[str, Any]]:
+    """Every record of the state topics whose key begins with `prefix`, by key; unreadable ones with their reason."""
+    opener = Opener(world.cluster(destination.name))
+    for topic in PARTITIONS:
+        if not sides.exists(destination, topic, run.by):
+            continue
+        with opener(topic, None, run.by) as store:
+            records = [_stored(record) for record in store.catch_up(run.by).values()]
+            records += [_stored(unreadable) for unreadable in store.problems()]
+        yield from sorted((r for r in records if r["key"].startswith(prefix)), key=lambda r: str(r["key"]))
+
+
+def follow(world: World, destination: Side, prefix: str, run: Run, until: Deadline | None) -> Iterator[dict[str, Any]]:
+    """Every record of the state topics in the order read, tombstones too, then live ones `until` then, or for ever."""
+    from tanist.kafka.adapters.bounds import Bounds  # noqa: PLC0415
+    from tanist.kafka.adapters.tail import Tail  # noqa: PLC0415
+
+    endpoint = world.cluster(destination.name).endpoint
+    tails = []
+    for topic, count in PARTITIONS.items():
+        if not sides.exists(destination, topic, run.by):
+            continue
+        with closing(Bounds(endpoint, topic, count)) as bounds:
+            tails.append(Tail(endpoint, topic, bounds.starts(run.by)))
+    try:
+        while until is None or until.left(run.clock.monotonic()) > 0:
+            for tail in tails:
+                items = (_stored(record) for record in tail.burst(_BURST_SECONDS).records)
+                yield from (item for item in items if item["key"].startswith(prefix))
+    finally:
+        for tail in tails:
+            tail.close()
+
+
+def _stored(record: StateRecord | Unreadable) -> dict[str, Any]:
+    """A record as people see it: its key, and its value as it is stored."""
+    from tanist.kafka.protocol.stored import Unreadable, encode  # noqa: PLC0415
+
+    if isinstance(record, Unreadable):
+        return {"key": record.key, "value": None, "unreadable": record.why}
+    key, value = encode(record)
+    return {"key": key.decode(), "value": None if value is None else json.loads(value)}

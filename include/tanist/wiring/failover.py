@@ -1,0 +1,187 @@
+"""A failover, wired to its clusters, its evidence to files."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from platform import node as host_name
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.failover.page import as_json, as_page, from_json
+from tanist.domain.records import STATE_TOPIC
+from tanist.usecases import sides
+from tanist.usecases.failover.clusters import Clusters, Destination, Source
+from tanist.usecases.failover.steps.groups import moved_by
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.sync import SyncRequest, sync_groups
+from tanist.usecases.sides import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tanist.domain.failover.evidence import Evidence
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.failover.clusters import GroupsMoved
+    from tanist.usecases.sides import Side
+    from tanist.wiring.world import World
+
+
+_PROVE_SECONDS: Final = 2.0
+"""Comparing records may take so long: positions are committed without a proof rather than late."""
+
+
+def runner() -> str:
+    """Who is at work, for others to read."""
+    return f"{getpass.getuser()}@{host_name()} pid {os.getpid()}"
+
+
+def gone(text: str) -> bool:
+    """Whether a runner of that name was a process of this host, and is not there any more."""
+    found = re.fullmatch(rf"\S+@{re.escape(host_name())} pid (\d+)", text)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+@contextmanager
+def failover_clusters(world: World, destination: Side, mirror: MirrorName, run: Run) -> Iterator[Clusters]:
+    """Both clusters of a mirror, with everything that a failover asks of them.
+
+    Raises:
+        UnknownMirror, AnotherCluster; and what the destination answers if it cannot be read.
+    """
+    (found,) = sides.identify((destination,), run)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), mirror, destination.name)
+    sides.same_as_pinned(spec, None, found)
+    there, here = destination_ports(world, destination, spec), source_ports(world, spec)
+    try:
+        yield both_clusters(world, spec, here, there, run)
+    finally:
+        there.close()
+        if isinstance(here, Source):
+            here.close()
+
+
+def both_clusters(
+    world: World, spec: MirrorSpec, source: Source | TanistError, destination: Destination, run: Run
+) -> Clusters:
+    """Both ends of a mirror, and what moves its groups between them."""
+    return Clusters(
+        spec=spec,
+        source=source,
+        destination=destination,
+        move_groups=_Groups(world, destination.side, spec, run),
+    )
+
+
+def destination_ports(world: World, side: Side, spec: MirrorSpec) -> Destination:
+    """What a failover asks of the destination; whoever calls closes it."""
+    from tanist.kafka.adapters.approvals import (  # noqa: PLC0415 -- `tanist --help` needs no client library
+        KafkaApprovals,
+    )
+    from tanist.kafka.adapters.opening import KafkaOpening  # noqa: PLC0415
+    from tanist.kafka.adapters.replicas import KafkaReplicas  # noqa: PLC0415
+    from tanist.kafka.adapters.sealing import KafkaSealing  # noqa: PLC0415
+
+    cluster = world.cluster(side.name)
+    return Destination(
+        side=side,
+        sealing=KafkaSealing(cluster.endpoint),
+        opening=KafkaOpening(cluster.endpoint, spec.mirror),
+        replicas=KafkaReplicas(cluster.endpoint),
+        approvals=KafkaApprovals(cluster.endpoint, allow_small=cluster.allow_small_state),
+    )
+
+
+def source_ports(world: World, spec: MirrorSpec) -> Source | TanistError:
+    """A source that is not configured on this host is one that cannot be reached from here."""
+    from tanist.kafka.adapters.fencing import KafkaFencing  # noqa: PLC0415
+    from tanist.kafka.adapters.replicas import KafkaReplicas  # noqa: PLC0415
+
+    try:
+        endpoint = world.cluster(spec.source).endpoint
+    except TanistError as error:
+        return error
+    return Source(side=world.connect(spec.source), fencing=KafkaFencing(endpoint), replicas=KafkaReplicas(endpoint))
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The last translation, by the same use case as `tanist groups sync`."""
+
+    world: World
+    destination: Side
+    spec: MirrorSpec
+    run: Run
+
+    def __call__(
+        self,
+        topics: Sequence[str],
+        groups: Sequence[str],
+        by: Deadline,
+        confirm: Callable[[], None],
+        *,
+        ask_source: bool,
+    ) -> GroupsMoved:
+        """Groups with members here, and whatever else must not be committed, are told, not moved."""
+        contacts = self.world.group_contacts(self.spec, self.destination)
+        chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
+        command = Run(clock=self.run.clock, by=by)
+        request = SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS, confirm=confirm)
+        return moved_by(sync_groups(self.spec, contacts, request, command))
+
+
+# ── evidence as files ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """`evidence.json` and `evidence.html`, each replaced whole."""
+
+    path: Path
+
+    def flush(self, evidence: Evidence) -> None:
+        self._replace("evidence.json", as_json(evidence))
+        self._replace("evidence.html", as_page(evidence))
+
+    def before(self) -> Evidence | None:
+        """Raises Misconfigured where somebody has changed what is there."""
+        file = self.path / "evidence.json"
+        if not file.exists():
+            return None
+        try:
+            return from_json(file.read_text(encoding="utf-8"))
+        except (ValueError, KeyError, TypeError) as why:
+            raise Misconfigured(f"{file} is no evidence of ours any more ({why}): choose another --evidence") from why
+
+    def check(self) -> None:
+        """Whether evidence can be written there, before anything is done. Raises Misconfigured."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+        except OSError as why:
+            raise Misconfigured(f"evidence cannot be written to {self.path}: {why.strerror}") from why
+
+    def _replace(self, name: str, text: str) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{name}-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(self.path / name)

@@ -1,0 +1,163 @@
+"""The fetcher service, wired to its clusters."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import closing
+from platform import node as host_name
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import TanistError
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC
+from tanist.domain.state_view import NOTHING_YET
+from tanist.kafka.wire.clock import SystemClock
+from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.mirrors.create import EXPIRATION
+from tanist.usecases.sides import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.domain.records import Generation
+    from tanist.domain.state_view import StateView
+    from tanist.fetcher.service import Parts
+    from tanist.kafka.adapters.compacted_topic import CompactedTopic
+    from tanist.ports.clock import Deadline
+    from tanist.settings import ClusterSettings
+    from tanist.usecases.sides import Side
+
+
+from tanist.wiring.world import PARTITIONS, World
+
+DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+_START_SECONDS: Final = 30.0
+
+
+def _tell_nobody(_rounds: int) -> None:
+    """Nobody watches whether it hangs."""
+
+
+def run_fetcher(
+    world: World,
+    destination: str,
+    *,
+    worker: str | None,
+    metrics_port: int | None,
+    tell: Callable[[int], None] = _tell_nobody,
+) -> int:
+    """Run the service in the foreground until a signal ends it; its exit code.
+
+    `tell` hears every half second how often it has gone round: a number that stands still is a service that hangs.
+
+    Raises:
+        CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.
+        TwoClusters: its bootstrap addresses lead to two.
+    """
+    from tanist.fetcher.metrics import serve  # noqa: PLC0415
+    from tanist.fetcher.service import Service, run_until_told  # noqa: PLC0415
+
+    stop = threading.Event()
+    service = Service(_parts(world, destination, worker or f"{host_name()}-{os.getpid()}", SystemClock(stop)))
+    if metrics_port is not None:
+        serve(service, metrics_port)
+    failed = run_until_told(service, stop, tell)
+    if isinstance(failed, TanistError):
+        raise failed
+    return 70 if failed else 0
+
+
+def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> Parts:
+    """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
+    from tanist import __version__  # noqa: PLC0415
+    from tanist.fetcher.coordination import Worker  # noqa: PLC0415
+    from tanist.fetcher.debts import Guards  # noqa: PLC0415
+    from tanist.fetcher.service import Parts  # noqa: PLC0415
+    from tanist.kafka.adapters.access import KafkaAccess  # noqa: PLC0415
+    from tanist.kafka.adapters.fencing import KafkaFencing  # noqa: PLC0415
+    from tanist.kafka.adapters.membership import GroupMembership  # noqa: PLC0415
+    from tanist.kafka.adapters.sealing import KafkaSealing  # noqa: PLC0415
+
+    cluster = world.cluster(destination)
+    by = clock.deadline(_START_SECONDS)
+    world.connect(destination).topics.cluster_id(by)  # raises TwoClusters: each lane might reach another one
+
+    def store(topic: str) -> CompactedTopic:
+        return _store(cluster, topic, by)
+
+    return Parts(
+        worker=Worker(id=worker, version=__version__, host=host_name(), started_at=clock.now()),
+        destination=cluster.endpoint,
+        resolve=lambda name: world.cluster(name).endpoint,
+        state=store(STATE_TOPIC),
+        maps=store(OFFSETS_TOPIC),
+        groups=store(GROUPS_TOPIC),
+        guards=Guards(
+            fencing=lambda name: KafkaFencing(world.cluster(name).endpoint),
+            sealing=KafkaSealing(cluster.endpoint),
+            sources=_SourceStates(world.cluster),
+            lock=lambda mirror, operation, by: mirror_lock(
+                world.connect(destination),
+                mirror,
+                Purpose(operation=operation, preemptible=True),
+                Run(clock=clock, by=by, holder=f"worker {worker}"),
+            ),
+        ),
+        access=KafkaAccess(cluster.endpoint),
+        membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
+        clock=clock,
+        slices=SLICES,
+        remembered_ms=_remembered_ms(world.connect(destination), by),
+    )
+
+
+def _store(cluster: ClusterSettings, topic: str, by: Deadline, *, reads: bool = False) -> CompactedTopic:
+    """A worker's own writer on a state topic, which is made if nobody has yet; `reads`: only what is there."""
+    from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
+
+    layout = TopicLayout(partitions=PARTITIONS[topic], allow_small=cluster.allow_small_state)
+    writer = None if reads else WORKER
+    return CompactedTopic.open(cluster.endpoint, topic, by, layout=layout, writer=writer, create=not reads)
+
+
+class _SourceStates:
+    """The port `SourceStates`. A source that was read once is followed, so that the next time is cheap."""
+
+    def __init__(self, cluster: Callable[[str], ClusterSettings]) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._followed: dict[str, CompactedTopic] = {}
+
+    def read(self, source: str, by: Deadline) -> StateView:
+        with self._lock:
+            try:
+                if source not in self._followed:
+                    self._followed[source] = _store(self._cluster(source), STATE_TOPIC, by, reads=True)
+                return self._followed[source].catch_up(by)
+            except UnknownTopicOrPartition:
+                return NOTHING_YET
+            except TanistError:
+                self._forget(source)
+                raise
+
+    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+        with closing(_store(self._cluster(source), STATE_TOPIC, by)) as store:
+            store.append(promotions, by)
+
+    def close(self) -> None:
+        with self._lock:
+            for source in list(self._followed):
+                self._forget(source)
+
+    def _forget(self, source: str) -> None:
+        if source in self._followed:
+            self._followed.pop(source).close()
+
+
+def _remembered_ms(side: Side, by: Deadline) -> int:
+    """How long the destination remembers a producer id, as far as it tells; Kafka's default otherwise."""
+    try:
+        return int(side.configs.broker(by)[EXPIRATION])
+    except (TanistError, KeyError, ValueError):
+        return DEFAULT_PRODUCER_ID_EXPIRATION_MS

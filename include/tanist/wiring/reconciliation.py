@@ -1,0 +1,40 @@
+"""A reconciliation, wired: which topics, how to get there, and the Spark job that does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from tanist.domain.reconciliation.job import ReconciliationJob
+from tanist.spark_submit.submission import Submission
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tanist.domain.reconciliation.job import PositionAsked
+    from tanist.usecases.reconciliation.pair import Paired
+    from tanist.wiring.world import World
+
+APPLICATION: Final = "offset_reconciliation.py"
+
+
+def reconciliation(
+    world: World, destination: str, paired: Paired, positions: tuple[PositionAsked, ...], folder: Path
+) -> Submission:
+    """The job that reconciles `paired`; `tanist.wiring.validation.validate` runs it.
+
+    Raises:
+        Misconfigured: no such cluster. MissingDependency, DownloadFailed: no Java, or no connector.
+    """
+    from tanist.spark_submit.jars import connector_jars  # noqa: PLC0415  # nothing else of the command needs them
+    from tanist.spark_submit.java import java  # noqa: PLC0415
+
+    java()
+    job = ReconciliationJob(
+        run=uuid4().hex[:12],
+        source=world.cluster(paired.source).endpoint,
+        destination=world.cluster(destination).endpoint,
+        pairs=paired.pairs,
+        positions=positions,
+    )
+    return Submission(application=APPLICATION, job=job, folder=folder.absolute(), jars=connector_jars(), brief=False)

@@ -1,0 +1,52 @@
+"""A validation, wired: the state topics say what, the configuration how to get there, Spark does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from tanist.domain.validation.job import Level, ValidationJob
+from tanist.spark_submit.submission import Submission
+from tanist.usecases.validation.prepare import prepare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tanist.domain.names import MirrorName
+    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.validation.prepare import Asked
+    from tanist.wiring.world import World
+
+APPLICATION: Final = "data_validation.py"
+
+
+def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked, folder: Path, run: Run) -> Submission:
+    """The job that validates `mirror`; both clusters have said who they are.
+
+    Raises:
+        UnknownMirror, TopicNotInMirror, AnotherCluster, MissingDependency; SourceSilent; CouldNotTell: the destination
+        does not answer.
+    """
+    from tanist.spark_submit.jars import connector_jars  # noqa: PLC0415  # only this level needs them
+    from tanist.spark_submit.java import java  # noqa: PLC0415
+
+    java()
+    prepared = prepare(destination, mirror, asked, world.connect, run)
+    spec = prepared.spec
+    job = ValidationJob(
+        run=uuid4().hex[:12],
+        mirror=spec.mirror,
+        level=prepared.level,
+        source=world.cluster(spec.source).endpoint,
+        destination=world.cluster(destination.name).endpoint,
+        data_id=spec.data_id,
+        partitions=prepared.partitions,
+    )
+    by_records = prepared.level is Level.RECORDS
+    return Submission(
+        application=APPLICATION,
+        job=job,
+        folder=folder.absolute(),
+        jars=connector_jars() if by_records else (),
+        brief=not by_records,
+    )

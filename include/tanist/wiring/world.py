@@ -1,0 +1,191 @@
+"""Every cluster of the configuration, opened when first asked for."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Self
+
+from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
+from tanist.domain.problems import refuse
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC, MirrorSpec
+from tanist.ports.clock import Deadline
+from tanist.usecases import sides
+from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+from tanist.usecases.mirrors.describe import Describer
+from tanist.usecases.readers import Silence
+from tanist.usecases.sides import Run, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from tanist.domain.names import MirrorName
+    from tanist.kafka.adapters.compacted_topic import CompactedTopic
+    from tanist.kafka.adapters.topics import KafkaTopics
+    from tanist.ports.clock import Clock
+    from tanist.ports.positions import Positions, Proofs
+    from tanist.settings import ClusterSettings, Settings
+
+
+PARTITIONS: Final = {STATE_TOPIC: SLICES, OFFSETS_TOPIC: 1, GROUPS_TOPIC: 1}
+LOOK_SECONDS: Final = 5.0
+"""How long a cluster has to say whether it holds mirrors: nobody who looks for one waits longer for a dead one."""
+_CONTACTS: Final = 16
+"""Clusters that are looked at side by side: a dead one takes its time alone."""
+
+
+class World:
+    """Every cluster of the configuration, opened when first asked for, and closed together."""
+
+    def __init__(self, settings: Settings, extra: Mapping[str, ClusterSettings] | None = None) -> None:
+        self.settings = settings
+        self._extra = dict(extra or {})
+        self._open: dict[str, Side] = {}
+        self._group_contacts: list[Positions | Proofs] = []
+        self._silence: Silence | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _t: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> None:
+        for side in self._open.values():
+            for port in (side.topics, side.configs, side.logs, side.access):
+                port.close()
+        for contact in self._group_contacts:
+            contact.close()
+
+    def silence(self, clock: Clock) -> Silence:
+        """Which clusters have not answered, for all who read through us: they are not asked again."""
+        self._silence = self._silence or Silence(clock, math.inf)
+        return self._silence
+
+    def names(self) -> tuple[str, ...]:
+        """Clusters of the configuration, and the one that flags have named."""
+        return tuple(sorted({*self.settings.clusters, *self._extra}))
+
+    def cluster(self, name: str) -> ClusterSettings:
+        """How the cluster of that name is reached.
+
+        Raises:
+            Misconfigured: naming those that there are.
+        """
+        return self._extra.get(name) or self.settings.cluster(name)
+
+    def bootstrap(self, name: str) -> str | None:
+        """Where the cluster of that name is reached from this host; None: it is not configured here."""
+        try:
+            return ",".join(map(str, self.cluster(name).endpoint.bootstrap))
+        except Misconfigured:
+            return None
+
+    def connect(self, name: str) -> Side:
+        """The cluster of that name.
+
+        Raises:
+            Misconfigured: naming those that there are.
+        """
+        if name not in self._open:
+            self._open[name] = _side(name, self.cluster(name))
+        return self._open[name]
+
+    def group_contacts(self, spec: MirrorSpec, destination: Side) -> GroupContacts:
+        """What asks both ends of a mirror about consumer groups; a source that is not configured here is silent."""
+        from tanist.kafka.adapters.positions import KafkaPositions  # noqa: PLC0415
+        from tanist.kafka.adapters.record_proofs import KafkaProofs  # noqa: PLC0415
+
+        there = self.cluster(destination.name).endpoint
+        try:
+            here = self.cluster(spec.source).endpoint
+            source: SourceContacts | TanistError = SourceContacts(
+                side=self.connect(spec.source),
+                positions=KafkaPositions(here, spec.mirror),
+                proofs=KafkaProofs(here, there),
+            )
+        except TanistError as unknown:
+            source = unknown
+        contacts = GroupContacts(destination=destination, positions=KafkaPositions(there, spec.mirror), source=source)
+        self._group_contacts += contacts.ports()
+        return contacts
+
+    def describer(self, destination: Side, include: Sequence[str] = (".*",)) -> Describer:
+        """What describes mirrors of `destination`."""
+        return Describer(destination, self.connect, tuple(include))
+
+    def destinations(self, mirror: MirrorName | None, run: Run) -> tuple[Side, ...]:
+        """The clusters that answer with such a mirror; without a name those that have state topics of ours.
+
+        Raises:
+            UnknownMirror: none has it. CouldNotTell: none has it, but not all have answered.
+            Misconfigured: several have it, or there is no cluster to ask.
+        """
+        names = self.names()
+        if not names:
+            raise Misconfigured(f"no cluster is configured: {self.settings.origin}")
+        with ThreadPoolExecutor(min(_CONTACTS, len(names))) as pool:
+            looks = list(pool.map(lambda name: self._look(self.connect(name), mirror, run), names))
+        found = tuple(self.connect(name) for name, look in zip(names, looks, strict=True) if look is True)
+        silent = [look for look in looks if isinstance(look, TanistError)]
+        if mirror and not found:
+            if silent:
+                refuse(silent)
+            raise UnknownMirror(f"{mirror!r} on none of {', '.join(names)}")
+        if mirror and len(found) > 1:
+            several = ", ".join(side.name for side in found)
+            raise Misconfigured(f"{several} have a mirror {mirror!r}: say which with --destination")
+        if not found and silent:
+            refuse(silent)
+        return found
+
+    def _look(self, side: Side, mirror: MirrorName | None, run: Run) -> bool | TanistError:
+        try:
+            brief = replace(run, by=Deadline(min(run.by.at, run.clock.deadline(LOOK_SECONDS).at)))
+            sides.identify((side,), brief)
+            if mirror is None:
+                return sides.exists(side, STATE_TOPIC, run.by)
+            return sides.read(side, STATE_TOPIC, run.by).mirror(mirror) is not None
+        except CouldNotTell as error:
+            self.silence(run.clock).keep(side.name, error)
+            return error
+
+
+def _side(name: str, cluster: ClusterSettings) -> Side:
+    from tanist.kafka.adapters.access import KafkaAccess  # noqa: PLC0415 -- `tanist --help` needs no client library
+    from tanist.kafka.adapters.configs import KafkaConfigs  # noqa: PLC0415
+    from tanist.kafka.adapters.logs import KafkaLogs  # noqa: PLC0415
+    from tanist.kafka.adapters.topics import KafkaTopics  # noqa: PLC0415
+
+    endpoint, topics = cluster.endpoint, KafkaTopics(cluster.endpoint)
+    return Side(
+        name=name,
+        bootstrap=",".join(map(str, endpoint.bootstrap)),
+        topics=topics,
+        configs=KafkaConfigs(endpoint),
+        logs=KafkaLogs(endpoint),
+        access=KafkaAccess(endpoint),
+        open_store=Opener(cluster, topics),
+        small_state=cluster.allow_small_state,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Opens the state topics of one cluster, each for the time of a command."""
+
+    cluster: ClusterSettings
+    topics: KafkaTopics | None = None
+
+    def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> CompactedTopic:
+        from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of  # noqa: PLC0415
+
+        return CompactedTopic.open(
+            self.cluster.endpoint,
+            topic,
+            by,
+            layout=TopicLayout(partitions=PARTITIONS[topic], allow_small=self.cluster.allow_small_state),
+            writer=operator_of(mirror, topic) if mirror else None,
+            create=create,
+            brief=True,
+            topics=self.topics,
+        )

@@ -1,0 +1,1 @@
+"""The commands `tanist sandbox` and `tanist demo`."""

@@ -1,0 +1,101 @@
+"""`tanist demo`: the main job, told and counted on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from tanist.cli.options import YesOption, confirm
+from tanist.cli.output import REFUSED, Format, JsonOption, OutputOption, emit, guard
+from tanist.domain.errors import Misconfigured
+from tanist.kafka.wire.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist_testkit.demo.promises import Promise
+    from tanist_testkit.demo.story import Telling
+    from tanist_testkit.sandbox.airflow.home import AirflowSpec
+
+CLUSTERS = "two Kafka clusters (6 Java processes, 2 GB of memory)"
+AIRFLOW = "an Airflow (1 GB)"
+MINUTES = {True: "some", False: "two"}
+WHERE = "on ports of 127.0.0.1 only"
+
+
+def demo(
+    *,
+    yes: YesOption = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything up at the end, and say how to stop it.")
+    ] = False,
+    airflow: Annotated[
+        bool,
+        typer.Option(
+            "--airflow/--no-airflow",
+            help="Let failovers go through Airflow, and Spark compare; or the short way (2 minutes).",
+        ),
+    ] = True,
+    interactive: Annotated[
+        bool,
+        typer.Option("--interactive", help="Approve failovers yourself, in Airflow: the demo says where, and waits."),
+    ] = False,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where everything lives (default: a temporary directory).")
+    ] = None,
+    output: OutputOption = Format.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Mirror a cluster while brokers and workers are killed, compare every record, then fail over: planned, and not.
+
+    Ends with a table of promises, what was seen, and how to check each by hand; exit code 1 if one was broken.
+
+    Example: tanist demo --yes --keep
+    """
+    from tanist_testkit.demo.story import Telling  # noqa: PLC0415 -- `tanist --help` needs no client library
+
+    as_json = json or output is Format.JSON
+    with guard(as_json):
+        if interactive and not airflow:
+            raise typer.BadParameter("--interactive needs Airflow, where failovers are approved")
+        spec = _airflow() if airflow else None
+        started = f"{CLUSTERS} and {AIRFLOW}" if airflow else CLUSTERS
+        confirm(f"Starts {started}, {WHERE}, for {MINUTES[airflow]} minutes. Go on?", yes=yes)
+        promises = _told(Telling(airflow=spec, interactive=interactive, directory=directory, keep=keep), as_json)
+    if not all(promise.ok for promise in promises):
+        raise typer.Exit(REFUSED)
+
+
+def _told(how: Telling, as_json: bool) -> Sequence[Promise]:
+    """The promises, which are shown before what was to be seen is gone."""
+    from tanist_testkit.demo.screen import Screen  # noqa: PLC0415 -- as above
+    from tanist_testkit.demo.story import tell  # noqa: PLC0415
+
+    clock = SystemClock()
+    screen = Screen(Console(stderr=True), clock)
+
+    def show(promises: Sequence[Promise]) -> None:
+        if as_json:
+            emit([promise.item() for promise in promises], (), True)
+        else:
+            Screen(Console(file=sys.stdout), clock).table(promises)
+
+    promises = tell(screen, clock, show, how)
+    kept = sum(promise.ok for promise in promises)
+    screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
+    return promises
+
+
+def _airflow() -> AirflowSpec:
+    """With the DAGs and the plugin of this project. Raises Misconfigured."""
+    from tanist_testkit.sandbox.airflow.commands import folder  # noqa: PLC0415
+    from tanist_testkit.sandbox.airflow.home import AirflowSpec  # noqa: PLC0415
+
+    try:
+        return AirflowSpec(dags=folder("dags"), plugins=folder("plugins"))
+    except Misconfigured as why:
+        raise Misconfigured(f"{why.reason}; or `tanist demo --no-airflow`") from why

@@ -1,0 +1,105 @@
+"""What the audience sees: steps with their seconds, never silent for long, on a terminal and in a log alike."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from tanist.ports.clock import Clock
+    from tanist_testkit.demo.promises import Promise
+
+_TICK_SECONDS: Final = 0.25
+_SILENCE_SECONDS: Final = 2.5
+
+
+class Step:
+    """One step at work. `detail` may be set from any thread."""
+
+    def __init__(self, title: str, begun: float) -> None:
+        self.title = title
+        self.begun = begun
+        self.detail = ""
+
+    def say(self, text: str) -> None:
+        self.detail = text
+
+
+class Screen:
+    """Lines for what has happened, and one live line (a terminal), or a line every few seconds (elsewhere)."""
+
+    def __init__(self, console: Console, clock: Clock) -> None:
+        self._console = console
+        self._clock = clock
+        self._begun = clock.monotonic()
+        self._printed_at = self._begun
+        self.seconds: dict[str, float] = {}
+
+    @property
+    def elapsed(self) -> float:
+        return self._clock.monotonic() - self._begun
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """A stage of the story; its seconds are kept in `seconds`."""
+        step = Step(title, self._clock.monotonic())
+        self._line(f"[bold]{escape(title)}[/bold]")
+        over = threading.Event()
+        ticker = threading.Thread(target=self._tick, args=(step, over), name="ticker", daemon=True)
+        ticker.start()
+        try:
+            yield step
+        finally:
+            over.set()
+            ticker.join()
+            self.seconds[title] = self._clock.monotonic() - step.begun
+        self._line(f"  [green]✓[/green] {escape(step.detail) or 'done'} [dim]({self.seconds[title]:.1f} s)[/dim]")
+
+    def command(self, text: str) -> None:
+        """What a user would type."""
+        self._line(f"  [cyan]$ {escape(text)}[/cyan]")
+
+    def note(self, text: str) -> None:
+        self._line(f"  {escape(text)}")
+
+    def event(self, text: str) -> None:
+        """Something that hurts."""
+        self._line(f"  [yellow]⚡ {escape(text)}[/yellow]")
+
+    def _line(self, markup: str) -> None:
+        self._printed_at = self._clock.monotonic()
+        self._console.print(f"[dim]{self.elapsed:5.1f} s[/dim] {markup}", highlight=False, soft_wrap=True)
+
+    def _tick(self, step: Step, over: threading.Event) -> None:
+        if not self._console.is_terminal:
+            while not over.wait(_TICK_SECONDS):
+                if self._clock.monotonic() - self._printed_at >= _SILENCE_SECONDS:
+                    self._line(f"  … {escape(step.detail or step.title)}")
+            return
+        with self._console.status(step.title) as live:
+            while not over.wait(_TICK_SECONDS):
+                live.update(f"{self._clock.monotonic() - step.begun:.0f} s  {escape(step.detail or step.title)}")
+
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def table(self, promises: Sequence[Promise]) -> None:
+        """The promises, numbered, and below how to check each by hand."""
+        table = Table(title="What was promised", title_justify="left", expand=False)
+        for name in ("", "promise", "expected", "observed", ""):
+            table.add_column(name, overflow="fold")
+        for number, each in enumerate(promises, 1):
+            mark = "[green]✓[/green]" if each.ok else "[bold red]✗[/bold red]"
+            table.add_row(str(number), escape(each.promise), escape(each.expected), escape(each.observed), mark)
+        self._console.print(table)
+        self._console.print("By hand, after --keep, with kcat or Kafka's own tools:")
+        for command in dict.fromkeys(each.by_hand for each in promises):
+            numbers = ", ".join(str(n) for n, each in enumerate(promises, 1) if each.by_hand == command)
+            self._console.print(f"[dim]{numbers:>10}  {escape(command)}[/dim]", highlight=False, soft_wrap=True)

@@ -1,0 +1,277 @@
+"""Producers that remember what the source has acknowledged, and keep at it while brokers die."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from itertools import islice
+from random import Random
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from confluent_kafka import KafkaException, Producer
+
+from tanist.domain.errors import TimedOut
+from tanist_testkit.verify.clients import settings
+from tanist_testkit.verify.flows import Flow, Written, records
+from tanist_testkit.verify.traces import Place, Trace, Traces, merged, total
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from confluent_kafka import KafkaError, Message
+
+    from tanist.ports.clock import Clock, Deadline
+
+_TICK_SECONDS: Final = 0.05
+_AGAIN_SECONDS: Final = 0.3
+_CALL_SECONDS: Final = 30.0
+_DELIVERY_MS: Final = 120_000
+_TRANSACTION_MS: Final = 20_000
+_IN_A_TRANSACTION: Final = 40
+_ABORTED: Final = 0.3
+
+log = logging.getLogger(__name__)
+
+
+class Writer(threading.Thread):
+    """One producer of one flow. `acknowledged` is complete once the thread has ended.
+
+    A record whose fate is not known (its transaction's commit was not answered) is not among the acknowledged ones; the
+    comparison of the two logs looks at it all the same.
+    """
+
+    def __init__(
+        self, bootstrap: str, flow: Flow, number: int, clock: Clock, seed: int, *, call_seconds: float = _CALL_SECONDS
+    ) -> None:
+        """`call_seconds`: how long a call that ends a transaction may take."""
+        super().__init__(name=f"writer-{flow.topic}-{number}", daemon=True)
+        self.flow = flow
+        self.acknowledged: Traces = defaultdict(Trace)
+        self.aborted = self.refused = 0
+        self._servers = bootstrap
+        self._number = number
+        self._clock = clock
+        self._dice = Random(f"{seed}/fate/{flow.topic}/{number}")  # noqa: S311 -- load, not secrets
+        self._records = records(flow, number, clock, seed)
+        self._stopping = threading.Event()
+        self._abandoned = False
+        self._call_seconds = call_seconds
+        self.died: BaseException | None = None
+        self.pace = 1.0
+        """Share of the flow's rate; may be changed from any thread."""
+
+    def stop(self) -> None:
+        """What has been handed to the producer is still delivered, or its transaction ended."""
+        self._stopping.set()
+
+    def abandon(self) -> None:
+        """The cluster is dead: what it has not acknowledged until now it never will."""
+        self._abandoned = True
+        self._stopping.set()
+
+    def run(self) -> None:
+        try:
+            self._write_transactions() if self.flow.transactional else self._write_plain()
+        except BaseException as bug:
+            log.exception("%s died", self.name)
+            self.died = bug
+
+    # ── plain ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _write_plain(self) -> None:
+        producer = self._producer(enable_idempotence=True)
+        for count in self._paced():
+            self.write(producer, islice(self._records, count))
+        if self._abandoned:
+            producer.purge()
+        producer.flush(_DELIVERY_MS / 1000)
+
+    def write_exactly(self, count: int) -> None:
+        """In the calling thread: `count` records to each partition, acknowledged on return."""
+        producer = self._producer(enable_idempotence=True)
+        for number, record in enumerate(islice(self._records, count * self.flow.partitions)):
+            self.write(producer, [record._replace(partition=number % self.flow.partitions)])
+        producer.flush(_CALL_SECONDS)
+
+    def write(self, producer: Producer, wanted: Iterable[Written]) -> None:
+        for record in wanted:
+            _produce(producer, self.flow.topic, record, self._noting(record))
+        producer.poll(0)
+
+    def _noting(self, record: Written) -> Callable[[KafkaError | None, Message], None]:
+        trace, told = self.acknowledged[Place(self.flow.topic, record.partition)], record.digest
+
+        def note(problem: KafkaError | None, message: Message) -> None:
+            if problem is None:
+                trace.add(message.offset(), told)
+            else:
+                self.refused += 1
+
+        return note
+
+    def _paced(self) -> Iterable[int]:
+        """How many records are due now, until stopped."""
+        last, owed = self._clock.monotonic(), 0.0
+        while not self._stopping.wait(_TICK_SECONDS):
+            now = self._clock.monotonic()
+            owed += min(now - last, 1.0) * self.pace * self.flow.rate / self.flow.writers  # after a stall no flood
+            last = now
+            yield int(owed)
+            owed %= 1
+
+    # ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _write_transactions(self) -> None:
+        producer: Producer | None = None
+        owed = 0
+        for count in self._paced():
+            owed += count
+            if owed < _IN_A_TRANSACTION // 2:
+                continue
+            try:
+                producer = producer or self._transactional()
+                while owed > 0 and not self._stopping.is_set():
+                    owed -= self._transaction(producer)
+            except KafkaException as problem:
+                log.info("%s begins anew: %s", self.name, problem)
+                producer = None  # the next one with this id ends what this one left open
+                self._clock.wait(_AGAIN_SECONDS)
+
+    def _transactional(self) -> Producer:
+        producer = self._producer(
+            transactional_id=self.name, transaction_timeout_ms=_TRANSACTION_MS, delivery_timeout_ms=_TRANSACTION_MS
+        )
+        producer.init_transactions(self._call_seconds)
+        return producer
+
+    def _transaction(self, producer: Producer) -> int:
+        """One transaction from begin to end; its records."""
+        wanted = list(islice(self._records, self._dice.randint(1, _IN_A_TRANSACTION)))
+        seen: list[_Delivered] = []
+        producer.begin_transaction()
+        for record in wanted:
+            _produce(producer, self.flow.topic, record, _collecting(seen, record.digest))
+        producer.flush(self._call_seconds)  # an abort with unsent messages fails
+        if self._dice.random() < _ABORTED:
+            producer.abort_transaction(self._call_seconds)
+            self.aborted += len(wanted)
+            return len(wanted)
+        producer.commit_transaction(self._call_seconds)
+        for place, offset, told in seen:
+            self.acknowledged[place].add(offset, told)
+        return len(wanted)
+
+    def _producer(self, **more: object) -> Producer:
+        common = {"linger_ms": 5, "compression_type": self.flow.compression, "queue_buffering_max_messages": 200_000}
+        return Producer(settings(self._servers, **{"delivery_timeout_ms": _DELIVERY_MS} | common | more))
+
+
+_Delivered: TypeAlias = "tuple[Place, int | None, int]"
+"""Where, at what offset (None: not known), and the digest."""
+
+
+def _collecting(seen: list[_Delivered], told: int) -> Callable[[KafkaError | None, Message], None]:
+    def note(problem: KafkaError | None, message: Message) -> None:
+        if problem is None:
+            seen.append((Place(str(message.topic()), message.partition()), message.offset(), told))  # type: ignore[arg-type]
+
+    return note
+
+
+def _produce(
+    producer: Producer, topic: str, record: Written, noting: Callable[[KafkaError | None, Message], None]
+) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=record.partition,
+                timestamp=record.timestamp_ms,
+                headers=None if record.headers is None else list(record.headers),
+                on_delivery=noting,
+            )
+        except BufferError:
+            producer.poll(_TICK_SECONDS)
+        else:
+            return
+
+
+class Load:
+    """All writers of all flows."""
+
+    def __init__(
+        self, bootstrap: str, flows: Sequence[Flow], clock: Clock, seed: int, *, call_seconds: float = _CALL_SECONDS
+    ) -> None:
+        self._clock = clock
+        self.writers = [
+            Writer(bootstrap, flow, number, clock, seed, call_seconds=call_seconds)
+            for flow in flows
+            for number in range(flow.writers)
+        ]
+
+    def start(self) -> None:
+        for writer in self.writers:
+            writer.start()
+
+    def ease(self, pace: float) -> None:
+        """From now on write at this share of every rate."""
+        for writer in self.writers:
+            writer.pace = pace
+
+    def until(self, records: int, by: Deadline) -> None:
+        """Returns when so many more have been acknowledged than were.
+
+        Raises:
+            TimedOut: they have not.
+        """
+        wanted = self.acknowledged + records
+        while self.acknowledged < wanted:
+            if not by.left(self._clock.monotonic()):
+                raise TimedOut(f"producers are still {wanted - self.acknowledged:,} records short")
+            self._clock.wait(_TICK_SECONDS)
+
+    def abandon(self) -> None:
+        """The cluster is dead: nothing more will be acknowledged. `stop` does not wait long any more."""
+        for writer in self.writers:
+            writer.abandon()
+
+    def stop(self, by: Deadline) -> None:
+        """Returns when everything that was handed over has been acknowledged or given up.
+
+        Raises:
+            TimedOut: a writer still waits for the source. And what the first of `dead` has died of.
+        """
+        for writer in self.writers:
+            writer.stop()
+        for writer in self.writers:
+            writer.join(by.left(self._clock.monotonic()))
+        if late := [writer.name for writer in self.writers if writer.is_alive()]:
+            raise TimedOut(f"the source has not answered {', '.join(late)}")
+        for died in self.dead.values():
+            raise died
+
+    @property
+    def acknowledged(self) -> int:
+        """Records so far; from any thread, a moment old."""
+        return sum(total(dict(writer.acknowledged)) for writer in self.writers)
+
+    @property
+    def dead(self) -> dict[str, BaseException]:
+        """Writers that have died of a bug, and of what; from any thread."""
+        return {writer.name: writer.died for writer in self.writers if writer.died is not None}
+
+    @property
+    def aborted(self) -> int:
+        return sum(writer.aborted for writer in self.writers)
+
+    @property
+    def refused(self) -> int:
+        """Records that the cluster did not take, so far."""
+        return sum(writer.refused for writer in self.writers)
+
+    def traces(self) -> Traces:
+        """Everything that was acknowledged; once stopped."""
+        return merged([writer.acknowledged for writer in self.writers])

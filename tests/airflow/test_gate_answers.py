@@ -1,0 +1,210 @@
+"""What counts as a yes, and what a run comes to: decided by functions, without any broker."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.timezone import utcnow
+from sqlalchemy import event
+
+from tanist.airflow import validation
+from tanist.airflow.gate import NotAnswered, PlanGate
+from tanist.airflow.variables import four_eyes
+from tanist.airflow.wish import PARAMS, Wish
+from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
+from tanist_testkit.sandbox.airflow.rest import Connection
+from tests.airflow.conftest import ROOT, SPARK, environment
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from tests.airflow.conftest import House
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+YES: Final = {
+    "chosen_options": ["Approve"],
+    "params_input": {},
+    "responded_at": utcnow(),
+    "responded_by_user": {"id": "7", "name": "alice"},
+    "timedout": False,
+}
+WISHED: Final = {name: param.value for name, param in PARAMS.items()} | {"mirror": "dr", "destination": "west"}
+
+
+@pytest.fixture(autouse=True)
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may approve, and clusters that nobody asks for anything: nothing listens there."""
+    west = Connection(
+        id="west", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
+    )
+    monkeypatch.setenv("TANIST_APPROVERS", "7,8")
+    monkeypatch.setenv("TANIST_FOUR_EYES", "on")
+    for name, value in environment(west, SPARK).items():
+        monkeypatch.setenv(name, value)
+
+
+def run_of(user: str | None = "bob", *, tries: int = 1, clears: int = 0, **params: Any) -> Context:
+    """The context of a run that `user` has triggered."""
+    found: Any = {
+        "dag": SimpleNamespace(params=PARAMS),
+        "dag_run": SimpleNamespace(
+            dag_id="mirror_failover",
+            triggering_user_name=user,
+            clear_number=clears,
+            run_id="manual__1",
+            start_date=utcnow(),
+        ),
+        "params": WISHED | params,
+        "run_id": "manual__1",
+        "ti": SimpleNamespace(try_number=tries),
+    }
+    return found  # type: ignore[no-any-return]  # as much of a context as a gate asks for
+
+
+def answered(context: Context, **event: Any) -> str:
+    return PlanGate(task_id="approve")._answered(context, YES | event)
+
+
+def test_an_approver_who_did_not_ask_may_say_yes() -> None:
+    assert answered(run_of()) == "alice"
+    assert answered(run_of(), responded_by_user={"id": "8", "name": ""}) == "8"
+
+
+@pytest.mark.parametrize(
+    ("user", "event", "why"),
+    [
+        ("bob", {"chosen_options": ["Reject"]}, "alice answered Reject"),
+        ("bob", {"chosen_options": []}, "alice answered Reject"),
+        ("bob", {"timedout": True}, "no person has answered"),
+        ("bob", {"responded_by_user": None}, "no person has answered"),
+        ("bob", {"responded_by_user": {"id": "9", "name": "eve"}}, "eve answered, who is none of 7, 8"),
+        ("bob", {"responded_by_user": {"id": "9", "name": "7"}}, "7 answered, who is none of 7, 8"),
+        ("alice", {}, "alice asked for this failover"),
+        ("7", {}, "alice asked for this failover"),
+        ("bob", {"error": "", "error_type": "timeout"}, "nobody answered within 1:00:00"),
+        ("bob", {"error": "broken", "error_type": "unknown"}, "the answer cannot be used"),
+    ],
+    ids=["no", "neither", "default", "nobody", "no approver", "named as one", "own name", "own id", "late", "error"],
+)
+def test_what_is_no_yes(user: str, event: dict[str, Any], why: str) -> None:
+    """Whatever Airflow lets through; and the task fails for good."""
+    with pytest.raises(NotAnswered, match=why):
+        answered(run_of(user), **event)
+    with pytest.raises(AirflowFailException, match=why):
+        PlanGate(task_id="approve").execute_complete(run_of(user), YES | event)
+
+
+def test_a_run_that_nobody_triggered_needs_four_eyes_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule or another DAG has no name that could be held against the approver's."""
+    with pytest.raises(Misconfigured, match="no user has triggered this run"):
+        answered(run_of(None))
+    monkeypatch.setenv("TANIST_FOUR_EYES", "off")
+    assert answered(run_of(None)) == answered(run_of("alice")) == "alice"
+
+
+def test_four_eyes_are_on_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert four_eyes() is True
+    monkeypatch.setenv("TANIST_FOUR_EYES", "off")
+    assert four_eyes() is False
+    monkeypatch.setenv("TANIST_FOUR_EYES", "no")
+    with pytest.raises(Misconfigured, match="must be on or off"):
+        four_eyes()
+
+
+@pytest.mark.parametrize("context", [run_of(tries=2), run_of(clears=1)], ids=["a second try", "cleared"])
+def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler that took the asking process for a crash asked again after a no, and another user's yes counted."""
+    monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
+    monkeypatch.setattr(Wish, "to_adopt", lambda *_: None)
+    asking = PlanGate(task_id="approve")
+    with pytest.raises(AirflowFailException, match="a run asks once"):
+        asking.execute(context)
+
+
+def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever clears a run asks for it, and would be another user than who had triggered it. A no stands, too."""
+    monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
+    monkeypatch.setattr(Wish, "to_adopt", lambda *_: None)
+
+    def clear(_mapper: object, _connection: object, run: DagRun) -> None:
+        run.clear_number = 1
+
+    event.listen(DagRun, "before_insert", clear)
+    try:
+        wanted = {"mirror": "dr", "destination": "west"}
+        ran = house.run(house.dag("mirror_failover"), wanted, by_hand="^(open_run|undo|observe|plan|report)$")
+    finally:
+        event.remove(DagRun, "before_insert", clear)
+    assert "NOT_APPROVED: a run asks once, and this one was cleared" in ran.why("approve")
+    assert (ran.state, ran.tasks["hold"], ran.tasks["validate"]) == ("failed", "upstream_failed", "upstream_failed")
+
+
+def test_a_parameter_that_there_is_not_is_refused_before_anything(house: House) -> None:
+    """The command line's `--topic` is `topics` here: taken in silence, the whole mirror would be in the plan."""
+    wanted = {"mirror": "dr", "destination": "west"}
+    ran = house.run(house.dag("mirror_failover"), wanted | {"topic": ["orders"]})
+    assert "INVALID_CONFIG: no such parameter: topic; there are destination, mirror," in ran.why("open_run")
+    assert (ran.state, ran.tasks["observe"]) == ("failed", "upstream_failed")
+    assert ran.report["verdict"].startswith("NOT STARTED: nothing was changed")
+    ran = house.run(house.dag("mirror_validation"), wanted | {"topic": ["orders"]})
+    assert ran.tasks == {"validate": "failed"}
+    assert "INVALID_CONFIG: no such parameter: topic; there are destination, mirror," in ran.why("validate")
+
+
+def test_no_try_follows_the_gates_first_and_the_report_waits_for_no_validation() -> None:
+    """Whatever the DAG's defaults are. The report's failure is the run's; nothing that failed keeps it from running."""
+    bag = DagBag(str(ROOT / "dags" / "mirror_failover.py"))
+    assert not bag.import_errors
+    dag = bag.dags["mirror_failover"]
+    assert dag.get_task("approve").retries == 0
+    report = dag.get_task("report")
+    assert (report.is_teardown, report.on_failure_fail_dagrun) == (True, True)
+    assert report.upstream_task_ids == {"movers"}
+    assert {task.task_id for task in dag.leaves} == {"validate", "report"}
+
+
+def validated(mode: str) -> None:
+    asked = {"mode": mode, "validate": "default", "mirror": "dr", "destination": "west", "topics": [".*"]}
+    validation.Validate(task_id="validate", level="validate")._prepared(asked, "manual__1")
+
+
+def raising(error: Exception) -> Any:
+    def raises(*_: object) -> None:
+        raise error
+
+    return raises
+
+
+def test_only_a_silent_source_of_an_unplanned_failover_leaves_nothing_to_compare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is skipped, which is no red; a source that was alive, and a destination, must answer."""
+    monkeypatch.setattr(validation, "validation", raising(SourceSilent("east does not answer")))
+    with pytest.raises(AirflowSkipException, match="SOURCE_SILENT: east"):
+        validated("unplanned")
+    with pytest.raises(AirflowException, match="SOURCE_SILENT: east") as planned:
+        validated("planned")
+    assert not isinstance(planned.value, AirflowSkipException)
+
+
+@pytest.mark.parametrize("error", [Unreachable("west does not answer"), CouldNotTell("something")])
+def test_a_validation_that_cannot_tell_for_another_reason_is_red(
+    error: CouldNotTell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "validation", raising(error))
+    with pytest.raises(AirflowException, match=error.reason) as red:
+        validated("unplanned")
+    assert not isinstance(red.value, AirflowSkipException)
+
+
+def test_what_can_never_be_green_after_a_failover_cannot_be_asked_for() -> None:
+    """Of a promoted topic offsets alone do not tell whether it is equal."""
+    assert list(validation.AFTERWARDS.schema["enum"]) == ["default", "batches", "records", "nothing"]
+    assert "ranges" in validation.PARAMS["level"].schema["enum"]

@@ -1,0 +1,359 @@
+"""The status page: for whom, with what, how often it asks, and that what it does not know is never green."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.airflow import readings as module
+from tanist.airflow.page import render
+from tanist.airflow.readings import Readings
+from tanist.domain.checks import Check, Mode, Verdict
+from tanist.domain.errors import Unreachable
+from tanist.domain.failover.health import Status
+from tanist.domain.failover.plan import Limitation
+from tanist.domain.lag import KnownEnd, PartitionRow
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.offset_map import OffsetMap
+from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
+from tanist.domain.states import MirrorState, Wish
+from tanist.usecases.status.board import STALE_MS, board_item
+from tanist.usecases.status.observe import Seen
+from tests.fakes.clock import JumpingClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from fastapi.testclient import TestClient
+
+pytestmark = [
+    pytest.mark.timeout(90),  # Airflow is slow to import on a busy machine
+    pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
+]
+ROOT = Path(__file__).parents[2]
+PATHS = ("/tanist/", "/tanist/status.json")
+EVIL = "<script>alert('x')</script>"
+
+
+def row(n: int, state: MirrorState, end: int | None = 10) -> PartitionRow:
+    return PartitionRow(
+        mirror=MirrorName("dr"),
+        partition=TopicPartition("orders", n),
+        desired=Wish.MIRRORING,
+        state=state,
+        source=KnownEnd(SourceOffset(10), EpochMs(0)),
+        destination_end=None if end is None else DestinationOffset(end),
+        map=OffsetMap(),
+        observed=None,
+    )
+
+
+def seen(at: int, mirror: str = "dr", *, reason: str = "") -> Seen:
+    """A mirror whose source does not answer."""
+    checks = (
+        Check(name="source", verdict=Verdict.UNKNOWN, observed="does not answer", limit="answers", reason=reason),
+        Check(name="destination", verdict=Verdict.PASS, observed="3 of 3"),
+    )
+    down = Limitation("SOURCE_DOWN", reason, blocks=True, unknown=True)
+    gone = Limitation("SOURCE_UNREACHABLE", reason, usual=True)
+    spec = MirrorSpec(
+        mirror=MirrorName(mirror),
+        source="east",
+        destination="west",
+        source_cluster_id="e",
+        destination_cluster_id="w",
+        data_id=ProducerId(1),
+        filler_id=ProducerId(2),
+        start_id=ProducerId(3),
+        created_at=EpochMs(0),
+    )
+    run = FailoverRun(
+        mirror=spec.mirror,
+        plan="cafe",
+        shown="",
+        approval="a",
+        approver="carol",
+        runner="op@host pid 1",
+        status=RunStatus.ABORTED,
+        started_at=EpochMs(at - 60_000),
+        at=EpochMs(at),
+    )
+    worker = WorkerAlive(
+        worker="airflow-host-7", version="0.1", host="host", started_at=EpochMs(0), at=EpochMs(at - 2_000)
+    )
+    return Seen(
+        spec=spec,
+        status=Status(mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks),
+        rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
+        workers=(worker,),
+        runs=(run,),
+    )
+
+
+def item(at: int, **more: Any) -> dict[str, Any]:
+    return board_item(seen(at, **more), EpochMs(at), lambda plan: f"/evidence/{plan}")
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def page(*items: dict[str, Any], errors: Sequence[dict[str, Any]] = ()) -> str:
+    return render({"as_of_ms": 0, "items": [{**each, "age_ms": 1_000} for each in items], "errors": errors})
+
+
+def test_a_mirror_is_shown_most_urgent_first() -> None:
+    """Verdicts before reasons before tables; what has failed before what lags."""
+    found = item(100_000)
+    assert found["partitions"] == {"FAILED": 1, "MIRRORING": 2}
+    assert found["lag"] == {"offsets": 6, "unknown": 1, "age_ms": 100_000}
+    assert [each["partition"] for each in found["troubled"]] == [1, 2]
+    assert found["last_failover"]["approver"] == "carol"
+    assert found["workers"][0] | {"version": ""} == {
+        "worker": "airflow-host-7",
+        "host": "host",
+        "version": "",
+        "started_at_ms": 0,
+        "age_ms": 2_000,
+        "alive": True,
+    }
+    text = page(found)
+    words = ("? UNKNOWN", "✓ GO", "Partitions</dt>", "6 offsets, as the source was 101 s ago")
+    order = [text.index(word) for word in (*words, "ABORTED", "/evidence/cafe", "airflow-host-7", "All 2")]
+    assert order == sorted(order)
+
+
+def test_every_value_is_escaped() -> None:
+    """Names and reasons come from clusters, which others write to."""
+    error = {"name": EVIL, "reason": EVIL, "action": EVIL}
+    text = page(item(100_000, mirror=EVIL, reason=EVIL), errors=[error])
+    assert EVIL not in text
+    assert "alert(" in text
+    assert len(re.findall(r"<script", text)) == 1
+
+
+def test_no_colour_stands_alone_and_nothing_comes_from_elsewhere() -> None:
+    """Each verdict has its word and its sign; no font, image, style or script of anybody's."""
+    text = page(item(100_000))
+    for classes, said in re.findall(r'<(?:p|td) class="word(?:-of)?[^"]*?([A-Z-]*)">([^<]*)<', text):
+        assert said.strip().startswith(("✓ ", "✕ ", "? ", "! ")) or classes == "", said
+    assert "http" not in re.sub(r"http-equiv|HTTP", "", text)
+    assert "src=" not in text
+
+
+# ── how it is read ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Cluster:
+    """What is read, how often, and what goes wrong with it."""
+
+    def __init__(self, clock: JumpingClock) -> None:
+        self.clock, self.reads = clock, 0
+        self.error: Exception | None = None
+        self.held = threading.Event()
+        self.held.set()
+
+    def __call__(self, destination: str) -> list[dict[str, Any]]:
+        self.reads += 1
+        if destination == "west":
+            self.held.wait(20)
+        if self.error:
+            raise self.error
+        return [item(self.clock.now(), mirror=f"to-{destination}")]
+
+
+@pytest.fixture
+def clock() -> JumpingClock:
+    return JumpingClock()
+
+
+@pytest.fixture
+def cluster(clock: JumpingClock) -> Iterator[Cluster]:
+    cluster = Cluster(clock)
+    yield cluster
+    cluster.held.set()
+
+
+def asked(cluster: Cluster, *names: str) -> Callable[[], dict[str, Any]]:
+    readings = Readings(cluster, lambda: names, cluster.clock)
+    return lambda: asyncio.run(readings.answer())
+
+
+def test_many_who_look_are_one_reading(cluster: Cluster, clock: JumpingClock) -> None:
+    readings = Readings(cluster, lambda: ["west"], clock)
+
+    async def crowd() -> list[dict[str, Any]]:
+        return await asyncio.gather(*(readings.answer() for _ in range(50)))
+
+    assert all(len(answer["items"]) == 1 for answer in asyncio.run(crowd()))
+    assert cluster.reads == 1
+    clock.jump(module.FRESH_SECONDS + 1)
+    asyncio.run(crowd())
+    assert cluster.reads == 2
+
+
+def test_a_destination_that_hangs_delays_nobody(
+    cluster: Cluster, clock: JumpingClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are shown, it is named; nobody piles up behind it."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.1)
+    cluster.held.clear()
+    ask = asked(cluster, "west", "north")
+    ask()
+    answer = ask()
+    assert [each["mirror"] for each in answer["items"]] == ["to-north"]
+    (error,) = answer["errors"]
+    assert error["destination"] == "west"
+    assert error["reason"] == "'west' has not answered yet: it is asked for 20 s"
+    assert cluster.reads == 2
+    cluster.held.set()
+    assert {each["mirror"] for each in ask()["items"]} == {"to-north", "to-west"}
+
+
+def test_what_cannot_be_read_again_grows_old_and_then_unknown(cluster: Cluster, clock: JumpingClock) -> None:
+    ask = asked(cluster, "west")
+    ask()
+    cluster.error = Unreachable("west is gone")
+    clock.jump(10)
+    answer = ask()
+    assert answer["items"][0]["unplanned"] == "GO"
+    assert answer["items"][0]["age_ms"] == 10_000
+    assert answer["errors"][0]["reason"] == "west is gone"
+    clock.jump(STALE_MS / 1000)
+    (old,) = ask()["items"]
+    assert (old["planned"], old["unplanned"]) == ("UNKNOWN", "UNKNOWN")
+    assert old["checks"][0]["reason"].startswith("it said UNKNOWN for planned, GO for unplanned")
+    assert "✓ GO" not in render(answer | {"items": [old]})
+
+
+def test_a_bug_is_told_without_its_words(cluster: Cluster) -> None:
+    """What an unexpected error says might be a secret: it goes to the log."""
+    cluster.error = RuntimeError("password=S3cret")
+    (error,) = asked(cluster, "west")()["errors"]
+    assert error["name"] == "INTERNAL"
+    assert error["reason"] == "reading 'west' ended in RuntimeError: see the log"
+
+
+def test_without_a_destination_the_page_says_what_to_set(cluster: Cluster) -> None:
+    (error,) = asked(cluster)()["errors"]
+    assert "TANIST_DESTINATIONS" in error["reason"]
+
+
+# ── for whom ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    """The app behind Airflow's own logins and roles."""
+    from airflow.api_fastapi.app import init_auth_manager  # noqa: PLC0415 -- its settings are made by conftest
+    from airflow.utils.db import initdb  # noqa: PLC0415
+    from fastapi import FastAPI  # noqa: PLC0415
+    from fastapi.testclient import TestClient  # noqa: PLC0415
+
+    from tanist.airflow import web  # noqa: PLC0415
+
+    initdb()
+    airflow = FastAPI()
+    init_auth_manager(airflow)
+    airflow.mount(web.PREFIX, web.app)
+    clock = JumpingClock()
+    web.app.state.readings = Readings(Cluster(clock), lambda: ["west"], clock)
+    yield TestClient(airflow)
+    web.app.state.readings = Readings()
+
+
+def headers(client: TestClient, user: str) -> dict[str, str]:
+    token = client.post("/auth/token", json={"username": user, "password": user}).json()["access_token"]
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/tanist/docs", "/tanist/redoc", "/tanist/openapi.json"])
+def test_nobody_reads_without_signing_in(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code in ({401} if path in PATHS else {404})
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_login_that_airflow_has_not_given_opens_nothing(client: TestClient, path: str) -> None:
+    """A token of another Airflow is signed by another key; a cookie is no better than a header."""
+    head, _, body = headers(client, "viewer")["Authorization"].rpartition(".")
+    forged = f"{head}.{body[::-1]}"
+    assert client.get(path, headers={"Authorization": forged}).status_code in {401, 403}
+    assert client.get(path, headers={"Cookie": f"_token={forged.removeprefix('Bearer ')}"}).status_code in {401, 403}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("user", ["viewer", "user", "op", "admin"])
+def test_whoever_may_see_the_deployment_may_read_and_nobody_may_write(client: TestClient, user: str, path: str) -> None:
+    signed_in = headers(client, user)
+    assert client.get(path, headers=signed_in).status_code == 200
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert client.request(method, path, headers=signed_in).status_code == 405
+
+
+def test_no_path_is_without_a_guard(client: TestClient) -> None:
+    """The guard belongs to the app, so that a path cannot forget it."""
+    from fastapi.routing import APIRoute  # noqa: PLC0415
+
+    from tanist.airflow import web  # noqa: PLC0415
+
+    assert {f"{web.PREFIX}{route.path}" for route in web.app.routes if isinstance(route, APIRoute)} == set(PATHS)
+    assert len(web.app.routes) == len(PATHS)
+    assert web.app.router.dependencies
+
+
+def test_its_json_is_shaped_as_that_of_the_command_line(client: TestClient) -> None:
+    answer = client.get("/tanist/status.json", headers=headers(client, "viewer")).json()
+    assert set(answer) == {"schema_version", "as_of_ms", "items", "errors"}
+    assert answer["schema_version"] == 1
+    assert {"mirror", "planned", "unplanned", "checks"} <= set(answer["items"][0])
+
+
+def test_the_page_may_load_nothing_and_only_airflow_may_frame_it(client: TestClient) -> None:
+    answer = client.get("/tanist/", headers=headers(client, "viewer"))
+    policy = answer.headers["content-security-policy"]
+    for tag in ("style", "script"):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", answer.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'self'" in policy
+    assert answer.headers["cache-control"] == "no-store"
+
+
+# ── the plugin ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+PLUGIN = """
+import sys
+sys.argv = ["airflow", {component!r}]
+sys.path.insert(0, "plugins")
+from tanist_plugin import TanistPlugin
+print(len(TanistPlugin.fastapi_apps), TanistPlugin.external_views[0]["url_route"], "tanist.airflow.web" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("component", "built"),
+    [
+        ("api-server", "1 tanist True"),
+        *((other, "0 tanist False") for other in ("scheduler", "dag-processor", "triggerer", "tasks")),
+    ],
+)
+def test_the_page_is_built_in_the_api_server_and_nowhere_else(component: str, built: str) -> None:
+    """The file is imported in every component, and again in every task."""
+    found = subprocess.run(
+        [sys.executable, "-c", PLUGIN.format(component=component)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=80,
+        check=True,
+    )
+    assert found.stdout.splitlines()[-1] == built

@@ -1,0 +1,132 @@
+"""One failover through a whole Airflow: asked for by one user, approved by another, everything killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tanist.ports.clock import Deadline
+from tanist_testkit.sandbox.airflow.home import Component
+from tanist_testkit.sandbox.airflow.rest import AirflowRefused, Rest
+
+if TYPE_CHECKING:
+    from tanist_testkit.sandbox.airflow.service import Airflow
+    from tests.conftest import SharedAirflow
+    from tests.kafka.failover.conftest import Pair
+
+pytestmark = pytest.mark.timeout(500)
+
+DAG: Final = "mirror_failover"
+PAST_NO_RETURN: Final = frozenset({"seal", "generation", "configs", "canary", "open", "movers"})
+
+
+def soon(seconds: float = 90) -> Deadline:
+    return Deadline(time.monotonic() + seconds)
+
+
+def kill(airflow: Airflow, component: Component) -> None:
+    (found,) = (part for part in airflow.parts() if part.component == component)
+    assert found.pid
+    os.kill(found.pid, signal.SIGKILL)
+
+
+def kill_one_of(person: Rest, run: str, steps: frozenset[str]) -> str:
+    """The process of the first of `steps` that is seen at work."""
+    by = soon(120)
+    while by.left(time.monotonic()):
+        tasks = person.call("GET", f"/dags/{DAG}/dagRuns/{run}/taskInstances")["task_instances"]
+        for task in tasks:
+            if task["task_id"] in steps and task["state"] == "running" and task["pid"]:
+                with suppress(ProcessLookupError):
+                    os.kill(task["pid"], signal.SIGKILL)
+                    return str(task["task_id"])
+        time.sleep(0.05)  # noqa: TID251 -- a step is short
+    pytest.fail(f"none of {sorted(steps)} was seen at work")
+
+
+def approved(asks: Rest, approves: Rest, wanted: dict[str, Any]) -> str:
+    """A run that the one asks for and the other approves; who asks may not answer.
+
+    An answer that comes while a busy scheduler still counts the question as running is lost, which fails the run.
+    """
+    by = soon(150)
+    while True:
+        run = asks.trigger(DAG, wanted)
+        asks.wait_for_task(DAG, run, "approve", frozenset({"awaiting_input"}), by)
+        time.sleep(6)  # noqa: TID251 -- as a person would
+        with pytest.raises(AirflowRefused, match="not a respondent"):
+            asks.answer(DAG, run, "approve", "Approve")
+        approves.answer(DAG, run, "approve", "Approve")
+        if asks.wait_for_task(DAG, run, "approve", frozenset({"success", "failed"}), by).state == "success":
+            return run
+        assert asks.wait_for_run(DAG, run, by) == "failed"
+        why = asks.result(DAG, run, "report")["failed"]["approve"]
+        assert why.startswith("failed without a word"), why
+
+
+def log_of(person: Rest, run: str, task: str, tries: int) -> str | None:
+    """The log of one try; None: Airflow has no record of it."""
+    try:
+        return person.log(DAG, run, task, tries=tries)
+    except AirflowRefused as refused:
+        if refused.status != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+
+
+def test_a_failover_through_airflow_whose_processes_are_killed(
+    airflow: SharedAirflow, pair: Pair, topic_name: str, tmp_path: Path
+) -> None:
+    """`op` asks, `op2` approves, every step is done, the evidence is there; no secret is in anything that is shown.
+
+    A second failover of the mirror does not begin meanwhile. The scheduler dies, and past the point of no return a step
+    and the triggerer.
+    """
+    pair.worker()
+    pair.mirror(topic_name, topic_name)
+    house = airflow(pair.connections())
+    with house.rest("admin") as admin, house.rest("op") as op, house.rest("op2") as op2:
+        for key, value in {"TANIST_APPROVERS": "op2", "TANIST_EVIDENCE": str(tmp_path)}.items():
+            admin.call("POST", "/variables", {"key": key, "value": value})
+        op.wait_for_dag(DAG, soon())
+        op.unpause(DAG)
+        wanted = {"mirror": topic_name, "destination": "west", "fence_proof": 8, "validate": "nothing"}
+        run = approved(op, op2, wanted)
+        op.wait_for_task(DAG, run, "fence", frozenset({"running"}), soon())
+        second = op.trigger(DAG, wanted)
+        assert op.wait_for_run(DAG, second, soon()) == "failed"
+        assert "RUN_UNDER_WAY" in op.result(DAG, second, "open_run", "why")
+        kill(house, Component.SCHEDULER)
+        killed = kill_one_of(op, run, PAST_NO_RETURN)
+        kill(house, Component.TRIGGERER)
+        assert op.wait_for_run(DAG, run, soon(240)) == "success"
+
+        assert {task.id: task.tries for task in op.tasks(DAG, run)}[killed] > 1
+        report = dict(op.result(DAG, run, "report"))
+        shown = [json.dumps(op.result(DAG, run, task.id)) for task in op.tasks(DAG, run)]
+        for task in op.tasks(DAG, run):
+            logs = [log for n in range(task.tries) if (log := log_of(op, run, task.id, n + 1)) is not None]
+            assert logs, f"{task.id} has left no log"
+            shown += logs
+        shown += [json.dumps(admin.connection(name)) for name in ("east", "west", "west_approver")]
+        shown += [json.dumps(op.call("GET", f"/dags/{DAG}/dagRuns/{run}/taskInstances"))]  # with rendered fields
+        gate = json.dumps(op.gates(DAG, run))
+        shown.append(gate)
+    assert report["verdict"] == "DONE"
+    assert report["approver"] == "op2 via Airflow (User:approver)"
+    assert report["plan_hash"] in gate
+    assert (Path(report["evidence"]) / "evidence.json").exists()
+    passwords = {
+        str(side.client(user)["sasl.password"]) for side in (pair.east, pair.west) for user in ("mirror", "approver")
+    }
+    assert not [text[:300] for text in shown for password in passwords if password in text]
+    assert pair.west.writes(topic_name, range(2)), "the destination takes over"
+    assert not pair.east.writes(topic_name, range(2)), "the source is fenced"

@@ -1,0 +1,175 @@
+"""A principal without rights: what is missing is named, on either side, and nothing is changed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tanist.domain.names import mirror_name
+from tanist.kafka.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls
+from tanist.kafka.wire.router import Router
+from tanist.ports.clock import Deadline
+from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.conftest import librdkafka
+from tests.kafka.cli.conftest import Broker, section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tanist_testkit.sandbox.processes import Guardian
+    from tests.kafka.cli.conftest import Tanist
+
+pytestmark = pytest.mark.timeout(180)
+
+TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
+READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 4, 5, 6, 7, 8, 10, 11
+LITERAL, ALLOW = 3, 3
+USER: Final = "mirror"
+
+
+class Guarded:
+    """A cluster with an authorizer, and what its user `mirror` may do."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def allow(self, *rights: tuple[int, int]) -> None:
+        """Exactly these (resource type, operation), on everything of that type."""
+        rules = [
+            AccessRule(
+                kind, "kafka-cluster" if kind == CLUSTER else "*", LITERAL, f"User:{USER}", "*", operation, ALLOW
+            )
+            for kind, operation in rights
+        ]
+        by = Deadline(time.monotonic() + 20)
+        with Router(self.cluster.endpoint(), "test") as router:
+            delete_acls(router, [AccessFilter(principal=f"User:{USER}")], by)
+            assert not any(create_acls(router, rules, by))
+
+
+ALL_OF_SOURCE = ((TOPIC, READ), (TOPIC, DESCRIBE_CONFIGS), (CLUSTER, DESCRIBE))
+ALL_OF_DESTINATION = (
+    *((TOPIC, right) for right in (READ, WRITE, DELETE, ALTER, DESCRIBE_CONFIGS, ALTER_CONFIGS)),
+    *((CLUSTER, right) for right in (CREATE, ALTER, DESCRIBE, ALTER_CONFIGS, DESCRIBE_CONFIGS)),
+    (GROUP, READ),
+    (TRANSACTION, WRITE),
+)
+
+
+@pytest.fixture(scope="module")
+def guarded(guardian: Guardian) -> Iterator[Guarded]:
+    with Cluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
+        yield Guarded(cluster)
+
+
+@pytest.fixture
+def configured(
+    clusters: Mapping[str, Cluster], guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    file = tmp_path / "tanist.toml"
+    file.write_text("".join(map(section, clusters.values())) + section(guarded.cluster, USER))
+    monkeypatch.setenv("TANIST_CONFIG", str(file))
+    return file
+
+
+def test_a_wrong_password_is_told(tanist: Tanist, configured: Path, guarded: Guarded) -> None:
+    configured.write_text(section(guarded.cluster, USER, "not the password"))
+    start = time.monotonic()
+    answer = tanist("mirrors", "list", "-d", "guarded")
+    assert (answer.code, answer.errors) == (3, ["AUTHENTICATION_FAILED"])
+    assert time.monotonic() - start < 10
+
+
+def test_with_every_right_a_mirror_is_created(
+    tanist: Tanist, configured: Path, guarded: Guarded, east: Broker, topic_name: str
+) -> None:
+    guarded.allow(*ALL_OF_DESTINATION)
+    east.topic(topic_name)
+    answer = tanist("mirrors", "create", topic_name, "-s", "east", "-d", "guarded", "--topic", topic_name)
+    assert answer.code == 0, answer.err
+    assert "warning" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("without", "named"),
+    [
+        ((CLUSTER, ALTER), "ALTER"),
+        ((CLUSTER, CREATE), "CREATE"),
+        ((TOPIC, WRITE), "WRITE"),
+        ((TRANSACTION, WRITE), "transactional id"),
+    ],
+)
+@pytest.mark.usefixtures("configured")
+def test_a_missing_right_at_the_destination_is_named(
+    tanist: Tanist,
+    guarded: Guarded,
+    east: Broker,
+    topic_name: str,
+    without: tuple[int, int],
+    named: str,
+) -> None:
+    guarded.allow(*ALL_OF_DESTINATION)
+    assert tanist("mirrors", "create", "first", "-s", "east", "-d", "guarded").code == 0
+    before = tanist("state", "dump", "-d", "guarded").out
+    guarded.allow(*(right for right in ALL_OF_DESTINATION if right != without))
+    east.topic(topic_name)
+    answer = tanist("mirrors", "create", mirror_name(topic_name), "-s", "east", "-d", "guarded", "--topic", topic_name)
+    assert answer.code == 1, answer.err
+    assert set(answer.errors) == {"MIRROR_AUTHORIZATION_FAILED"}, answer.err
+    assert named in answer.err
+    guarded.allow(*ALL_OF_DESTINATION)
+    assert tanist("state", "dump", "-d", "guarded").out == before
+    missing = tanist("mirrors", "describe", topic_name, "-d", "guarded")
+    assert missing.errors == ["UNKNOWN_MIRROR"]
+
+
+@pytest.mark.parametrize(
+    ("without", "named"),
+    [
+        ((TOPIC, READ), "READ"),
+        ((TOPIC, DESCRIBE_CONFIGS), "DESCRIBE_CONFIGS"),
+        ((CLUSTER, DESCRIBE), "DESCRIBE on Cluster"),
+    ],
+)
+@pytest.mark.usefixtures("configured")
+def test_a_missing_right_at_the_source_is_named(
+    tanist: Tanist,
+    guarded: Guarded,
+    west: Broker,
+    topic_name: str,
+    without: tuple[int, int],
+    named: str,
+) -> None:
+    guarded.allow(*ALL_OF_DESTINATION)
+    tanist("mirrors", "create", "first", "-s", "east", "-d", "guarded")
+    guarded.allow((TOPIC, DESCRIBE), *(right for right in ALL_OF_SOURCE if right != without))
+    source = "first-topic"
+    admin = as_admin(guarded)
+    if source not in admin.topics():
+        admin.topic(source)
+    before = west.topics()
+    answer = tanist("mirrors", "create", topic_name, "-s", "guarded", "-d", "west", "--topic", source)
+    assert (answer.code, set(answer.errors)) == (1, {"MIRROR_AUTHORIZATION_FAILED"}), answer.err
+    assert named in answer.err
+    assert west.topics() == before
+
+
+def test_a_source_topic_that_we_may_not_even_see_is_not_called_unknown(
+    tanist: Tanist, configured: Path, guarded: Guarded, topic_name: str
+) -> None:
+    guarded.allow((CLUSTER, DESCRIBE))
+    admin = as_admin(guarded)
+    if "hidden" not in admin.topics():
+        admin.topic("hidden")
+    answer = tanist("mirrors", "create", topic_name, "-s", "guarded", "-d", "west", "--topic", "hidden")
+    assert answer.errors == ["MIRROR_AUTHORIZATION_FAILED"], answer.err
+
+
+def as_admin(guarded: Guarded) -> Broker:
+    """The guarded cluster as its super user sees it."""
+    return Broker(AdminClient(librdkafka(guarded.cluster.endpoint())))

@@ -1,0 +1,121 @@
+"""The demo end to end, and that nothing is left of it when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tanist.kafka.wire.clock import SystemClock
+
+CLOCK = SystemClock()
+OF_THE_TAKEOVERS = {
+    "A planned failover loses nothing that a producer was told is safe",
+    "Its fence stops the producers, and afterwards the destination takes their records",
+    "An aborted failover leaves the source's topic exactly as it was",
+    "An aborted failover leaves the source's ACLs exactly as they were",
+    "After the abort its producers write on, and the mirror copies on",
+    "The source is killed: acknowledged records that are lost lie inside the forecast",
+    "What is lost is the very end, never a record before a copied one",
+    "Producers go on at the destination",
+    "The consumer group goes on at exactly the next record after its last safe commit",
+}
+THROUGH_AIRFLOW = {
+    "Spark finds the copy equal, every stored byte at its offset",
+    "2 failovers went through Airflow, every task of theirs done",
+    "What was run is what the approver was shown",
+    "Nobody approves what they have asked for, though they try",
+}
+DEMO = (sys.executable, "-m", "tanist.cli.main", "demo", "--yes")
+BY_HAND = (*DEMO, "--no-airflow")
+WITHOUT_AIRFLOW = "import sys; sys.modules |= dict.fromkeys(['airflow', 'httpx']); import tanist_testkit.demo.story"
+
+
+def processes_of(directory: Path) -> list[str]:
+    """What runs for it, by command line or, where there is a /proc, by its Airflow's home."""
+    listed = subprocess.run(["ps", "-axo", "pid=,stat=,args="], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if str(directory) in line] + airflow_of(directory)
+
+
+def airflow_of(directory: Path) -> list[str]:
+    found, mark = [], f"AIRFLOW_HOME={directory}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "environ").read_bytes():
+                found.append(process.name)
+    return found
+
+
+def nothing_runs(directory: Path) -> bool:
+    by = CLOCK.deadline(10)
+    while processes_of(directory):
+        if not by.left(CLOCK.monotonic()):
+            return False
+        CLOCK.wait(0.1)
+    return True
+
+
+def whole(home: Path, *command: str) -> list[dict[str, Any]]:
+    """Its promises, all of them kept; nothing runs, and no data are left."""
+    done = subprocess.run([*command, "--json", "--dir", str(home)], capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr[-3000:]
+    items: list[dict[str, Any]] = json.loads(done.stdout).get("items", [])
+    assert not [item for item in items if not item["ok"]], done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert nothing_runs(home)
+    assert {file.name for file in home.iterdir()} & {"east", "west", "airflow"} == set()
+    return items
+
+
+@pytest.mark.timeout(420)
+def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
+    items = whole(tmp_path / "demo", *BY_HAND)
+    assert {item["promise"] for item in items} >= OF_THE_TAKEOVERS
+    assert len(items) >= 13 + len(OF_THE_TAKEOVERS)
+    assert {"promise", "expected", "observed", "ok"} <= items[0].keys()
+
+
+@pytest.mark.long
+@pytest.mark.airflow
+@pytest.mark.timeout(600)
+def test_through_airflow_they_are_kept_as_well(tmp_path: Path) -> None:
+    """Its own promises come on top, and each plan that was run has left evidence."""
+    items = whole(tmp_path / "demo", *DEMO)
+    assert {item["promise"] for item in items} >= OF_THE_TAKEOVERS | THROUGH_AIRFLOW
+    assert len(list((tmp_path / "demo" / "evidence").glob("*/evidence.html"))) == 3
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param(DEMO, "waiting until it answers", id="while all starts"),
+        pytest.param(BY_HAND, "kill -9", id="in a disaster", marks=pytest.mark.long),
+    ],
+)
+def test_after_ctrl_c_nothing_is_left(tmp_path: Path, command: tuple[str, ...], words: str) -> None:
+    home = tmp_path / "demo"
+    with subprocess.Popen([*command, "--dir", str(home)], stderr=subprocess.PIPE, text=True) as demo:
+        assert demo.stderr is not None
+        assert any(words in line for line in demo.stderr)
+        assert (command is BY_HAND) or airflow_of(home), "nothing to clean up"
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(20) == 130
+    assert nothing_runs(home)
+    assert {file.name for file in home.iterdir()} & {"east", "west", "airflow"} == set()
+
+
+def test_without_the_packages_of_airflow_it_can_be_told_by_hand() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_AIRFLOW], check=True)
+
+
+def test_interactive_means_airflow() -> None:
+    refused = subprocess.run([*BY_HAND, "--interactive"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--interactive needs Airflow" in refused.stderr

@@ -1,0 +1,333 @@
+"""East and west with authorizers, a worker that is a process, and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.kafka.wire import admin
+from tanist.kafka.wire.admin import AccessFilter, AccessRule
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.router import Router
+from tanist_testkit.sandbox.airflow.rest import Connection
+from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tests import forked
+from tests.conftest import connection
+from tests.kafka.cli.conftest import section
+from tests.storm.proxy import Door, Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tanist_testkit.sandbox.processes import Guardian, Process
+    from tests.conftest import ClientConfig
+
+SOON = SystemClock().deadline
+ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
+TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
+LITERAL, DENY, ALLOW = 3, 2, 3
+COMMAND_SECONDS = 200
+"""Spark alone takes a minute to start on a busy machine."""
+EAST = ClusterSpec(name="east", authorizer=True, heap_mb=384)
+ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}
+
+
+def rules(user: str, *wanted: tuple[int, int]) -> list[AccessRule]:
+    return [AccessRule(kind, ANY[kind], LITERAL, user, "*", operation, ALLOW) for kind, operation in wanted]
+
+
+def give(cluster: Cluster, *wanted: AccessRule) -> None:
+    """Make rules as the cluster's administrator."""
+    router = Router(cluster.endpoint(), "tanist-test")
+    assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
+    router.close()
+
+
+def take(cluster: Cluster, *unwanted: AccessRule) -> None:
+    """Take exactly these rules away."""
+    router = Router(cluster.endpoint(), "tanist-test")
+    admin.delete_acls(router, [AccessFilter(*rule) for rule in unwanted], SOON(20))
+    router.close()
+
+
+def grant(cluster: Cluster) -> None:
+    """`mirror` copies and runs failovers, `approver` reads and approves, `app` reads and writes business topics."""
+    mirror, approver, app = (cluster.spec.principal(user) for user in ("mirror", "approver", "app"))
+    wanted = [
+        *rules(mirror, *((kind, ALL) for kind in ANY)),
+        *rules(
+            approver,
+            (TOPIC, READ),
+            (TOPIC, DESCRIBE_CONFIGS),
+            *((kind, DESCRIBE) for kind in (CLUSTER, GROUP, TRANSACTION)),
+        ),
+        *rules(app, (TOPIC, READ), (TOPIC, WRITE), (GROUP, READ), (TRANSACTION, ALL)),
+        AccessRule(TOPIC, "__mirror_approvals", LITERAL, mirror, "*", WRITE, DENY),
+        AccessRule(TOPIC, "__mirror_approvals", LITERAL, approver, "*", WRITE, ALLOW),
+    ]
+    give(cluster, *wanted)
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def item(self) -> dict[str, Any]:
+        (found,) = json.loads(self.out)["items"]
+        return dict(found)
+
+
+@dataclass
+class Side:
+    """One cluster as its clients see it."""
+
+    cluster: Cluster
+    config: Callable[..., dict[str, Any]]
+
+    def client(self, user: str = "app", **extra: str) -> dict[str, Any]:
+        """Where there is no authorizer everybody is the same."""
+        guarded = self.cluster.spec.authorizer
+        return self.config(self.cluster.endpoint_for(user) if guarded else self.cluster.endpoint(), **extra)
+
+    def topic(self, name: str, partitions: int = 2, **configs: str) -> None:
+        given = {key.replace("_", "."): value for key, value in configs.items()}
+        client = AdminClient(self.client("admin"))
+        client.create_topics([NewTopic(name, partitions, config=given)])[name].result(20)
+
+    def writes(self, topic: str, values: range, user: str = "app", *, partitions: int = 2) -> bool:
+        """Whether all of `values` were taken, one partition after the other."""
+        producer = Producer(self.client(user, message_timeout_ms="4000", acks="all"))
+        refused: list[object] = []
+        for n in values:
+            producer.produce(
+                topic, b"%d" % n, key=b"k", partition=n % partitions, on_delivery=lambda e, _m: refused.append(e)
+            )
+        producer.flush(10)
+        return all(error is None for error in refused)
+
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        """The position of a consumer of partition 0, which has left."""
+        consumer = Consumer(self.client(group_id=group))
+        consumer.commit(offsets=[At(topic, 0, offset)], asynchronous=False)
+        consumer.close()
+
+    def read(self, topic: str, partitions: int = 2) -> list[tuple[int, int, bytes | None]]:
+        """(partition, offset, value) of everything that any reader sees."""
+        options = {"group_id": "look", "isolation_level": "read_uncommitted", "enable_partition_eof": "true"}
+        consumer = Consumer(self.client(**options, auto_offset_reset="earliest"))
+        consumer.assign([At(topic, n, 0) for n in range(partitions)])
+        found: list[tuple[int, int, bytes | None]] = []
+        ended = 0
+        while ended < partitions:
+            message = consumer.poll(10)
+            assert message is not None
+            if message.error():
+                ended += 1
+            else:
+                found.append((message.partition() or 0, message.offset() or 0, message.value()))
+        consumer.close()
+        return sorted(found)
+
+
+class Doors(NamedTuple):
+    """What a command takes for the clusters."""
+
+    east: Door
+    west: Door
+
+
+@dataclass
+class Slowed:
+    """One command of which a request may be kept back at either door."""
+
+    pair: Pair
+    arguments: tuple[str, ...]
+    east: Door
+    west: Door
+    command: forked.Command | None = None
+
+    def start(self) -> None:
+        environment = self.pair.environment(doors=Doors(self.east, self.west))
+        asked = (*self.arguments, "--destination", "west")
+        self.command = forked.Command(forked.COMMANDS, asked, environment, self.pair.home)
+
+    def end(self) -> Answer:
+        """What came of it."""
+        assert self.command is not None
+        command, self.command = self.command, None
+        done = command.wait(COMMAND_SECONDS)
+        return Answer(done.code, done.out, done.err)
+
+    def kill(self) -> None:
+        if self.command is not None:
+            self.command.send(signal.SIGKILL)
+            self.end()
+
+
+@dataclass
+class Pair:
+    east: Side
+    west: Side
+    home: Path
+    guardian: Guardian
+    workers: dict[str, Process] = field(default_factory=dict)
+    mirror_user: str = "mirror"
+    """As whom the mirror logs in."""
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
+        """The command line as a process, logged in as `user`."""
+        asked = (*arguments, "--destination", "west")
+        done = forked.run(forked.COMMANDS, asked, self.environment(user), self.home, COMMAND_SECONDS)
+        assert expected is None or done.code == expected, done.out + done.err
+        return Answer(done.code, done.out, done.err)
+
+    def environment(self, user: str = "mirror", doors: Doors | None = None) -> dict[str, str]:
+        """What a command logs in with, and the ways that it takes to both clusters."""
+        sides = (self.east, self.west)
+        ways = [door.bootstrap_servers for door in doors] if doors else [None, None]
+        file = self.home / f"{user}{'-'.join(way.rpartition(':')[2] for way in ways if way)}.toml"
+        login = self.mirror_user if user == "mirror" else user
+        text = "".join(
+            section(side.cluster, login if side.cluster.spec.authorizer else None, through=way)
+            for side, way in zip(sides, ways, strict=True)
+        )
+        new = file.with_suffix(f".{threading.get_ident()}")
+        new.write_text(text)
+        new.replace(file)  # another command may be reading it
+        return {**os.environ, "TANIST_CONFIG": str(file)}
+
+    def doors(self, proxy: Proxy) -> Doors:
+        """New ones, to both clusters, for one command."""
+        return Doors(proxy.door(self.east.cluster), proxy.door(self.west.cluster))
+
+    @contextmanager
+    def slowed(self, *arguments: str) -> Iterator[Slowed]:
+        """A command that has not begun, with doors of its own to both clusters; it does not outlive the block."""
+        with Proxy() as proxy:
+            slowed = Slowed(self, arguments, *self.doors(proxy))
+            try:
+                yield slowed
+            finally:
+                slowed.kill()
+
+    def connections(self) -> tuple[Connection, ...]:
+        """What a failover through Airflow needs: both clusters, and a login that may approve."""
+        logins = (
+            ("east", self.east, "mirror"),
+            ("west", self.west, "mirror"),
+            ("west_approver", self.west, "approver"),
+        )
+        small = {"tanist.allow_small_state": True}
+        return tuple(
+            Connection(id=name, type="kafka", extra=connection(side.cluster.endpoint_for(user)) | small)
+            for name, side, user in logins
+        )
+
+    def worker(self, name: str = "w1") -> Process:
+        """A fetcher: the one of that name, started if there is none."""
+        if name not in self.workers or not self.workers[name].alive:
+            where = ("--config", self.environment()["TANIST_CONFIG"], "--destination", "west", "--id", name)
+            argv = [sys.executable, "-m", "tanist.cli.main", "fetcher", "run", *where]
+            self.workers[name] = self.guardian.spawn(argv, self.home / f"{name}.log")
+        return self.workers[name]
+
+    def dismiss(self) -> None:
+        """End all workers: they would look for their clusters until the last test."""
+        for worker in self.workers.values():
+            worker.send(signal.SIGKILL)
+
+    def mirror(self, name: str, *topics: str) -> None:
+        """A mirror of `topics`, each with ten records, and all of it copied."""
+        self.mirrors({name: topics})
+
+    def mirrors(self, wanted: Mapping[str, Sequence[str]]) -> None:
+        """Several mirrors, by name the topics of each; they are copied side by side."""
+        for name, topics in wanted.items():
+            for topic in topics:
+                self.east.topic(topic, cleanup_policy="compact")
+                assert self.east.writes(topic, range(10))
+            self.tanist("mirrors", "create", name, "--source", "east", "--topic", "|".join(topics))
+        for name in wanted:
+            for goal in ("state=MIRRORING", "lag=0"):
+                self.tanist("mirrors", "wait", name, "--for", goal, "--timeout", "40s")
+
+    def approved(self, mirror: str, *options: str, mode: str = "planned", valid: str = "1h") -> str:
+        """The hash of a plan that the approver has approved."""
+        plan = self.tanist("failover", "plan", mirror, "--mode", mode, *options, "--json").item["plan_hash"]
+        asked = ("--mode", mode, "--reason", "drill", "--valid", valid, *options)
+        self.tanist("failover", "approve", mirror, plan, *asked, user="approver")
+        return str(plan)
+
+    def killed(self, point: str, mirror: str, plan: str, *until: str) -> int:
+        """Run until `point`, and die there; or until a step is done. The process's exit code."""
+        asked = (point, mirror, plan, str(self.home / plan), *until)
+        done = forked.run(forked.KILLED, asked, self.environment(), self.home, COMMAND_SECONDS)
+        assert done.code in {0, -9}, done.err
+        return done.code
+
+
+@contextmanager
+def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
+    guardian: Guardian,
+    config: ClientConfig,
+    home: Path,
+    *,
+    brokers: int = 1,
+    source: ClusterSpec = EAST,
+    authorizer: bool = True,
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Pair]:
+    """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
+
+    `authorizer`, `properties`: of the destination.
+    """
+    with ExitStack() as stack:
+        west_spec = ClusterSpec(
+            name="west",
+            authorizer=authorizer,
+            tls=source.tls,
+            client_certificates=source.client_certificates,
+            heap_mb=384,
+            brokers=brokers,
+            properties=dict(properties),
+        )
+        specs = (source, west_spec)
+        both = [Cluster.new(spec, guardian=guardian) for spec in specs]
+        for cluster in both:
+            stack.callback(cluster.close)
+            cluster.launch()
+        for cluster in both:
+            cluster.start()
+            if cluster.spec.authorizer:
+                grant(cluster)
+        east, west = (Side(cluster, config) for cluster in both)
+        west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+        pair = Pair(east, west, home, guardian)
+        stack.callback(pair.dismiss)
+        yield pair
+
+
+@pytest.fixture(scope="package")
+def pair(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with running(guardian, client_config, tmp_path_factory.mktemp("failover")) as found:
+        yield found

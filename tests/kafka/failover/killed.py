@@ -1,0 +1,47 @@
+"""`tanist failover run` that kills itself, in a process of its own: POINT MIRROR PLAN EVIDENCE [UNTIL]."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tanist.domain.names import mirror_name
+from tanist.kafka.wire.clock import SystemClock
+from tanist.settings import load
+from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.run import run
+from tanist.usecases.failover.work import Tools
+from tanist.usecases.sides import Run
+from tanist.wiring.failover import Folder, failover_clusters, gone, runner
+from tanist.wiring.world import World
+from tests.fakes.halves import Halves
+
+
+def main() -> None:
+    """With these arguments of the command line."""
+    _run(*sys.argv[1:])
+
+
+def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = None) -> None:
+    def checkpoint(reached: str) -> None:
+        if reached == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    clock = SystemClock()
+    command = Run(clock=clock, by=clock.deadline(60))
+    tools = Tools(
+        patience=Patience(proof=0.3, drain=20, budget=2),
+        sink=Folder(Path(evidence)),
+        runner=runner(),
+        gone=gone,
+        checkpoint=checkpoint,
+    )
+    with World(load(None, os.environ)) as world:
+        destination = world.connect("west")
+        with failover_clusters(world, destination, mirror_name(mirror), command) as real:
+            halves = Halves(real.destination.sealing, checkpoint)
+            clusters = replace(real, destination=replace(real.destination, sealing=halves))
+            run(plan, clusters, tools, command, until=until)

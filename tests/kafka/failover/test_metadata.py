@@ -1,0 +1,122 @@
+"""Metadata sync beside a worker that copies, and beside a failover."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from tanist.domain.names import TopicPartition
+from tanist.kafka.wire import requests
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.router import Router
+from tests.kafka.fetcher.rig import until
+
+if TYPE_CHECKING:
+    from tests.kafka.failover.conftest import Pair, Side
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def write(side: Side, topic: str, partitions: range, values: range) -> None:
+    """Each value to each partition, known by where it went."""
+    producer = Producer(side.client())
+    for partition in partitions:
+        for value in values:
+            producer.produce(topic, b"%d of %d" % (value, partition), partition=partition)
+    assert producer.flush(20) == 0
+
+
+def grow(side: Side, topic: str, partitions: int) -> None:
+    client = AdminClient(side.client("admin"))
+    client.create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
+
+
+def delete_before(side: Side, at: TopicPartition, offset: int) -> None:
+    with Router(side.cluster.endpoint(), "tanist-test") as router:
+        router.refresh([at.topic], SystemClock().deadline(10))
+        assert requests.delete_records(router, {at: offset}, SystemClock().deadline(10)) == {at: offset}
+
+
+def test_a_topic_grows_under_a_worker_and_every_record_arrives_at_its_offset(pair: Pair) -> None:
+    """Records of the new partitions from before the sync, too, and one whose log begins late."""
+    pair.worker()
+    pair.east.topic("grown")
+    write(pair.east, "grown", range(2), range(10))
+    pair.tanist("mirrors", "create", "grown", "--source", "east", "--topic", "grown")
+    pair.tanist("mirrors", "wait", "grown", "--for", "lag=0", "--timeout", "40s")
+    grow(pair.east, "grown", 4)
+    write(pair.east, "grown", range(4), range(10, 30))
+    delete_before(pair.east, TopicPartition("grown", 3), 7)
+    pair.tanist("metadata", "diff", "grown", expected=1)
+    pair.tanist("metadata", "sync", "grown", "--yes")
+    pair.tanist("mirrors", "wait", "grown", "--for", "state=MIRRORING", "--timeout", "40s")
+    write(pair.east, "grown", range(4), range(30, 40))
+    pair.tanist("mirrors", "wait", "grown", "--for", "lag=0", "--timeout", "40s")
+    records = pair.east.read("grown", 4)
+    assert len(records) == 40 + 40 + 30 + 23
+    until(lambda: pair.west.read("grown", 4) == records, 20)  # the log start of the copy follows a moment later
+    assert "nothing to do" in pair.tanist("metadata", "sync", "grown", "--yes").err
+
+
+def test_partitions_that_the_mirror_does_not_know_of_are_not_left_behind_in_silence(pair: Pair) -> None:
+    """The status was GO, the forecast 0, while a new partition's records were nowhere else."""
+    pair.worker()
+    pair.east.topic("left")
+    write(pair.east, "left", range(2), range(10))
+    pair.tanist("mirrors", "create", "left", "--source", "east", "--topic", "left")
+    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "40s")
+    grow(pair.east, "left", 3)
+    write(pair.east, "left", range(2, 3), range(200))
+
+    def checked(expected: int | None = None) -> tuple[dict[str, str], dict[str, str]]:
+        item = pair.tanist("status", "left", "--json", expected=expected).item
+        return item, next(each for each in item["checks"] if each["name"] == "source_partitions")
+
+    status, check = checked(expected=0)
+    assert (status["planned"], status["unplanned"]) == ("ACCEPT", "ACCEPT")
+    assert (check["verdict"], check["observed"]) == ("FAIL", "1 without a copy")
+    plan = pair.tanist("failover", "plan", "left", "--json").item
+    assert "PARTITIONS_WITHOUT_COPY" in {each["name"] for each in plan["limitations"]}
+    assert plan["forecast"]["by_partition"] == {"left-2": 200}
+
+    pair.tanist("metadata", "sync", "left", "--yes")
+    pair.tanist("mirrors", "wait", "left", "--for", "lag=0", "--timeout", "40s")
+    assert checked()[1]["verdict"] == "PASS"
+    assert pair.tanist("failover", "plan", "left", "--json").item["forecast"]["offsets_at_risk"] == 0
+    assert pair.west.read("left", 3) == pair.east.read("left", 3)
+
+
+def test_a_copy_that_somebody_deleted_is_made_anew_and_filled(pair: Pair) -> None:
+    pair.worker()
+    pair.mirror("lost", "lost")
+    admin = AdminClient(pair.west.client("admin"))
+    admin.delete_topics(["lost"])["lost"].result(20)
+    (row,) = json.loads(pair.tanist("metadata", "sync", "lost", "--yes", "--json").out)["items"]
+    assert (row["change"], row["verdict"]) == ("create", "CHANGED")
+    assert pair.east.writes("lost", range(10, 20))
+    pair.tanist("mirrors", "wait", "lost", "--for", "lag=0", "--timeout", "60s")
+    assert pair.west.read("lost") == pair.east.read("lost")
+
+
+def test_while_a_failover_is_on_record_nothing_is_copied_and_then_the_topic_is_left_alone(pair: Pair) -> None:
+    """Between its steps nobody is at work; the record is what holds the sync off."""
+    pair.worker()
+    pair.mirror("held", "held")
+    grow(pair.east, "held", 3)
+    plan = pair.approved("held")
+    assert pair.killed("nowhere", "held", plan, "fence") == 0
+    for verb in ("sync", "diff"):
+        refused = pair.tanist("metadata", verb, "held", expected=1)
+        assert "MIRROR_LOCKED" in refused.err
+    pair.tanist("failover", "run", "held", "--plan", plan, "--budget", "2s")
+    (row,) = json.loads(pair.tanist("metadata", "sync", "held", "--yes", "--json").out)["items"]
+    assert (row["verdict"], row["reason"]) == (
+        "SKIPPED",
+        "topic 'held' has left the mirror: it was promoted or removed",
+    )
+    assert pair.west.writes("held", range(10, 12))

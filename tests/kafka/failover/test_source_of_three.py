@@ -1,0 +1,199 @@
+"""A source of three brokers, without an authorizer: what its logs hold uncommitted, and who goes on trying."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tanist.domain.names import TopicPartition
+from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.requests import End, list_offsets
+from tanist.kafka.wire.router import Router
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.conftest import Pair, Side, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tanist_testkit.sandbox.processes import Guardian
+    from tests.conftest import ClientConfig
+
+pytestmark = pytest.mark.timeout(240)
+SOON = SystemClock().deadline
+STALLED = 3
+SOURCE = ClusterSpec(
+    name="east",
+    brokers=3,
+    heap_mb=384,
+    properties={
+        "broker.session.timeout.ms": "60000",  # who is frozen stays in the cluster: only its fetches stall
+        "replica.lag.time.max.ms": "15000",
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def trio(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    home: Path = tmp_path_factory.mktemp("source-of-three")
+    with running(guardian, client_config, home, source=SOURCE) as pair:
+        pair.worker()
+        yield pair
+
+
+def led_by_the_first(side: Side, name: str, partitions: int) -> None:
+    """A topic whose partitions broker 1 leads, the others follow."""
+    client = AdminClient(side.client())
+    replicas = [[1, 2, STALLED]] * partitions
+    client.create_topics([NewTopic(name, partitions, replica_assignment=replicas)])[name].result(20)
+
+
+def mirrored(pair: Pair, name: str, partitions: int) -> str:
+    """A mirror of a topic of that name, with all it has, and the hash of a plan of its failover that is approved."""
+    led_by_the_first(pair.east, name, partitions)
+    assert pair.east.writes(name, range(10), partitions=partitions)
+    pair.tanist("mirrors", "create", name, "--source", "east", "--topic", name)
+    pair.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "60s")
+    return pair.approved(name)
+
+
+def ends(side: Side, name: str, partitions: int, which: End) -> list[int]:
+    with Router(side.cluster.endpoint(), "tanist-test") as router:
+        found = list_offsets(router, {TopicPartition(name, n): which for n in range(partitions)}, SOON(20))
+        return [each for each in found.values() if isinstance(each, int)]
+
+
+@dataclass
+class Writer:
+    """A producer that remembers what it was told of each record."""
+
+    producer: Producer
+    acknowledged: set[bytes] = field(default_factory=set)
+
+    def writes(self, topic: str, partition: int, values: range) -> None:
+        for n in values:
+            self.producer.produce(topic, b"%d" % n, partition=partition, on_delivery=self._told)
+        self.producer.poll(0)
+
+    def _told(self, error: object, message: object) -> None:
+        if error is None:
+            self.acknowledged.add(message.value())  # type: ignore[attr-defined]
+
+
+@contextmanager
+def frozen(pair: Pair, broker: int) -> Iterator[None]:
+    pair.east.cluster.pause(broker)
+    try:
+        yield
+    finally:
+        pair.east.cluster.unpause(broker)
+
+
+def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(trio: Pair) -> None:
+    """An in-sync follower stalls: with acks=1 records above the watermark are acknowledged, with acks=all they wait.
+
+    The drain waits for the leader's true end, until the follower has left the replicas in sync.
+    """
+    plan = mirrored(trio, "stalled", 2)
+    one = Writer(Producer(trio.east.client(acks="1", linger_ms="5")))
+    every = Writer(Producer(trio.east.client(acks="all", message_timeout_ms="90000", linger_ms="5")))
+    with frozen(trio, STALLED):
+        one.writes("stalled", 0, range(1000, 1500))
+        every.writes("stalled", 1, range(2000, 2300))
+        assert one.producer.flush(45) == 0
+        assert len(one.acknowledged) == 500
+        assert ends(trio.east, "stalled", 1, End.HIGH_WATERMARK) < ends(trio.east, "stalled", 1, End.LOG_END)
+        item = trio.tanist(
+            "failover", "run", "stalled", "--plan", plan, "--fence-proof", "1s", "--drain", "90s", "--json"
+        ).item
+        assert item["status"] == "DONE"
+        every.producer.flush(60)
+    there = {value for _, _, value in trio.west.read("stalled") if value is not None}
+    assert len(one.acknowledged - there) == 0
+    assert len(every.acknowledged - there) == 0
+    assert every.acknowledged
+
+
+@contextmanager
+def trying(side: Side, topic: str) -> Iterator[list[bytes]]:
+    """A transactional producer that never gives up; what it has committed."""
+    committed: list[bytes] = []
+    stop, ready = threading.Event(), threading.Event()
+
+    def work() -> None:
+        producer = Producer(side.client(transactional_id=f"never-{topic}", linger_ms="0"))
+        producer.init_transactions(30)
+        n = 0
+        while not stop.is_set():
+            value = b"%d" % (n := n + 1) + b"x" * 100
+            try:
+                producer.begin_transaction()
+                producer.produce(topic, value, partition=0)
+                producer.commit_transaction(20)
+            except KafkaException:
+                producer.abort_transaction(20)
+            else:
+                committed.append(value)
+                if len(committed) == 20:
+                    ready.set()
+            stop.wait(0.02)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield committed
+    finally:
+        stop.set()
+        thread.join()
+
+
+def read_committed(side: Side, topic: str) -> list[bytes]:
+    consumer = Consumer(side.client(group_id="look", enable_partition_eof="true", auto_offset_reset="earliest"))
+    consumer.assign([At(topic, 0, 0)])
+    found: list[bytes] = []
+    while (message := consumer.poll(20)) is not None and not message.error():
+        found.append(message.value() or b"")
+    consumer.close()
+    return found
+
+
+def test_a_transactional_producer_that_never_gives_up_holds_no_drain(trio: Pair) -> None:
+    """Behind max.message.bytes each of its transactions spends an offset on the marker of its abort."""
+    plan = mirrored(trio, "retried", 1)
+    asked = ("failover", "run", "retried", "--plan", plan, "--fence-proof", "3s", "--drain", "20s", "--json")
+    with trying(trio.east, "retried") as committed:
+        trio.tanist(*asked, "--until", "fence")
+        before = ends(trio.east, "retried", 1, End.HIGH_WATERMARK)
+        SystemClock().wait(1)
+        assert ends(trio.east, "retried", 1, End.HIGH_WATERMARK) > before, "it has given up"
+        assert trio.tanist(*asked).item["status"] == "DONE"
+    written = [value for value in read_committed(trio.west, "retried") if value.endswith(b"x")]
+    assert written == committed
+
+
+def test_what_the_old_source_takes_past_a_near_fence_is_told_for_as_long_as_it_is_there(trio: Pair) -> None:
+    """Acknowledged at the source after everything was done: small records pass `max.message.bytes`."""
+    plan = mirrored(trio, "leaky", 1)
+    trio.tanist("failover", "run", "leaky", "--plan", plan, "--fence-proof", "1s", "--drain", "60s")
+
+    def left_behind() -> dict[str, str]:
+        item = trio.tanist("status", "leaky", "--json", expected=None).item
+        (found,) = (each for each in item["checks"] if each["check"] == "left_behind")
+        return dict(found)
+
+    assert left_behind()["verdict"] == "PASS"
+    late = Writer(Producer(trio.east.client(acks="all")))
+    late.writes("leaky", 0, range(2))
+    assert late.producer.flush(20) == 0
+    assert len(late.acknowledged) == 2, "they pass the fence"
+    assert left_behind()["verdict"] == "FAIL"
+    assert "leaky-0: the old source has 2 offsets which the new primary lacks" in left_behind()["reason"]

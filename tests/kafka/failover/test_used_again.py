@@ -1,0 +1,56 @@
+"""A mirror's name that is used again inherits nothing: no run, no approval, no source fence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.plan import ROUTES
+from tanist.kafka.wire.admin import AccessRule
+from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, take
+from tests.kafka.fetcher.rig import until
+
+if TYPE_CHECKING:
+    from tests.kafka.failover.conftest import Pair
+
+pytestmark = pytest.mark.timeout(240)
+QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
+
+
+def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: Pair) -> None:
+    """`failover run --until STEP` answered DONE, exit 0, without approval or action, while partitions were MIRRORING.
+
+    And a source fence of the first mirror was nobody's any more, or fenced the source of the second one.
+    """
+    pair.worker()
+    pair.mirror("twice", "twice")
+    plan = pair.approved("twice")
+    pair.tanist("failover", "run", "twice", "--plan", plan, *QUICK)
+    refused = pair.tanist("mirrors", "delete", "twice", "--yes", expected=1)
+    assert "FENCE_STANDS" in refused.err
+    assert pair.tanist("fence", "show", "twice", "--json").item["stands"] is True
+    deleted = pair.tanist("mirrors", "delete", "twice", "--yes", "--abandon-fence", "--reason", "scrapped")
+    assert "by hand: kafka-acls.sh" in deleted.err
+    assert not pair.tanist("state", "dump", "--key", "fence/twice").out
+    assert not pair.tanist("state", "dump", "--key", "failover/twice").out
+    _make_again(pair)
+    for step in ROUTES[Mode.PLANNED]:
+        again = pair.tanist("failover", "run", "twice", "--plan", plan, "--until", step.id, "--json", expected=1)
+        assert "NOT_PERMITTED" in again.out, f"{step.id}: the approval was for the mirror that was deleted"
+    assert '"items":[]' in pair.tanist("fence", "show", "twice", "--json").out.replace(" ", "").replace("\n", "")
+    assert pair.east.writes("twice", range(10, 12)), "its source is alive and nobody fences it"
+    pair.tanist("mirrors", "wait", "twice", "--for", "lag=0", "--timeout", "40s")
+
+
+def _make_again(pair: Pair) -> None:
+    """The source may be written to, the destination's topic is gone, and so is what kept the mirror from writing it."""
+    take(pair.east.cluster, AccessRule(TOPIC, "twice", LITERAL, "User:*", "*", WRITE, DENY))
+    take(pair.west.cluster, AccessRule(TOPIC, "twice", LITERAL, "User:mirror", "*", WRITE, DENY))
+    admin = AdminClient(pair.west.client("admin"))
+    admin.delete_topics(["twice"])["twice"].result(20)
+    until(lambda: "twice" not in admin.list_topics(timeout=10).topics, 20)
+    pair.tanist("mirrors", "create", "twice", "--source", "east", "--topic", "twice", "--promoted")
+    pair.tanist("mirrors", "wait", "twice", "--for", "state=MIRRORING", "--timeout", "40s")

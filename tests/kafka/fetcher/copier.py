@@ -1,0 +1,110 @@
+"""A worker as the service makes it, without membership and state machine: lanes that follow the source's leaders."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from tanist.fetcher.assignment import Assigned, Copied
+from tanist.fetcher.claims import Claims, held_epoch
+from tanist.fetcher.lane import Lane
+from tanist.fetcher.lanes import Lanes
+from tanist.fetcher.sources import SourceLeaders, by_lane
+from tanist.fetcher.tools import LaneTools
+from tanist.kafka.wire.clock import SystemClock
+from tanist.ports.membership import Ownership
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.fetcher.assignment import LaneKey, Report
+    from tanist.ports.state import StateStore
+
+SLICE = 7
+FOR_EVER = 1e6
+DAY_MS = 86_400_000
+TICK_SECONDS = 0.05
+
+
+@dataclass(kw_only=True)
+class Copier:
+    """`with copier:` copies; `own` changes its lease while it does."""
+
+    spec: MirrorSpec
+    source: Endpoint
+    destination: Endpoint
+    store: StateStore
+    partitions: tuple[TopicPartition, ...]
+    name: str = "w1"
+    remembered_ms: int = DAY_MS
+    lease_seconds: float = FOR_EVER
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        self.claims = Claims(self.name, self.store, self.clock)
+        self._leaders = SourceLeaders(lambda: self.source, f"test-{self.name}", self.clock)
+        self.lanes = Lanes(self._lane, self.clock)
+        self.made: list[Lane] = []
+        self.died: BaseException | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"copier-{self.name}", daemon=True)
+
+    def own(self, seconds: float) -> None:
+        """Hold the lease of every slice for `seconds` from now on; 0: not any more."""
+        self.lease_seconds = seconds
+        self.claims.renew(Ownership(frozenset({SLICE}), self.clock.monotonic(), seconds))
+
+    def __enter__(self) -> Self:
+        self.own(self.lease_seconds)
+        view = self.claims.claim(frozenset({SLICE}), self.clock.deadline(5))
+        epoch = held_epoch(view, SLICE)
+        self._assigned = {Copied(self.spec.mirror, at): Assigned(self.spec, at, SLICE, epoch) for at in self.partitions}
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(20)
+        self._leaders.close()
+        if self.died is not None:
+            raise self.died
+        assert not self._thread.is_alive()
+
+    def reports(self) -> Mapping[TopicPartition, Report]:
+        return {copied.partition: report for copied, report in self.lanes.reports().items()}
+
+    def deaths(self) -> list[BaseException]:
+        """What lanes died of: it must be empty, a lane that dies has a bug."""
+        return [lane.died for lane in self.made if lane.died is not None]
+
+    def _lane(self, key: LaneKey, spec: MirrorSpec) -> Lane:
+        lane = Lane(
+            key,
+            LaneTools(
+                spec=spec,
+                source=self.source,
+                destination=self.destination,
+                maps=self.store,
+                claims=self.claims,
+                clock=self.clock,
+                client_id=f"test-{self.name}-{key.broker}",
+                remembered_ms=self.remembered_ms,
+            ),
+        )
+        self.made.append(lane)
+        return lane
+
+    def _run(self) -> None:
+        topics = {at.topic: at.partition + 1 for at in sorted(self.partitions)}
+        try:
+            while not self._stopping.wait(TICK_SECONDS):
+                self._leaders.look(self.spec, topics, stale=self.lanes.stale(self.spec.mirror))
+                self.lanes.apply(by_lane(self._assigned, {self.spec.mirror: self._leaders}))
+        except BaseException as bug:  # noqa: BLE001  # raised by __exit__
+            self.died = bug
+        finally:
+            self.lanes.stop(8)

@@ -1,0 +1,129 @@
+"""A mirror that was copied, and the group commands over it, without a command line."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from tanist.domain.errors import Unreachable
+from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+from tanist.domain.records import GroupPosition, OffsetRunWritten
+from tanist.domain.state_view import StateView
+from tanist.domain.translation import Rules
+from tanist.kafka.adapters.logs import KafkaLogs
+from tanist.kafka.adapters.positions import KafkaPositions
+from tanist.kafka.adapters.record_proofs import KafkaProofs
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.wire.clock import SystemClock
+from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+from tanist.usecases.groups.gather import Chosen, Views
+from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, translate_groups
+from tanist.usecases.sides import Run, Side
+from tests.kafka.groups.readers import wanted
+
+if TYPE_CHECKING:
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_record import StateRecord
+    from tests.kafka.fetcher.rig import Rig
+
+
+def run(seconds: float = 20, *, dry_run: bool = False) -> Run:
+    clock = SystemClock()
+    return Run(clock=clock, by=clock.deadline(seconds), dry_run=dry_run)
+
+
+def side(endpoint: Endpoint, stack: ExitStack) -> Side:
+    """As far as group commands look at it."""
+    topics, logs = KafkaTopics(endpoint), KafkaLogs(endpoint)
+    stack.callback(topics.close)
+    stack.callback(logs.close)
+    nothing: Any = None
+    return Side(
+        name=endpoint.name,
+        bootstrap="",
+        topics=topics,
+        configs=nothing,
+        logs=logs,
+        access=nothing,
+        open_store=nothing,
+    )
+
+
+@dataclass
+class Mirrored:
+    """Topics of a mirror, its map and what was kept of its groups, all as records; both clusters are real."""
+
+    rig: Rig
+    partitions: tuple[TopicPartition, ...]
+    groups: list[StateRecord] = field(default_factory=list)
+    runs: list[StateRecord] = field(default_factory=list)
+    spec: MirrorSpec = field(init=False)
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        ids = self.rig.source.cluster.cluster_id, self.rig.destination.cluster.cluster_id
+        self.spec = replace(self.rig.spec, source_cluster_id=ids[0], destination_cluster_id=ids[1])
+        source, destination = self.rig.source.cluster.endpoint(), self.rig.destination.cluster.endpoint()
+        there = KafkaPositions(destination, self.spec.mirror)
+        here = SourceContacts(
+            side=side(source, self.stack),
+            positions=KafkaPositions(source, self.spec.mirror),
+            proofs=KafkaProofs(source, destination),
+        )
+        self.contacts = GroupContacts(destination=side(destination, self.stack), positions=there, source=here)
+        for port in self.contacts.ports():
+            self.stack.callback(port.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def without_source(self) -> GroupContacts:
+        return GroupContacts(
+            destination=self.contacts.destination,
+            positions=self.contacts.positions,
+            source=Unreachable("it is not configured here"),
+        )
+
+    def kept(self, group: str, at: TopicPartition, offset: int) -> None:
+        """As if the tail had written it down."""
+        self.groups.append(
+            GroupPosition(
+                mirror=self.spec.mirror, group=group, partition=at, offset=SourceOffset(offset), at=EpochMs(1), order=1
+            )
+        )
+
+    def shifted(self, at: TopicPartition, source: int, destination: int) -> None:
+        """One run of the map."""
+        self.runs.append(
+            OffsetRunWritten(
+                mirror=self.spec.mirror,
+                partition=at,
+                source=SourceOffset(source),
+                destination=DestinationOffset(destination),
+            )
+        )
+
+    def views(self) -> Views:
+        names = {at.topic: sum(other.topic == at.topic for other in self.partitions) for at in self.partitions}
+        state = [wanted(self.spec, name, count) for name, count in names.items()]
+        return Views(_view(state), _view(self.runs), _view(self.groups))
+
+    def translate(self, *names: str, contacts: GroupContacts | None = None, **more: Any) -> Synced:
+        request = SyncRequest(chosen=Chosen(names=frozenset(names) or None), **more)
+        return translate_groups(self.spec, contacts or self.contacts, request, run(), self.views())
+
+    def sync(
+        self, *names: str, rules: Rules | None = None, contacts: GroupContacts | None = None, dry_run: bool = False
+    ) -> Synced:
+        request = SyncRequest(chosen=Chosen(names=frozenset(names) or None), rules=rules or Rules())
+        return sync_groups(self.spec, contacts or self.contacts, request, run(dry_run=dry_run), self.views())
+
+
+def _view(records: list[StateRecord] | list[Any]) -> StateView:
+    return StateView({record.key: record for record in records})

@@ -1,0 +1,3 @@
+"""kafka-python is loaded through the door that filters its warnings."""
+
+import tanist.kafka.wire.messages  # noqa: F401

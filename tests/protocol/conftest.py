@@ -1,3 +1,0 @@
-"""kafka-python, the second opinion here, is loaded through the door that filters its warnings."""
-
-import tanist.wire.messages  # noqa: F401

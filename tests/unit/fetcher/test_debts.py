@@ -1,0 +1,369 @@
+"""What a failover leaves to do is done as soon as it can be, by one worker, and exactly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.broker_errors import TopicAuthorizationFailed
+from tanist.domain.checks import Mode, Verdict
+from tanist.domain.errors import Sealed, SourceReplaced, TimedOut
+from tanist.domain.failover.health import fences_check
+from tanist.domain.fences import STRAY, FenceStatus
+from tanist.domain.generations import barred
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.records import (
+    STATE_TOPIC,
+    Fences,
+    Generation,
+    PartitionObserved,
+)
+from tanist.domain.state_view import NOTHING_YET, fold
+from tanist.domain.states import MirrorState
+from tanist.fetcher.assignment import Report
+from tanist.fetcher.barriers import SEAL_AGAIN_SECONDS
+from tanist.fetcher.debts import ANSWER_SECONDS, EVERY_SECONDS, Debts, Guards
+from tanist.fetcher.planning import Moment, Owned, next_observed
+from tanist.usecases.failover import abort
+from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.sides import Run
+from tests.fakes.failover import MemoryFencing, MemorySealing
+from tests.unit.usecases.failover.test_run import PLANNED, killer
+from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+
+
+class Sources:
+    """The port `SourceStates`: the state topic of east. `asked`: how often."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self.asked = world, 0
+
+    def read(self, source: str, by: Deadline) -> StateView:
+        self.asked += 1
+        self._world.east.answer()
+        return self._world.east.view(STATE_TOPIC)
+
+    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+        self._world.east.answer()
+        self._world.east.write(STATE_TOPIC, *promotions)
+
+    def close(self) -> None:
+        pass
+
+
+def debts(world: World, sources: Sources | None = None, *, owns: bool = True) -> Debts:
+    guards = Guards(
+        fencing=lambda _name: MemoryFencing(world.east),
+        sealing=MemorySealing(world.west),
+        sources=sources or Sources(world),
+        lock=lambda mirror, operation, by: mirror_lock(
+            world.west.side(),
+            mirror,
+            Purpose(operation=operation, preemptible=True),
+            Run(clock=world.clock, by=by, holder="worker w"),
+        ),
+    )
+    return Debts(guards, world.worker, 50, world.clock, lambda _slice: owns)
+
+
+def settled(world: World, of: Debts) -> set[str]:
+    world.clock.jump(EVERY_SECONDS)
+    of.settle(view(world))
+    return {each.status for each in view(world).source_fences(DR)}
+
+
+def view(world: World) -> StateView:
+    return world.worker.catch_up(world.soon())
+
+
+def burnt(*, authorizer: bool = True) -> World:
+    """After an unplanned failover: the source is dead, its fence is owed."""
+    world = World(authorizer=authorizer)
+    world.east.dead = True
+    world.run(world.approve(Mode.UNPLANNED).plan)
+    return world
+
+
+@pytest.mark.parametrize("authorizer", [True, False])
+def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(authorizer: bool) -> None:
+    world = burnt(authorizer=authorizer)
+    worker = debts(world)
+    assert settled(world, worker) == {FenceStatus.OWED}
+    world.east.dead = False
+    assert all(world.east.may_write(topic, "app") for topic in TOPICS)
+    assert settled(world, worker) == {FenceStatus.STANDING}
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
+    assert all(each.before is not None for each in view(world).source_fences(DR))
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    assert world.source_is_as_it_was()
+
+
+def test_a_worker_that_does_not_own_the_mirror_leaves_its_debts_alone() -> None:
+    world = burnt()
+    world.east.dead = False
+    assert settled(world, debts(world, owns=False)) == {FenceStatus.OWED}
+
+
+def test_a_fence_that_could_not_be_lifted_is_lifted_later() -> None:
+    world = World()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("fence:applied")))
+    world.east.dead = True
+    abort.abort(world.clusters(), world.tools(), world.command())
+    world.east.dead = False
+    assert not world.source_is_as_it_was()
+    assert settled(world, debts(world)) == {FenceStatus.LIFTED}
+    assert world.source_is_as_it_was()
+
+
+def test_nothing_is_settled_while_a_run_is_under_way() -> None:
+    world = World()
+    world.east.dead = True
+    plan = world.approve(Mode.UNPLANNED).plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("after:fence") - 2))
+    world.east.dead = False
+    assert settled(world, debts(world)) <= {FenceStatus.OWED}
+
+
+def test_a_barrier_that_brokers_forgot_is_put_up_again() -> None:
+    world = burnt()
+    world.west.epochs.clear()
+    world.clock.jump(SEAL_AGAIN_SECONDS)
+    settled(world, debts(world))
+    assert not any(world.zombie(at) for at in PARTITIONS)
+
+
+def told(world: World) -> set[int]:
+    east = world.east.view(STATE_TOPIC)
+    return {east.promotions(DR, topic) for topic in TOPICS}
+
+
+def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -> None:
+    world = burnt()
+    sources = Sources(world)
+    worker = debts(world, sources)
+    settled(world, worker)
+    assert told(world) == {0}
+    world.east.dead = False
+    for _ in range(3):
+        settled(world, worker)
+    assert told(world) == {1}
+    asked = sources.asked
+    settled(world, worker)
+    assert sources.asked == asked
+
+
+def test_what_a_source_was_told_already_never_goes_down() -> None:
+    world = World()
+    later = [Generation(mirror=DR, topic=topic, count=7) for topic in TOPICS]
+    world.east.write(STATE_TOPIC, *later)
+    world.east.topics[STATE_TOPIC] = world.west.topics[STATE_TOPIC]
+    world.run(world.approve().plan)
+    settled(world, debts(world))
+    assert told(world) == {7}
+
+
+def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
+    """A state topic from before the failover, beside a source that was told of it."""
+    world = World()
+    before = view(world)
+    told = fold(NOTHING_YET, [Generation(mirror=DR, topic="orders", count=1)])
+    old = barred(before, told, DR, "orders")
+    assert isinstance(old, SourceReplaced)
+    assert "'orders'" in old.reason
+    assert "promotion 1" in old.reason
+    assert barred(before, told, DR, "payments") is None
+    world.run(world.approve().plan)
+    assert isinstance(barred(view(world), told, DR, "orders"), Sealed)
+    again = replace(before.topics(DR)[0], generation=1)
+    assert barred(fold(view(world), [again]), told, DR, "orders") is None
+
+
+# ── what workers make of a promotion ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_promoted_is_said_of_what_left_the_mirror_and_of_nothing_else() -> None:
+    world = World()
+    assert not any(view(world).promoted(DR, topic) for topic in TOPICS)
+    world.run(world.approve(Mode.PLANNED, "orders").plan)
+    assert view(world).promoted(DR, "orders")
+    assert not view(world).promoted(DR, "payments")
+
+
+def test_a_promotion_that_is_read_before_its_wish_is_no_new_wish() -> None:
+    """Records of one transaction lie in several partitions of the state topic, and are read in any order."""
+    world = World()
+    before = view(world)
+    world.run(world.approve().plan)
+    at, topic = PARTITIONS[0], before.topics(DR)[0]
+    stopped = view(world).observed(DR, at)
+    mine = Owned(world.spec, topic, at, 0)
+    assert stopped is not None
+    assert next_observed(mine, stopped, Report(), 9, Moment(EpochMs(1), 1.0)) is None
+
+
+def test_what_a_worker_writes_late_does_not_undo_a_promotion() -> None:
+    world = World()
+    world.run(world.approve().plan)
+    for row, state in ((900, MirrorState.FAILED), (300, MirrorState.STOPPING), (100, MirrorState.PREPARING)):
+        late = PartitionObserved(
+            mirror=DR, partition=PARTITIONS[0], state=state, row=row, claim_epoch=99, at=EpochMs(1)
+        )
+        after = fold(view(world), [late]).observed(DR, PARTITIONS[0])
+        assert after is not None
+        assert after.state is MirrorState.STOPPED
+    assert not world.west.append(PARTITIONS[0], DATA, 0)
+
+
+# ── what stands at the source, and what is on record ──────────────────────────────────────────────────────────────
+
+
+def aborted() -> World:
+    """A run was killed behind its fence, and aborted."""
+    world = World()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("fence:applied")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    return world
+
+
+def late_fence(world: World) -> None:
+    """What the request of a run that was frozen does, once it arrives after the abort."""
+    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).apply(before, world.soon())
+
+
+def test_a_fence_that_lands_after_the_abort_is_reported_and_can_be_lifted() -> None:
+    """The record said lifted, status said GO, `fence lift` refused, and no worker acted."""
+    world, worker = aborted(), None
+    late_fence(world)
+    assert not world.source_is_as_it_was()
+    worker = debts(world)
+    assert settled(world, worker) == {FenceStatus.LIFTED}, "it may be somebody's own: nobody takes it away"
+    assert {each.reason for each in view(world).source_fences(DR)} == {STRAY}
+    check = fences_check(view(world).source_fences(DR), {}, ())
+    assert (check.verdict, "tanist fence lift" in check.reason) == (Verdict.FAIL, True)
+    abort.lift(world.clusters(), world.command(), of_promoted=False)
+    assert world.source_is_as_it_was()
+    settled(world, worker)
+    assert fences_check(view(world).source_fences(DR), {}, ()).verdict is Verdict.PASS
+
+
+def test_a_fence_of_a_topic_that_took_over_is_put_up_again_where_somebody_lifted_it() -> None:
+    """With a console at the source: without its fence both sides can be written to."""
+    world = World()
+    world.run(world.approve().plan)
+    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).lift(before, world.soon())
+    assert all(world.east.may_write(topic, "app") for topic in TOPICS)
+    assert settled(world, debts(world)) == {FenceStatus.STANDING}
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
+
+
+def test_a_fence_that_was_lifted_by_the_command_stays_lifted() -> None:
+    world = World()
+    world.run(world.approve().plan)
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    assert settled(world, debts(world)) == {FenceStatus.LIFTED}
+    assert world.source_is_as_it_was()
+
+
+def test_a_source_fence_is_changed_under_the_lock_of_its_mirror_only() -> None:
+    """While a command is at work on the mirror the worker stands back, and comes again."""
+    world = burnt()
+    world.east.dead = False
+    command = Run(clock=world.clock, by=world.soon())
+    with mirror_lock(world.west.side(), DR, Purpose(operation="mirrors alter"), command):
+        assert settled(world, debts(world)) == {FenceStatus.OWED}
+    assert settled(world, debts(world)) == {FenceStatus.STANDING}
+
+
+def test_status_names_a_fence_that_landed_after_the_abort_before_any_worker_has_looked() -> None:
+    """It said GO while every producer of the source was refused."""
+    world = aborted()
+    assert "SOURCE_FENCED" not in names(world)
+    late_fence(world)
+    assert "SOURCE_FENCED" in names(world)
+    abort.lift(world.clusters(), world.command(), of_promoted=False)
+    assert "SOURCE_FENCED" not in names(world)
+
+
+def names(world: World) -> set[str]:
+    return {limitation.name for limitation in world.plan().plan.limitations}
+
+
+# ── what holds up nothing else ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("refused", TOPICS)
+def test_a_fence_that_cannot_be_put_up_holds_up_no_other(refused: str) -> None:
+    """Its topic was deleted at the source, for instance: every other one of the mirror stayed open for ever."""
+    world = burnt(authorizer=False)
+    world.east.dead = False
+    world.east.drop(refused)
+    settled(world, debts(world))
+    (other,) = set(TOPICS) - {refused}
+    assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
+        refused: FenceStatus.OWED,
+        other: FenceStatus.STANDING,
+    }
+    assert not world.east.may_write(other, "app")
+
+
+def test_a_fence_that_cannot_be_lifted_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = aborted_by_a_dead_source()
+    real = MemoryFencing._lift
+    refusal = TopicAuthorizationFailed("orders")
+    monkeypatch.setattr(
+        MemoryFencing, "_lift", lambda self, before: refusal if before.topic == "orders" else real(self, before)
+    )
+    settled(world, debts(world))
+    assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
+        "orders": FenceStatus.LIFT_OWED,
+        "payments": FenceStatus.LIFTED,
+    }
+
+
+def aborted_by_a_dead_source() -> World:
+    """The source died before the abort could lift its fences; it is back."""
+    world = World()
+    with pytest.raises(Killed):
+        world.run(world.approve().plan, killer(PLANNED.index("fence:applied")))
+    world.east.dead = True
+    abort.abort(world.clusters(), world.tools(), world.command())
+    world.east.dead = False
+    return world
+
+
+@pytest.mark.parametrize("made", [burnt, aborted_by_a_dead_source])
+def test_a_source_that_hangs_delays_a_round_once_whatever_it_is_asked(
+    made: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each mirror of it took another eight seconds, and every barrier's renewal came that much later."""
+    world = made()
+    world.east.dead = False
+    others = [replace(world.spec, mirror=MirrorName(f"dr{n}"), mirror_id="") for n in range(3)]
+    fences = next(each for each in view(world).values() if isinstance(each, Fences))
+    world.worker.append([*others, *(replace(fences, mirror=each.mirror) for each in others)], world.soon())
+
+    def hang() -> None:
+        world.clock.jump(ANSWER_SECONDS)
+        raise TimedOut("east:9092")
+
+    monkeypatch.setattr(world.east, "answer", hang)
+    worker = debts(world)
+    for _ in range(2):
+        began = world.clock.monotonic()
+        worker.settle(view(world))
+        assert world.clock.monotonic() - began == ANSWER_SECONDS, "and the next round asks again"

@@ -1,0 +1,128 @@
+"""What is written to `__mirror_groups`, from what was read: only changes, never anything stale."""
+
+from __future__ import annotations
+
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.records import GroupPosition, MirrorSpec
+from tanist.domain.state_record import StateRecord, Tombstone
+from tanist.domain.state_view import NOTHING_YET, StateView, fold
+from tanist.fetcher.group_book import Answered, GroupBook
+from tanist.kafka.protocol.group_log import Committed, GroupEvent, GroupSeen, Removed
+
+AT = TopicPartition("orders", 0)
+OTHER = TopicPartition("elsewhere", 0)
+NOW = EpochMs(1_000)
+SPEC = MirrorSpec(
+    mirror=MirrorName("m"),
+    source="east",
+    destination="west",
+    source_cluster_id="E",
+    destination_cluster_id="W",
+    data_id=ProducerId(1),
+    filler_id=ProducerId(2),
+    start_id=ProducerId(3),
+    created_at=EpochMs(0),
+)
+
+
+def book(*events: GroupEvent) -> GroupBook:
+    made = GroupBook(SPEC)
+    made.topics = frozenset({"orders"})
+    for order, event in enumerate(events):
+        made.take(event, order)
+    return made
+
+
+def moved(offset: int, group: str = "g", at: TopicPartition = AT) -> Committed:
+    return Committed(group, at, SourceOffset(offset), -1, "", EpochMs(offset * 10))
+
+
+def offsets(records: list[StateRecord]) -> list[int | str]:
+    return [record.offset if isinstance(record, GroupPosition) else "gone" for record in records]
+
+
+def test_only_the_last_word_of_topics_of_the_mirror() -> None:
+    read = book(moved(1), moved(2), moved(9, at=OTHER))
+    assert offsets(read.changes(NOTHING_YET)) == [2]
+    read.topics |= {"elsewhere"}
+    assert sorted(map(str, offsets(read.differences(NOTHING_YET, whole=True)))) == ["2", "9"]
+
+
+def test_what_is_there_already_is_not_written_again() -> None:
+    read = book(moved(1))
+    view = fold(NOTHING_YET, read.changes(NOTHING_YET))
+    assert read.changes(view) == []
+    assert read.differences(view, whole=True) == []
+
+
+def test_a_kind_that_is_told_later() -> None:
+    read = book(moved(1))
+    read.written()
+    read.take(GroupSeen("g", "consumer", None), 5)
+    (record,) = read.changes(NOTHING_YET)
+    assert isinstance(record, GroupPosition)
+    assert record.kind == "consumer"
+
+
+def test_removed_positions_are_tombstones() -> None:
+    view = fold(NOTHING_YET, book(moved(1)).changes(NOTHING_YET))
+    assert offsets(book(moved(1), Removed("g", AT)).changes(view)) == ["gone"]
+    assert book(moved(1), Removed("g", AT)).changes(NOTHING_YET) == [], "it was never written"
+
+
+def test_a_book_that_is_not_whole_takes_nothing_away() -> None:
+    view = fold(NOTHING_YET, book(moved(1, "old")).changes(NOTHING_YET))
+    assert offsets(book(moved(2)).differences(view, whole=False)) == [2]
+    assert sorted(map(str, offsets(book(moved(2)).differences(view, whole=True)))) == ["2", "gone"]
+
+
+def test_a_zombies_late_write_is_not_the_last_word() -> None:
+    early, late = book(moved(1)), book(moved(1), moved(5))
+    view = fold(fold(NOTHING_YET, late.changes(NOTHING_YET)), early.changes(NOTHING_YET))
+    assert offsets(list(view.values())) == [5]
+
+
+def test_a_log_that_was_made_anew() -> None:
+    """Its records are younger although they lie earlier: the old one is taken away first."""
+    view = fold(NOTHING_YET, book(*[moved(n) for n in range(9)]).changes(NOTHING_YET))
+    records = book(moved(3)).differences(view, whole=True)
+    assert [isinstance(records[0], Tombstone), offsets(records)] == [True, ["gone", 3]]
+    assert offsets(list(fold(view, records).values())) == [3]
+
+
+# ── asked instead of read ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def asked(read: GroupBook, view: StateView, answer: Answered) -> StateView:
+    read.asked(answer, NOW)
+    return fold(view, read.changes(view))
+
+
+def test_asking_keeps_what_could_not_be_told() -> None:
+    """A group that does not answer, a topic that we may not see: no answer is no deletion."""
+    read = book()
+    everything = Answered({"g": ("classic", {AT: SourceOffset(4)}), "h": ("consumer", {AT: SourceOffset(6)})})
+    view = asked(read, NOTHING_YET, everything)
+    assert sorted(map(str, offsets(list(view.values())))) == ["4", "6"]
+    assert asked(read, view, Answered({"g": ("classic", {})}, frozenset({"h"}), frozenset({"orders"}))) == view
+    assert offsets(list(asked(read, view, Answered({}, frozenset({"h"}))).values())) == [6]
+
+
+def test_a_position_that_has_not_moved_keeps_its_time() -> None:
+    """Also when the worker is a new one, and when the log was read before."""
+    view = fold(NOTHING_YET, book(moved(4)).changes(NOTHING_YET))
+    assert asked(book(), view, Answered({"g": ("classic", {AT: SourceOffset(4)})})) == view
+
+
+def test_whoever_begins_to_ask_keeps_what_was_written_and_can_no_longer_be_seen() -> None:
+    """What is certainly gone goes; and a book from before the log was read does not bring old positions back."""
+    old = book()
+    asked(old, NOTHING_YET, Answered({"g": ("classic", {AT: SourceOffset(1)})}))
+    view = fold(NOTHING_YET, book(GroupSeen("g", "consumer", None), moved(4), moved(6, "h")).changes(NOTHING_YET))
+    for read in (book(), old):
+        read.remember(view)
+        read.asked(Answered({}, frozenset({"g"})), NOW)
+        assert offsets(read.differences(view, whole=True)) == ["gone"]
+        assert list(fold(view, read.differences(view, whole=True)).values()) == [
+            record for record in view.values() if "/g/" in record.key
+        ]

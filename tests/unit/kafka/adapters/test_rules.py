@@ -1,0 +1,36 @@
+"""Who may write to a topic, read from rules of any pattern and operation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tanist.domain.write_rules import CLOSED, WriteRule, learnt
+from tanist.kafka.adapters.rules import of_topics
+from tanist.kafka.wire.admin import AccessRule
+
+TOPIC, LITERAL, PREFIXED = 2, 3, 4
+ALL, READ, WRITE, DENY, ALLOW = 2, 3, 4, 2, 3
+EVE = WriteRule("User:eve", "*", allowed=True)
+
+
+def rule(name: str, pattern: int, operation: int, permission: int = ALLOW, who: str = "User:eve") -> AccessRule:
+    return AccessRule(TOPIC, name, pattern, who, "*", operation, permission)
+
+
+@pytest.mark.parametrize("operation", [WRITE, ALL])
+@pytest.mark.parametrize(("name", "pattern"), [("orders", LITERAL), ("*", LITERAL), ("ord", PREFIXED), ("", PREFIXED)])
+def test_every_pattern_and_operation_that_lets_write_counts(name: str, pattern: int, operation: int) -> None:
+    assert of_topics([rule(name, pattern, operation)], ["orders"]) == {"orders": {EVE}}
+
+
+@pytest.mark.parametrize(("name", "pattern", "operation"), [("orders", LITERAL, READ), ("ord", LITERAL, WRITE)])
+def test_what_does_not_let_write_here_does_not(name: str, pattern: int, operation: int) -> None:
+    assert of_topics([rule(name, pattern, operation)], ["orders"]) == {"orders": frozenset()}
+
+
+def test_a_denial_is_kept_and_one_of_everybody_hides_the_rest() -> None:
+    """Without the denial an allowance would be wider than it was; a fence says nothing about who may write later."""
+    denied = rule("ord", PREFIXED, ALL, DENY, "User:bob")
+    found = of_topics([denied, rule("orders", LITERAL, WRITE)], ["orders"])["orders"]
+    assert learnt(found) == (WriteRule("User:bob", "*", allowed=False), EVE)
+    assert learnt({*found, CLOSED}) is None

@@ -1,0 +1,144 @@
+"""Approvals as bytes: written and read back, and whatever else somebody may have written there."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.failover.approving import (
+    LONGEST_MS,
+    Approval,
+    NotApproved,
+    Request,
+    Withdrawal,
+    approved,
+    choose,
+)
+from tanist.domain.failover.plan import hash_of
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.approving import Entry
+
+DR, NOW = MirrorName("dr"), EpochMs(1_700_000_000_000)
+WORDS = '{"a":"ü"}'
+ASKED = Request(
+    mirror=DR, plan=hash_of(WORDS), shown=WORDS, request="command/1", reason="drill, 3 °C", valid_for_ms=60_000
+)
+GOOD: dict[str, Any] = json.loads(encode(ASKED, "alice"))
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2,
+    10**400,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "\ud800",
+    "\x00",
+    "1",
+    [],
+    {},
+    [[{}]],
+)
+
+
+def entry(value: bytes | None) -> Entry | None:
+    return decode(value, "0-0", NOW)
+
+
+def read(value: bytes | None) -> Approval | None:
+    """As an approval."""
+    found = entry(value)
+    assert not isinstance(found, Withdrawal)
+    return found
+
+
+def but(**changes: Any) -> bytes:
+    return json.dumps({**GOOD, **changes}).encode()
+
+
+def test_what_was_written_is_read_back() -> None:
+    found = read(encode(ASKED, "alice"))
+    assert found is not None
+    assert found.genuine
+    assert (found.approver, found.reason, found.expires_at) == ("alice", "drill, 3 °C", NOW + 60_000)
+    assert found.request == "command/1"
+    assert read(but(more="what a later version says besides")) == found
+
+
+def test_an_approval_from_before_requests_is_still_read_and_answers_none() -> None:
+    words = {name: value for name, value in GOOD.items() if name != "request"}
+    found = read(json.dumps(words | {"v": 1}).encode())
+    assert found is not None
+    assert (found.approver, found.request) == ("alice", "")
+
+
+def test_a_version_that_knows_no_requests_does_not_take_an_approval_for_anybodys() -> None:
+    """It reads version 1 only: an approval for one run would permit any."""
+    assert GOOD["v"] == 2
+
+
+@pytest.mark.parametrize("request_named", ["run/airflow/1", ""])
+def test_a_withdrawal_is_read_back_and_is_no_approval(request_named: str) -> None:
+    no = Withdrawal(mirror=DR, plan=ASKED.plan, request=request_named, reason="op said no")
+    value = encode_withdrawal(no, "User:approver")
+    found = entry(value)
+    assert isinstance(found, Withdrawal)
+    assert (found.mirror, found.plan, found.request) == (DR, ASKED.plan, request_named)
+    assert found.reason == "op said no (User:approver)"
+    assert entry(value.replace(b"op said", b"\xed\xa0\x80")) is None
+    assert not {"shown", "approver", "valid_for_ms"} & json.loads(value).keys(), "a version before cannot read it"
+
+
+@pytest.mark.parametrize("valid", [float("inf"), float("nan"), 0, -1, LONGEST_MS + 1, 10**400, 60_000.0, "60000", True])
+def test_an_approval_that_holds_for_ever_blocks_no_failover(valid: object) -> None:
+    """`Infinity` ended every run of every mirror with a bug of ours."""
+    assert read(but(mirror="zz", valid_for_ms=valid)) is None
+
+
+@pytest.mark.parametrize("value", [b"[" * 200_000, b'{"v":' * 200_000, b"", None, b"\xff\xfe", b"\x00", b"null", b"1"])
+def test_a_value_that_is_no_object_approves_nothing(value: bytes | None) -> None:
+    assert read(value) is None
+
+
+@pytest.mark.parametrize("field", ["mirror", "plan", "shown", "approver", "reason"])
+def test_half_a_character_approves_nothing(field: str) -> None:
+    """Nothing can hash, print or store it."""
+    assert read(but(**{field: "\ud800"})) is None
+    assert read(json.dumps({**GOOD, field: "X"}).encode().replace(b'"X"', b'"\xed\xa0\x80"')) is None
+
+
+def test_words_that_nest_too_deep_are_no_plan() -> None:
+    words = "[" * 200_000
+    found = read(but(shown=words, plan=hash_of(words)))
+    assert found is not None
+    with pytest.raises(NotApproved, match="cannot be read"):
+        approved(found)
+
+
+def test_whatever_bytes_lie_there_the_good_approval_is_found() -> None:
+    """Odd values of every field, and broken bytes: none raises, and none is taken for an approval of our plan."""
+    dice = random.Random(7)  # the same bytes each time
+    good = read(encode(ASKED, "alice"))
+    assert good is not None
+    for _ in range(3_000):
+        changed = {name: dice.choice(ODD) if dice.random() < 0.3 else value for name, value in GOOD.items()}
+        kept = {name: value for name, value in changed.items() if dice.random() < 0.97}
+        value = bytearray(json.dumps(kept, ensure_ascii=dice.random() < 0.5).encode(errors="surrogatepass"))
+        for _ in range(dice.choice((0, 0, 1, 5))):
+            value[dice.randrange(len(value))] = dice.randrange(256)
+        found = entry(bytes(value))
+        assert not isinstance(found, Approval) or (
+            0 < found.valid_for_ms <= LONGEST_MS and isinstance(found.genuine, bool)
+        )
+        heard = [each for each in (found, good) if each is not None]
+        assert choose(heard, (), DR, GOOD["plan"]).shown == WORDS

@@ -1,0 +1,68 @@
+"""What is said of failovers through Airflow follows from how their runs ended; a false promise is told as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tanist_testkit.demo.dag_runs import DagRun, judge_runs
+
+GOOD = DagRun(
+    id="manual__1",
+    mirror="m2",
+    question="Plan `6aa47345f0740105`: planned failover",
+    asked_by="op",
+    report={
+        "verdict": "DONE",
+        "failed": {},
+        "plan_hash": "6aa47345f0740105",
+        "approver": "op2 via Airflow (User:approver)",
+    },
+    states={"plan": "success", "approve": "success", "report": "success"},
+    refused=1,
+)
+DONE, SHOWN, FOUR_EYES = range(3)
+
+
+def broken(run: DagRun, *, tried: bool = True) -> list[int]:
+    """Which promises were."""
+    return [number for number, each in enumerate(judge_runs([GOOD, run], "op", "op2", tried=tried)) if not each.ok]
+
+
+def test_a_run_as_it_should_be_keeps_every_promise() -> None:
+    assert broken(GOOD) == []
+    assert not [each for each in judge_runs([replace(GOOD, refused=0)], "op", "op2", tried=False) if not each.ok]
+
+
+@pytest.mark.parametrize(
+    ("changed", "promise"),
+    [
+        ({"report": {**GOOD.report, "verdict": "UNDONE: aborted"}}, DONE),
+        ({"states": {**GOOD.states, "seal": "failed"}}, DONE),
+        ({"states": {**GOOD.states, "seal": None}}, DONE),
+        ({"question": "Plan `0b4c10d3bca7cbba`: planned failover"}, SHOWN),
+        ({"report": {**GOOD.report, "approver": "op via Airflow (User:approver)"}}, FOUR_EYES),
+        ({"asked_by": "op2"}, FOUR_EYES),
+        ({"refused": 0}, FOUR_EYES),
+    ],
+    ids=["undone", "a task failed", "a task never began", "another plan", "own approval", "own request", "not refused"],
+)
+def test_a_broken_promise_is_told(changed: dict[str, Any], promise: int) -> None:
+    assert broken(replace(GOOD, **changed)) == [promise]
+
+
+@pytest.mark.parametrize(
+    ("failed", "lost"),
+    [
+        ({}, False),
+        ({"approve": "failed without a word: its process was lost"}, True),
+        ({"approve": "NOT_APPROVED: op2 answered Reject"}, False),
+        ({"hold": "failed without a word: its process was lost"}, False),
+    ],
+    ids=["well", "lost", "no", "another task"],
+)
+def test_an_answer_is_lost_where_the_gate_has_failed_and_does_not_say_why(failed: dict[str, str], lost: bool) -> None:
+    """Then, and after no answer of a person, the failover is asked for again."""
+    assert replace(GOOD, report={**GOOD.report, "failed": failed}).lost is lost

@@ -1,0 +1,273 @@
+"""A command that was frozen directly before it acts, while somebody else took its lock, does not act when it wakes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain.errors import MirrorLocked, TanistError
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.fences import FenceStatus
+from tanist.domain.names import TopicPartition
+from tanist.domain.records import RunStatus, TopicDesired
+from tanist.domain.states import Wish
+from tanist.usecases.failover import abort
+from tanist.usecases.lock import LockedMirror, Purpose, mirror_lock
+from tanist.usecases.metadata.compare import Request
+from tanist.usecases.metadata.sync import sync
+from tanist.usecases.mirrors import administer, desire, forget
+from tanist.usecases.sides import Run
+from tests.fakes.failover import MemoryFencing, MemoryOpening, MemorySealing
+from tests.fakes.state import MemoryStateStore
+from tests.fakes.topics import MemoryTopics
+from tests.unit.fetcher.test_debts import debts, settled
+from tests.unit.usecases.failover.test_lock import empty
+from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BOB = Purpose(operation="failover abort", aborts=True)
+"""Takes the lock whoever holds it."""
+
+
+@dataclass
+class Sleep:
+    """Once, for a minute, in which bob takes the lock. `late`: what was asked for afterwards, of what is watched."""
+
+    world: World
+    monkeypatch: pytest.MonkeyPatch
+    slept: bool = False
+    late: list[str] = field(default_factory=list)
+
+    def now(self) -> None:
+        if not self.slept:
+            self.slept = True
+            self.world.clock.jump(60)
+            command = Run(clock=self.world.clock, by=self.world.soon(), holder="bob")
+            mirror_lock(self.world.west.side(), DR, BOB, command).__enter__()
+
+    def at(self, point: str) -> Callable[[str], None]:
+        return lambda here: self.now() if here == point else None
+
+    def after(self, owner: object, name: str) -> None:
+        """As soon as `name` has answered."""
+
+        def asked(*args: Any, **options: Any) -> Any:
+            answer = real(*args, **options)
+            if not options.get("validate_only"):
+                self.now()
+            return answer
+
+        real = getattr(owner, name)
+        self.monkeypatch.setattr(owner, name, asked)
+
+    def watch(self, owner: object, name: str) -> None:
+        def asked(*args: Any, **options: Any) -> Any:
+            if self.slept and not options.get("validate_only"):
+                self.late.append(name)
+            return real(*args, **options)
+
+        real = getattr(owner, name)
+        self.monkeypatch.setattr(owner, name, asked)
+
+
+def ann(world: World) -> Run:
+    return Run(clock=world.clock, by=world.clock.deadline(600), holder="ann")
+
+
+def run_sleeps_at(point: str) -> Callable[[World, Sleep], None]:
+    def act(world: World, sleep: Sleep) -> None:
+        world.run(world.approve().plan, sleep.at(point))
+
+    return act
+
+
+def run_sleeps_after_asking_what_is_compacted(world: World, sleep: Sleep) -> None:
+    plan = world.approve().plan
+    sleep.after(MemorySealing, "compacted")
+    world.run(plan)
+
+
+def fenced_and_dead(world: World) -> None:
+    with pytest.raises(Killed):
+        world.run(world.approve().plan, killer(PLANNED.index("fence:applied")))
+
+
+def abort_sleeps(world: World, sleep: Sleep) -> None:
+    fenced_and_dead(world)
+    sleep.after(LockedMirror, "view")
+    abort.abort(world.clusters(), world.tools(), ann(world))
+
+
+def fence_lift_sleeps(world: World, sleep: Sleep) -> None:
+    world.run(world.approve().plan)
+    sleep.after(LockedMirror, "view")
+    abort.lift(world.clusters(), ann(world), of_promoted=True)
+
+
+def worker_sleeps_before_it_lifts(world: World, sleep: Sleep) -> None:
+    fenced_and_dead(world)
+    world.east.dead = True
+    abort.abort(world.clusters(), world.tools(), ann(world))
+    world.east.dead = False
+    sleep.after(LockedMirror, "view")
+    assert settled(world, debts(world)) == {FenceStatus.LIFT_OWED}
+
+
+def worker_sleeps_before_it_fences(world: World, sleep: Sleep) -> None:
+    """Again: somebody has lifted the fence of a topic that took over."""
+    world.run(world.approve().plan)
+    before = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.before]
+    MemoryFencing(world.east).lift(before, world.soon())
+    sleep.after(LockedMirror, "view")
+    settled(world, debts(world))
+
+
+def add_sleeps(world: World, sleep: Sleep) -> None:
+    world.east.with_topic("invoices")
+    sleep.after(LockedMirror, "view")
+    desire.add("dr", ["invoices"], world.west.side(), lambda _: world.east.side(), ann(world))
+
+
+def add_again_sleeps(world: World, sleep: Sleep) -> None:
+    """Of a topic that was in the mirror before: its map is forgotten."""
+    world.east.with_topic("invoices")
+    gone = TopicDesired(
+        mirror=DR,
+        topic="invoices",
+        wish=Wish.REMOVED,
+        source_topic_id="id-of-invoices",
+        partitions=1,
+        changed_at=world.clock.now(),
+    )
+    world.worker.append([replace(gone, mirror_id=world.spec.mirror_id)], world.soon())
+    add_sleeps(world, sleep)
+
+
+def delete_sleeps(world: World, sleep: Sleep) -> None:
+    empty(world)
+    sleep.after(LockedMirror, "view")
+    administer.delete("dr", world.west.side(), ann(world))
+
+
+def metadata_sync_sleeps(world: World, sleep: Sleep) -> None:
+    """Between two topics."""
+    for name in TOPICS:
+        world.east.topics[name] = replace(world.east.topics[name], partitions=5)
+        world.east.ends |= {TopicPartition(name, n): (0, 0, 0) for n in range(TOPICS[name], 5)}
+    sleep.after(MemoryTopics, "grow")
+    sync(Request(mirror="dr", include=(".*",)), world.west.side(), lambda _: world.east.side(), ann(world))
+
+
+def metadata_sync_sleeps_over_new_topics(world: World, sleep: Sleep) -> None:
+    """That the mirror's selection names, and the source has got since."""
+    world.worker.append([replace(world.spec, include=(".*",))], world.soon())
+    for name in ("invoices", "refunds"):
+        world.east.with_topic(name)
+    sleep.after(MemoryTopics, "create")
+    sync(Request(mirror="dr", include=(".*",)), world.west.side(), lambda _: world.east.side(), ann(world))
+
+
+ACTIONS: dict[str, tuple[Callable[[World, Sleep], None], object, str]] = {
+    "a run fences the source": (run_sleeps_at("fence:stored"), MemoryFencing, "apply"),
+    "a run seals": (run_sleeps_at("seal:no-return"), MemorySealing, "seal"),
+    "a run keeps a barrier": (run_sleeps_after_asking_what_is_compacted, MemorySealing, "keep"),
+    "a run configures": (run_sleeps_at("before:configs"), MemoryTopics, "alter_configs"),
+    "a run configures the next topic": (run_sleeps_at("configs:one"), MemoryTopics, "alter_configs"),
+    "a run tries a transaction": (run_sleeps_at("before:canary"), MemoryOpening, "canary"),
+    "a run opens": (run_sleeps_at("before:open"), MemoryOpening, "open"),
+    "an abort lifts": (abort_sleeps, MemoryFencing, "lift"),
+    "fence lift lifts": (fence_lift_sleeps, MemoryFencing, "lift"),
+    "a worker lifts": (worker_sleeps_before_it_lifts, MemoryFencing, "lift"),
+    "a worker fences": (worker_sleeps_before_it_fences, MemoryFencing, "apply"),
+    "mirrors add makes a topic": (add_sleeps, MemoryTopics, "create"),
+    "mirrors add forgets a map": (add_again_sleeps, forget, "runs"),
+    "mirrors delete forgets": (delete_sleeps, forget, "everything"),
+    "metadata sync makes the next topic": (metadata_sync_sleeps_over_new_topics, MemoryTopics, "create"),
+    "metadata sync grows the next topic": (metadata_sync_sleeps, MemoryTopics, "grow"),
+    "metadata sync configures": (metadata_sync_sleeps, MemoryTopics, "alter_configs"),
+}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_a_command_that_lost_its_lock_in_its_sleep_does_nothing_more(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka fences none of these: each would act on a mirror that somebody else has gone on with."""
+    command, port, action = ACTIONS[name]
+    sleep = Sleep(World(), monkeypatch)
+    sleep.watch(port, action)
+    with suppress(TanistError):  # a worker only logs it, a sync says it of every topic
+        command(sleep.world, sleep)
+    assert sleep.slept
+    assert sleep.late == []
+
+
+def test_a_holder_that_was_frozen_while_it_confirmed_confirms_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it heard was true when the brokers said it, a minute before it heard it."""
+    world = World()
+    sleep = Sleep(world, monkeypatch)
+    with mirror_lock(world.west.side(), DR, Purpose(operation="mirrors pause"), ann(world)) as lock:
+        world.clock.jump(1)
+        sleep.after(MemoryStateStore, "append")
+        with pytest.raises(MirrorLocked, match="bob"):
+            lock.confirm()
+
+
+def test_a_confirmation_that_took_five_seconds_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, took = World(), [5.0, 5.0, 0.1]
+    real = MemoryStateStore.append
+
+    def slow(*args: Any) -> Any:
+        view = real(*args)
+        world.clock.jump(took.pop(0) if took else 0)
+        return view
+
+    with mirror_lock(world.west.side(), DR, Purpose(operation="mirrors pause"), ann(world)) as lock:
+        world.clock.jump(1)
+        monkeypatch.setattr(MemoryStateStore, "append", slow)
+        lock.confirm()
+        assert took == []
+
+
+# ── directly before the point of no return ────────────────────────────────────────────────────────────────────────
+
+
+def test_records_that_are_deleted_from_the_copy_directly_before_the_barrier_stop_the_run() -> None:
+    """Behind the look of the step before: nothing is sealed, and an abort undoes everything."""
+    world = World()
+
+    def cut(point: str) -> None:
+        if point == "before:seal":
+            for at in PARTITIONS:
+                _, stable, high = world.west.ends[at]
+                world.west.ends[at] = (3, stable, high)
+
+    with pytest.raises(NotPermitted, match="COPY_TRUNCATED"):
+        world.run(world.approve().plan, cut)
+    assert not world.west.epochs.get((PARTITIONS[0], world.spec.start_id))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    assert world.source_is_as_it_was()
+
+
+def test_a_fence_that_is_lifted_directly_before_the_barrier_is_put_up_again_first() -> None:
+    """A planned failover promises that nothing is lost: what producers write meanwhile is copied before the seal."""
+    world, points = World(), list[str]()
+
+    def lifted_by_hand(point: str) -> None:
+        points.append(point)
+        if point == "before:seal" and points.count(point) == 1:
+            before = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.before]
+            MemoryFencing(world.east).lift(before, world.soon())
+            world.east.grow(PARTITIONS[0], 5)
+        if point == "seal:no-return":
+            assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
+
+    assert world.run(world.approve().plan, lifted_by_hand).record.status is RunStatus.DONE
+    assert points.count("before:fence") == 2
+    assert_promoted(world)

@@ -1,0 +1,36 @@
+"""What others read later of why a failover was run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.page import as_json, as_page
+from tanist.usecases.failover import planning
+from tanist.usecases.failover.planning import Asked
+from tests.unit.usecases.failover.world import World
+
+REASON = "corruption seen by billing <ticket 4711>"
+
+
+@pytest.mark.parametrize(
+    ("mode", "alive"), [(Mode.PLANNED, True), (Mode.UNPLANNED, False), (Mode.UNPLANNED, True)], ids=str
+)
+def test_the_evidence_says_who_approved_why_and_what_was_accepted_by_name(mode: Mode, alive: bool) -> None:
+    """As data and on its page; an unplanned failover from a source that answers needs it most."""
+    world = World()
+    world.east.dead = not alive
+    found = world.plan(mode)
+    asked, command = Asked(mode=mode), world.command()
+    planning.approve(found.plan.hash, asked, world.clusters(), command, reason=REASON, valid_seconds=60)
+    evidence = world.run(found.plan.hash).evidence
+    head = json.loads(as_json(evidence))["head"]
+    assert (head["approval"]["by"], head["approval"]["reason"]) == ("approver", REASON)
+    accepted = {limitation.name for limitation in found.plan.limitations}
+    assert set(head["limitations_accepted"]) == accepted
+    assert ("SOURCE_ALIVE" in accepted) is (mode is Mode.UNPLANNED and alive)
+    page = as_page(evidence)
+    assert "corruption seen by billing &lt;ticket 4711&gt;" in page
+    assert all(name in page for name in accepted)

@@ -1,0 +1,245 @@
+"""Groups that go on at the destination while a command or a failover sleeps, over the real use cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreachable
+from tanist.domain.names import EpochMs, SourceOffset
+from tanist.domain.records import GROUPS_TOPIC, GroupPosition
+from tanist.domain.translation import Proof
+from tanist.ports.positions import Compared
+from tanist.usecases.failover.run import run as run_failover
+from tanist.usecases.failover.steps.groups import moved_by
+from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
+from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
+from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
+from tests.unit.usecases.failover.world import DR, PARTITIONS, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.names import MirrorName
+    from tanist.ports.clock import Deadline
+    from tanist.ports.positions import GroupFacts, Pair
+    from tanist.usecases.failover.clusters import Clusters, GroupsMoved
+    from tanist.usecases.failover.run import Outcome
+    from tanist.usecases.groups.sync import Synced
+
+GROUP, AT = "billing", PARTITIONS[0]
+SLEEPS = (BEFORE_PENDING, BEFORE_READ, BEFORE_END)
+
+
+def nowhere(_point: str) -> None:
+    """It does not sleep."""
+
+
+class SlowPositions(MemoryPositions):
+    def __init__(self, groups: MemoryGroups, mirror: MirrorName, slowly: Callable[[], None]) -> None:
+        super().__init__(groups, mirror)
+        self._slowly = slowly
+
+    def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
+        self._slowly()
+        return super().groups(by)
+
+
+class Comparing:
+    """The port `Proofs`: records are not kept in memory. `meanwhile` is called once, before the first answer."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = [meanwhile]
+
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        return dict.fromkeys(pairs, Compared(Proof.NONE, "no records in memory"))
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Moving:
+    """A mirror with 120 records in AT, and a group that stands at 50 at the source, which is not asked but by `ask`."""
+
+    world: World = field(default_factory=World)
+    groups: MemoryGroups = field(init=False)
+    source: SourceContacts | TanistError = field(default_factory=lambda: Unreachable("it is not configured here"))
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.groups = MemoryGroups(world.west)
+        world.east.grow(AT, 110)
+        while world.west.ends[AT][2] < 120:
+            world.tick()
+        kept = GroupPosition(mirror=DR, group=GROUP, partition=AT, offset=SourceOffset(50), at=EpochMs(1))
+        world.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
+
+    def ask(self, slow: float, comparing: Callable[[], None]) -> None:
+        """The source from now on: it takes `slow` seconds to answer; `comparing` is called once records are proved."""
+        groups = MemoryGroups(self.world.east)
+        groups.commit(GROUP, AT, 50)
+        positions = SlowPositions(groups, DR, lambda: self.world.clock.jump(slow))
+        self.source = SourceContacts(side=self.world.east.side(), positions=positions, proofs=Comparing(comparing))
+
+    def stands(self) -> int | None:
+        found = self.groups.group(GROUP).now(AT)
+        return None if found is None else found.offset
+
+    def read_on(self) -> None:
+        """A consumer of the destination, from where the group stands, up to 100."""
+        assert self.stands() == 50
+        self.groups.commit(GROUP, AT, 100)
+
+    def sync(self, checkpoint: Callable[[str], None] = nowhere) -> Synced:
+        command = replace(self.world.command(), holder="sync")
+        return sync_locked(self.world.spec, self._contacts(checkpoint), SyncRequest(), command)
+
+    def failover(self, plan: str, checkpoint: Callable[[str], None] = nowhere, runner: str = "eve@host") -> Outcome:
+        """With the real use case behind the step `groups`."""
+        command = self.world.command()
+
+        def move(
+            topics: Sequence[str], groups: Sequence[str], by: Deadline, confirm: Callable[[], None], *, ask_source: bool
+        ) -> GroupsMoved:
+            chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
+            request = SyncRequest(chosen=chosen, confirm=confirm)
+            return moved_by(sync_groups(self.world.spec, self._contacts(checkpoint), request, command))
+
+        clusters: Clusters = replace(self.world.clusters("operator"), move_groups=move)
+        return run_failover(plan, clusters, self.world.tools(runner=runner), command)
+
+    def _contacts(self, checkpoint: Callable[[str], None]) -> GroupContacts:
+        return GroupContacts(
+            destination=self.world.west.side(),
+            positions=MemoryPositions(self.groups, DR, checkpoint),
+            source=self.source,
+        )
+
+
+def asleep_at(wanted: str, meanwhile: Callable[[], None]) -> Callable[[str], None]:
+    """Sleeps once, while others are at work."""
+    slept: list[str] = []
+
+    def checkpoint(point: str) -> None:
+        if point == wanted and not slept:
+            slept.append(point)
+            meanwhile()
+
+    return checkpoint
+
+
+@pytest.mark.parametrize("sleeps", SLEEPS)
+def test_a_sync_that_wakes_after_a_failover_moves_no_group(sleeps: str) -> None:
+    """The failover does not wait for it: it takes the lock away, moves the groups itself and promotes."""
+    moving = Moving()
+    plan = moving.world.approve().plan
+
+    def meanwhile() -> None:
+        assert not moving.failover(plan).left
+        moving.read_on()
+
+    with pytest.raises(MirrorLocked):
+        moving.sync(asleep_at(sleeps, meanwhile))
+    assert moving.stands() == 100
+
+
+@pytest.mark.parametrize("sleeps", SLEEPS)
+def test_a_failover_that_wakes_after_another_run_of_it_moves_no_group(sleeps: str) -> None:
+    """Frozen for so long that its heartbeat is none; the other run of the same plan has gone to the end."""
+    moving = Moving()
+    plan = moving.world.approve().plan
+
+    def meanwhile() -> None:
+        moving.world.clock.jump(60)
+        assert not moving.failover(plan, runner="mallory@host").left
+        moving.read_on()
+
+    with pytest.raises(Interrupted, match="taken this run over"):
+        moving.failover(plan, asleep_at(sleeps, meanwhile))
+    assert moving.stands() == 100
+
+
+@pytest.mark.parametrize("sleeps", SLEEPS)
+def test_a_failover_run_right_after_a_killed_sync_moves_its_groups(sleeps: str) -> None:
+    """Nothing is left pending that would keep a group from being moved before the point of no return."""
+    moving = Moving()
+    plan = moving.world.approve().plan
+
+    def killed() -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        moving.sync(asleep_at(sleeps, killed))
+    outcome = moving.failover(plan)
+    assert outcome.evidence.found("groups")["problems"] == []
+    assert moving.stands() == 50
+
+
+def test_groups_sync_stands_back_while_a_failover_is_unfinished() -> None:
+    """It fences nobody: the run goes on undisturbed."""
+    moving = Moving()
+    plan = moving.world.approve().plan
+    moving.world.run(plan, until="fence")
+    before = len(moving.world.west.states)
+    with pytest.raises(MirrorLocked, match=plan):
+        moving.sync()
+    assert (moving.stands(), len(moving.world.west.states)) == (None, before)
+    assert not moving.failover(plan).left
+    assert moving.stands() == 50
+
+
+def test_two_syncs_at_once_are_one() -> None:
+    """The second is told who is at work, and the first one ends as if it were alone."""
+    moving = Moving()
+
+    def meanwhile() -> None:
+        with pytest.raises(MirrorLocked, match="groups sync"):
+            moving.sync()
+
+    rows = moving.sync(asleep_at(BEFORE_READ, meanwhile)).rows
+    assert [row.committed for row in rows] == [True]
+    assert moving.stands() == 50
+
+
+def test_a_sync_that_wakes_after_it_has_proved_its_positions_fences_nobody() -> None:
+    """It would end a transaction of whoever has the lock now, and had positions aborted that were about to be moved."""
+    moving = Moving()
+    plan = moving.world.approve().plan
+    epochs: list[int] = []
+
+    def epoch() -> int:
+        return sum(each.epoch for each in moving.groups.transactions.values())
+
+    def meanwhile() -> None:
+        moving.world.clock.wait(1)
+        assert not moving.failover(plan).left
+        epochs.append(epoch())
+
+    moving.ask(0, meanwhile)
+    with pytest.raises(MirrorLocked):
+        moving.sync()
+    assert epochs == [epoch()]
+
+
+def test_a_sync_that_has_waited_for_its_source_still_holds_the_lock_while_it_proves() -> None:
+    """Its heartbeat was as old as its question: any change took the lock from it."""
+    moving = Moving()
+    refused: list[str] = []
+
+    def change() -> None:
+        command = replace(moving.world.command(), holder="ann")
+        pause = Purpose(operation="mirrors pause")
+        with pytest.raises(MirrorLocked) as why, mirror_lock(moving.world.west.side(), DR, pause, command):
+            pass
+        refused.append(why.value.reason)
+
+    moving.ask(FRESH_MS / 1000 + 1, change)
+    assert [row.committed for row in moving.sync().rows] == [True]
+    assert refused == ["sync is at work on mirror 'dr': groups sync"]

@@ -1,0 +1,131 @@
+"""What the old source has and the new primary has not is said by name, by the run and for as long as it is so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Mode, Verdict
+from tanist.domain.records import RunStatus
+from tanist.usecases.failover.standing import checks
+from tanist.usecases.readers import Silence
+from tests.unit.usecases.failover.world import PARTITIONS, World
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tanist.domain.checks import Check
+
+AT = PARTITIONS[0]
+
+
+def left_behind(world: World) -> Check:
+    view = world.worker.catch_up(world.soon())
+    found = checks(world.clusters(), view, Silence(world.clock), world.command())
+    return next(each for each in found if each.name == "left_behind")
+
+
+def movers(world: World) -> Any:
+    assert world.sink.kept is not None
+    return world.sink.kept.found("movers")
+
+
+def test_nothing_is_left_behind_where_nobody_wrote_past_the_fence() -> None:
+    world = World()
+    world.run(world.approve().plan)
+    assert left_behind(world).verdict is Verdict.PASS
+    assert (movers(world)["still_growing"], movers(world)["silent"], movers(world)["left_behind"]) == ([], True, {})
+
+
+def test_a_record_that_gets_in_behind_the_barrier_is_told_by_the_run_and_by_every_status_after_it() -> None:
+    """The drain was over; a producer of small records passed a near fence once more."""
+    world = World(authorizer=False)
+    plan = world.approve().plan
+    world.run(plan, until="seal")
+    world.east.grow(AT, 2)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert movers(world)["left_behind"] == {str(AT): 2}
+    found = left_behind(world)
+    assert found.verdict is Verdict.FAIL
+    assert f"{AT}: the old source has 2 offsets which the new primary lacks" in found.reason
+    world.east.grow(AT)
+    assert f"{AT}: the old source has 3 offsets" in left_behind(world).reason
+
+
+def test_a_slow_producer_is_watched_for_as_long_as_producers_rest() -> None:
+    """One look would have missed it: it writes once in a while."""
+    world = World(authorizer=False)
+    plan = world.approve().plan
+    world.run(plan, until="open")
+    began = world.clock.monotonic()
+
+    def slowly() -> None:
+        world.tick()
+        if 1.0 < world.clock.monotonic() - began < 1.6:
+            world.east.grow(AT)
+
+    world.clock.meanwhile = slowly
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert movers(world)["still_growing"] == [str(AT)]
+    assert movers(world)["silent"] is True
+    assert movers(world)["left_behind"][str(AT)] > 0
+    assert world.clock.monotonic() - began >= 1.0 + world.tools().patience.proof
+
+
+def test_somebody_who_never_stops_is_not_waited_for_without_end() -> None:
+    world = World(authorizer=False)
+    plan = world.approve().plan
+    world.run(plan, until="open")
+    began = world.clock.monotonic()
+
+    def writes() -> None:
+        world.tick()
+        world.east.grow(AT)
+
+    world.clock.meanwhile = writes
+    outcome = world.run(plan)
+    assert outcome.record.status is RunStatus.DONE
+    assert (movers(world)["still_growing"], movers(world)["silent"]) == ([str(AT)], False)
+    assert world.clock.monotonic() - began < 10
+    assert outcome.waited >= world.tools().patience.proof, "writes were open all the time"
+
+
+def test_markers_are_nothing_that_anybody_lacks() -> None:
+    world = World()
+    world.run(world.approve().plan)
+    world.east.mark(AT)
+    assert left_behind(world).verdict is Verdict.PASS
+
+
+def test_a_source_that_returns_has_what_it_took_before_it_died() -> None:
+    """Nobody could say so while it was dead."""
+    world = World()
+    world.copying = False
+    world.east.grow(AT, 5)
+    world.east.dead = True
+    world.run(world.approve(Mode.UNPLANNED).plan)
+    assert left_behind(world).verdict is Verdict.UNKNOWN
+    world.east.dead = False
+    assert f"{AT}: the old source has 5 offsets" in left_behind(world).reason
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "made anew"])
+def test_a_topic_that_is_there_no_more_has_nothing_that_anybody_lacks(gone: bool) -> None:
+    world = World()
+    world.run(world.approve().plan)
+    world.east.grow(AT, 5)
+    if gone:
+        del world.east.topics[AT.topic]
+        world.east.ends.pop(AT)
+    else:
+        world.east.topics[AT.topic] = replace(world.east.topics[AT.topic], topic_id="another")
+    assert left_behind(world).verdict is Verdict.PASS
+
+
+def test_what_cannot_be_read_is_not_called_nothing() -> None:
+    world = World()
+    world.run(world.approve().plan)
+    world.east.ahead[AT] = 1
+    assert left_behind(world).verdict is Verdict.UNKNOWN

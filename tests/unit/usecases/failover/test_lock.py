@@ -1,0 +1,368 @@
+"""One command at a time changes a mirror; whoever was frozen or came at the same moment does nothing late."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.errors import MirrorLocked, PastReturn, TanistError
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.plan import ROUTES, Plan, canonical
+from tanist.domain.fences import FenceStatus, commands_to_lift
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
+from tanist.usecases.failover import abort
+from tanist.usecases.failover.run import RunAborted
+from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
+from tanist.usecases.mirrors import administer, desire
+from tanist.usecases.sides import Run
+from tests.unit.fetcher.test_debts import debts, late_fence, settled
+from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
+from tests.unit.usecases.failover.world import DR, TOPICS, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.failover.run import Outcome
+    from tests.fakes.state import MemoryStateStore
+
+CHANGE = Purpose(operation="mirrors pause")
+SYNC = Purpose(operation="metadata sync", preemptible=True)
+
+
+def command(world: World, holder: str) -> Run:
+    return Run(clock=world.clock, by=world.soon(), holder=holder)
+
+
+def locked(world: World, holder: str, purpose: Purpose = CHANGE) -> LockedMirror:
+    """The lock, taken and not released: its holder is frozen from here on."""
+    return mirror_lock(world.west.side(), DR, purpose, command(world, holder)).__enter__()
+
+
+def test_a_lock_that_is_held_refuses_by_name_and_opens_nothing() -> None:
+    world = World()
+    held = locked(world, "ann")
+    with pytest.raises(MirrorLocked, match="ann is at work on mirror 'dr': mirrors pause"):
+        locked(world, "bob")
+    held.append([])  # who was refused has fenced nobody
+
+
+def test_a_holder_that_went_silent_is_succeeded_and_does_nothing_any_more() -> None:
+    world = World()
+    frozen = locked(world, "ann")
+    world.clock.jump(FRESH_MS / 1000 + 1)
+    heir = locked(world, "bob")
+    for late in (frozen.confirm, lambda: frozen.append([])):
+        with pytest.raises(MirrorLocked, match="bob"):
+            late()
+    frozen.release()
+    heir.confirm()
+    assert heir.append([]).lock(DR)
+
+
+def test_a_heartbeat_from_a_clock_that_is_behind_is_watched_before_it_counts_as_dead() -> None:
+    world = World()
+    ann = locked(world, "ann")
+    world.clock.jump(3600)
+
+    def beat() -> None:
+        ann.append([])
+
+    world.clock.meanwhile = beat
+    with pytest.raises(MirrorLocked, match="ann"):
+        locked(world, "bob")
+
+
+def test_a_visitor_that_withdraws_costs_the_holder_nothing() -> None:
+    """It had read that the lock was free, opened the transactional id, and found the holder's record behind it."""
+    world = World()
+    ann = locked(world, "ann")
+    world.west.side().open_store(STATE_TOPIC, DR, world.soon())
+    ann.append([])
+    world.west.side().open_store(STATE_TOPIC, DR, world.soon())
+    world.clock.wait(5)
+    ann.confirm()
+
+
+def test_of_two_that_come_at_the_same_moment_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have read that the lock is free; the first is frozen while it opens, and wakes when the other is at work."""
+    world = World()
+    won: list[LockedMirror] = []
+    opening = type(world.west).open_store
+
+    def frozen(self: object, topic: str, mirror: object, by: Deadline, *, create: bool = False) -> MemoryStateStore:
+        if mirror and not won:
+            monkeypatch.undo()
+            won.append(locked(world, "bob"))
+        return opening(world.west, topic, mirror, by, create=create)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(world.west), "open_store", frozen)
+    with pytest.raises(MirrorLocked, match="bob"):
+        locked(world, "ann")
+    won[0].append([])
+
+
+def test_a_failover_takes_the_lock_from_a_sync_which_does_nothing_any_more() -> None:
+    world = World()
+    plan = world.approve().plan
+    sync = locked(world, "sync", SYNC)
+    began = world.clock.monotonic()
+    world.run(plan, until="hold")
+    assert world.clock.monotonic() == began, "it never waits"
+    world.clock.wait(1)
+    with pytest.raises(MirrorLocked):
+        sync.confirm()
+
+
+def test_a_failover_does_not_take_the_lock_from_a_change_that_is_at_work() -> None:
+    world = World()
+    plan = world.approve().plan
+    ann = locked(world, "ann")
+
+    def at_work() -> None:
+        ann.append([])
+
+    world.clock.meanwhile = at_work
+    with pytest.raises(MirrorLocked, match="mirrors pause"):
+        world.run(plan)
+    ann.release()
+    world.clock.meanwhile = world.tick
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+CHANGES: dict[str, Callable[[World], object]] = {
+    "pause": lambda world: desire.wish("dr", ["orders"], desire.paused, world.west.side(), command(world, "ann")),
+    "add": lambda world: desire.add(
+        "dr", ["orders"], world.west.side(), lambda _: world.east.side(), command(world, "ann")
+    ),
+    "alter": lambda world: administer.alter(
+        "dr", administer.Alteration(replication_factor=2), world.west.side(), command(world, "ann")
+    ),
+    "delete": lambda world: administer.delete("dr", world.west.side(), command(world, "ann")),
+    "fence lift": lambda world: abort.lift(world.clusters(), command(world, "ann"), of_promoted=True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+@pytest.mark.parametrize("point", ["after:hold", "fence:applied", "seal:no-return", "after:open"])
+def test_nothing_throws_a_live_run_out(point: str, change: Callable[[World], object]) -> None:
+    """Behind the point of no return nobody could write on either side until somebody ran it again."""
+    world = World()
+    plan = world.approve().plan
+    refused: list[str] = []
+
+    def meddle(at: str) -> None:
+        if at == point:
+            with pytest.raises(TanistError) as why:
+                change(world)
+            refused.append(why.value.name)
+
+    assert world.run(plan, meddle).record.status is RunStatus.DONE
+    assert refused in (["MIRROR_LOCKED"], ["FENCE_STILL_NEEDED"])
+    assert_promoted(world)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_an_unfinished_failover_holds_the_lock_between_its_steps(change: Callable[[World], object]) -> None:
+    world = World()
+    world.run(world.approve().plan, until="fence")
+    world.clock.jump(3600)
+    with pytest.raises(TanistError) as why:
+        change(world)
+    assert why.value.name in {"MIRROR_LOCKED", "FENCE_STILL_NEEDED"}
+
+
+@pytest.mark.parametrize("point", ["before:hold", "after:hold", "fence:applied", "after:seal"])
+def test_two_approved_plans_started_together_never_leave_two_writable_sides(point: str) -> None:
+    """The one that lost stayed RUNNING with a topic that the other had promoted, and its abort lifted that fence."""
+    world = World()
+    all_of_it, one = world.approve().plan, world.approve(Mode.PLANNED, "orders").plan
+    ended: list[str] = []
+
+    def neighbour(at: str) -> None:
+        if at == point:
+            ended.append(outcome(lambda: world.run(one, runner="bob@host")))
+
+    ended.append(outcome(lambda: world.run(all_of_it, neighbour, runner="ann@host")))
+    # Frozen for long before it was on record, the first is succeeded; from then on the second is refused.
+    assert ended == (["DONE", "INTERRUPTED"] if point == "before:hold" else ["RUN_UNDER_WAY", "DONE"])
+    view = world.worker.catch_up(world.soon())
+    assert view.unfinished(DR) is None
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS if view.promoted(DR, topic))
+
+
+def outcome(run: Callable[[], Outcome]) -> str:
+    try:
+        return run().record.status
+    except TanistError as why:
+        return why.name
+
+
+def test_a_run_that_sleeps_while_it_opens_its_store_promotes_nothing_behind_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It skipped fence, drain and groups for the rest, and ended DONE with a source that was never fenced."""
+    world = World()
+    all_of_it, one = world.approve().plan, world.approve(Mode.PLANNED, "orders").plan
+    opening, slept = type(world.west).open_store, list[str]()
+
+    def sleepy(self: object, topic: str, mirror: object, by: Deadline, *, create: bool = False) -> MemoryStateStore:
+        if self is world.west and mirror and not slept:
+            slept.append("while the other one ran")
+            assert world.run(one, runner="bob@host").record.status is RunStatus.DONE
+        return opening(self, topic, mirror, by, create=create)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(world.west), "open_store", sleepy)
+    with pytest.raises(TanistError, match="ALREADY_PROMOTED"):
+        world.run(all_of_it, runner="ann@host")
+    view = world.worker.catch_up(world.soon())
+    assert {run.plan: run.status for run in view.failovers(DR)} == {one: RunStatus.DONE}
+    assert view.unfinished(DR) is None
+
+
+def test_a_run_that_is_aborted_while_it_is_frozen_fences_nothing_when_it_wakes() -> None:
+    """Between "snapshot stored" and "fence applied": the source was fenced, and the record said lifted."""
+    world = World()
+    plan = world.approve().plan
+
+    def frozen(point: str) -> None:
+        if point == "fence:stored":
+            abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command())
+            world.clock.wait(60)
+
+    with pytest.raises(RunAborted, match="aborted by bob@host"):
+        world.run(plan, frozen, runner="ann@host")
+    assert world.source_is_as_it_was()
+
+
+# ── names that are used again ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def keys(world: World) -> set[str]:
+    return {key for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC) for key in world.west.view(topic).keys_of(DR)}
+
+
+def empty(world: World) -> None:
+    """All topics have taken over, and the source may be written to again."""
+    world.run(world.approve().plan)
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+
+
+def test_a_mirror_that_is_deleted_after_every_kind_of_past_leaves_no_key() -> None:
+    world = World()
+    with pytest.raises(Killed):
+        world.run(world.approve().plan, killer(PLANNED.index("fence:applied")))
+    abort.abort(world.clusters(), world.tools(), world.command())
+    empty(world)
+    assert {key.partition("/")[0] for key in keys(world)} >= {"fence", "failover", "lock", "topic", "generation"}
+    administer.delete("dr", world.west.side(), command(world, "ann"))
+    assert keys(world) == set()
+
+
+@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "records left"])
+@pytest.mark.parametrize(("mode", "step"), [(mode, step.id) for mode in Mode for step in ROUTES[mode]])
+def test_the_run_of_a_namesake_is_done_up_to_no_step(mode: Mode, step: str, deleted: bool) -> None:
+    """`failover run --until STEP` answered DONE for each of them, and nothing had been done: the hash was the same."""
+    world = World()
+    plan = world.approve(mode).plan
+    assert world.run(plan).record.status is RunStatus.DONE
+    abort.lift(world.clusters(), world.command(), of_promoted=True)
+    if deleted:
+        administer.delete("dr", world.west.side(), command(world, "ann"))
+    again = World(clock=world.clock)
+    again.west.states, again.west.approvals = world.west.states, world.west.approvals
+    again.make_again()
+    before, took = keys(again), list(again.west.calls)
+    with pytest.raises(NotPermitted):
+        again.run(plan, until=step)
+    assert not again.worker.catch_up(again.soon()).failovers(DR)
+    assert keys(again) - {f"lock/{DR}"} == before - {f"lock/{DR}"}
+    assert again.west.calls == took
+    assert again.source_is_as_it_was()
+
+
+@pytest.mark.parametrize("standing", [True, False])
+def test_delete_refuses_to_orphan_a_source_fence(standing: bool) -> None:
+    """Nobody could show or lift it any more; pending, it fenced the source of the next mirror of the name."""
+    world = World()
+    world.east.dead = not standing
+    world.run(world.approve(Mode.PLANNED if standing else Mode.UNPLANNED).plan)
+    before = keys(world)
+    with pytest.raises(TanistError, match="FENCE_STANDS"):
+        administer.delete("dr", world.west.side(), command(world, "ann"))
+    assert keys(world) == before
+    gone = administer.delete("dr", world.west.side(), command(world, "ann"), abandon="the source is scrapped")
+    assert {each.topic for each in gone.abandoned} == {"orders", "payments"}
+    assert keys(world) == set()
+
+
+def test_delete_refuses_where_a_worker_has_recorded_a_fence_that_landed_late() -> None:
+    """By the record it was lifted; it stands at the source, and only this mirror's record says what was before."""
+    world = World()
+    empty(world)
+    late_fence(world)
+    assert settled(world, debts(world)) == {FenceStatus.LIFTED}
+    before = keys(world)
+    with pytest.raises(TanistError, match="FENCE_STANDS"):
+        administer.delete("dr", world.west.side(), command(world, "ann"))
+    assert keys(world) == before
+    gone = administer.delete("dr", world.west.side(), command(world, "ann"), abandon="the source is scrapped")
+    by_hand = commands_to_lift(gone.abandoned, "east:9092")
+    assert {each.topic for each in gone.abandoned} == {"orders", "payments"}
+    assert all("--remove" in each for each in by_hand)
+    assert keys(world) == set()
+
+
+def test_an_abort_never_lifts_the_fence_of_a_topic_that_has_taken_over() -> None:
+    """Whatever brought an unfinished run beside a promoted topic: its fence is what keeps the other side closed."""
+    world = World()
+    world.run(world.approve(Mode.PLANNED, "orders").plan)
+    run = world.worker.catch_up(world.soon()).failovers(DR)[0]
+    world.worker.append([replace(run, status=RunStatus.RUNNING, no_return=False)], world.soon())
+    abort.abort(world.clusters(), world.tools(), world.command())
+    assert not world.east.may_write("orders", "app")
+
+
+def test_an_abort_that_comes_too_late_does_not_throw_the_live_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It read the record before the point of no return, took the lock behind it, and the run ended INTERRUPTED."""
+    world = World()
+    plan = world.approve().plan
+    opening, late = type(world.west).open_store, list[str]()
+
+    def sleepy(self: object, topic: str, mirror: object, by: Deadline, *, create: bool = False) -> MemoryStateStore:
+        if self is world.west and mirror and not late:
+            late.append("the run it meant to abort is past its point of no return by now")
+            with pytest.raises(Killed):
+                world.run(plan, killer(PLANNED.index("seal:no-return")), runner="ann@host")
+        return opening(self, topic, mirror, by, create=create)  # type: ignore[arg-type]
+
+    world.run(plan, until="hold", runner="ann@host")
+    monkeypatch.setattr(type(world.west), "open_store", sleepy)
+    with pytest.raises(PastReturn):
+        abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command())
+    held = world.worker.catch_up(world.soon()).lock(DR)
+    assert held is not None
+    assert held.holder == "ann@host", "the lock is still the run's"
+    assert world.run(plan, runner="ann@host").record.status is RunStatus.DONE
+
+
+def test_a_failover_of_the_release_before_is_finished_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plan carries no mirror id, nor do the mirror's records: it was refused, and could not be aborted either."""
+    world = World()
+    shown = vars(Plan)["shown"].fget
+
+    def of_before(self: Plan) -> str:
+        words = json.loads(shown(self))
+        del words["intent"]["mirror_id"]
+        return canonical(words)
+
+    monkeypatch.setattr(Plan, "shown", property(of_before))
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("seal:no-return")))
+    monkeypatch.undo()
+    assert world.run(plan).record.status is RunStatus.DONE

@@ -1,0 +1,191 @@
+"""Which question an approval answers, and what takes it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approvals, run_request
+from tanist.domain.fences import FenceStatus
+from tanist.domain.records import RunStatus
+from tanist.usecases.failover import abort, planning
+from tanist.usecases.failover.planning import AnotherPlan, Asked
+from tanist.usecases.failover.run import run
+from tests.unit.fetcher.test_debts import debts, settled
+from tests.unit.usecases.failover.world import DR, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.failover.plan import Plan
+    from tanist.domain.names import MirrorName
+    from tanist.ports.clock import Deadline
+    from tanist.ports.state import StateStore
+
+FIRST, SECOND = run_request("airflow/mirror_failover", "1"), run_request("airflow/mirror_failover", "2")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def unchanged(world: World) -> Iterator[World]:
+    """Whatever is tried with it: no run is on record, and producers are free at the source."""
+    yield world
+    assert world.worker.catch_up(world.soon()).failovers(DR) == ()
+    assert world.source_is_as_it_was()
+
+
+def withdraw(world: World, plan: str, request: str = "") -> None:
+    planning.withdraw(plan, world.clusters(), world.command(), request=request, reason="op said no")
+
+
+def test_a_yes_to_one_run_of_an_orchestrator_permits_no_other(unchanged: World) -> None:
+    """Stopped before it began, it left its approval behind, and any later run of the same plan took it."""
+    plan = unchanged.approve(request=FIRST).plan
+    with pytest.raises(NotApproved, match=f"is not for this: it answers {FIRST}"):
+        unchanged.run(plan, request=SECOND)
+
+
+def test_a_command_does_not_use_the_yes_to_a_run_of_an_orchestrator(unchanged: World) -> None:
+    plan = unchanged.approve(request=FIRST).plan
+    with pytest.raises(NotApproved, match="is not for this"):
+        unchanged.run(plan)
+
+
+def test_a_run_of_an_orchestrator_does_not_use_the_yes_to_a_command(unchanged: World) -> None:
+    """Whoever approved it has not seen that run; nor does one from before approvals named what they answer."""
+    plan = unchanged.approve().plan
+    (only,) = approvals(unchanged.west.approvals)
+    with pytest.raises(NotApproved, match="is not for this"):
+        unchanged.run(plan, request=FIRST)
+    unchanged.west.approvals[:] = [replace(only, request="")]
+    with pytest.raises(NotApproved, match="is not for this"):
+        unchanged.run(plan, request=FIRST)
+
+
+def test_each_command_that_approves_names_another_request(world: World) -> None:
+    first, second = world.approve(), world.approve()
+    assert first.request.startswith(f"command/{first.plan}/")
+    assert first.request != second.request
+
+
+def test_an_approval_from_before_requests_permits_a_command(world: World) -> None:
+    plan = world.approve().plan
+    world.west.approvals[:] = [replace(each, request="") for each in approvals(world.west.approvals)]
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_run_continues_on_the_yes_that_it_began_on_whoever_goes_on_with_it(world: World) -> None:
+    """Withdrawn once a failover has begun on it, it permits that failover all the same: half of one is worse."""
+    plan = world.approve(request=FIRST).plan
+    world.run(plan, until="fence", request=FIRST)
+    withdraw(world, plan, FIRST)
+    withdraw(world, plan)
+    world.run(plan, until="groups", request=SECOND)
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_no_takes_back_every_earlier_yes_to_the_plan(unchanged: World) -> None:
+    plan = unchanged.approve().plan
+    withdraw(unchanged, plan)
+    with pytest.raises(NotApproved, match=r"was withdrawn: op said no \(approver\)"):
+        unchanged.run(plan)
+
+
+def test_a_later_yes_stands_after_a_no(world: World) -> None:
+    plan = world.approve().plan
+    withdraw(world, plan)
+    world.approve()
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_yes_that_is_written_after_its_request_was_withdrawn_is_void(unchanged: World) -> None:
+    """The process that wrote it was frozen between the answer and the writing, and its run is over."""
+    plan = unchanged.plan().plan.hash
+    withdraw(unchanged, plan, FIRST)
+    unchanged.approve(request=FIRST)
+    with pytest.raises(NotApproved, match="was withdrawn"):
+        unchanged.run(plan, request=FIRST)
+
+
+def test_a_request_that_was_withdrawn_takes_no_other_yes_with_it(world: World) -> None:
+    plan = world.approve(request=FIRST).plan
+    world.approve()
+    withdraw(world, plan, FIRST)
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_no_that_comes_while_a_run_begins_is_heard(unchanged: World) -> None:
+    """Asked before the mirror was taken, the approvals are asked again behind it."""
+    plan = unchanged.approve().plan
+    clusters = unchanged.clusters("operator")
+    side = clusters.destination.side
+
+    def late(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
+        withdraw(unchanged, plan)
+        return side.open_store(topic, mirror, by, create=create)
+
+    there = replace(clusters.destination, side=replace(side, open_store=late))
+    with pytest.raises(NotApproved, match="was withdrawn"):
+        run(plan, replace(clusters, destination=there), unchanged.tools(), unchanged.command())
+
+
+def test_an_aborted_run_has_used_its_yes(world: World) -> None:
+    plan = world.approve(request=FIRST).plan
+
+    def kill(point: str) -> None:
+        if point == "after:fence":
+            raise Killed
+
+    with pytest.raises(Killed):
+        world.run(plan, kill, request=FIRST)
+    abort.abort(world.clusters("operator"), world.tools(), world.command())
+    with pytest.raises(ApprovalUsed, match="was used by a run that is ABORTED"):
+        world.run(plan, request=FIRST)
+
+
+def answer(world: World, asked: Plan, of: str = "") -> None:
+    """A yes to what was `asked`, given now; or to another hash, with the words of that."""
+    wanted = Asked(mode=asked.intent.mode, loss_tolerance=asked.intent.loss_tolerance)
+    planning.approve(
+        of or asked.hash,
+        wanted,
+        world.clusters(),
+        world.command(),
+        reason="drill",
+        valid_seconds=60,
+        shown=asked.shown,
+    )
+
+
+def test_a_yes_is_not_void_because_less_speaks_against_the_plan_than_when_it_was_asked(world: World) -> None:
+    """A fence that an undone failover had left was lifted between question and answer: the approver's yes was lost."""
+    world.run(world.approve(Mode.UNPLANNED).plan, until="fence")
+    world.east.dead = True
+    abort.abort(world.clusters(), world.tools(), world.command())
+    asked = world.plan(Mode.UNPLANNED).plan
+    assert "SOURCE_FENCED" in {each.name for each in asked.limitations}
+    world.east.dead = False  # a worker reaches it
+    assert settled(world, debts(world)) == {FenceStatus.LIFTED}
+    world.east.dead = True
+    assert world.plan(Mode.UNPLANNED).plan.hash != asked.hash
+    answer(world, asked)
+    assert world.run(asked.hash).record.status is RunStatus.DONE
+
+
+def test_a_yes_is_void_where_more_speaks_against_the_plan_than_when_it_was_asked(unchanged: World) -> None:
+    """The words that were shown approve nothing that they do not say, nor another plan's hash."""
+    asked = unchanged.plan(Mode.UNPLANNED).plan
+    unchanged.east.dead = True
+    with pytest.raises(AnotherPlan):
+        answer(unchanged, asked)
+    unchanged.east.dead = False
+    with pytest.raises(AnotherPlan):
+        answer(unchanged, asked, of=asked.hash[::-1])
+    assert unchanged.west.approvals == []

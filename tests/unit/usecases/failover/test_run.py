@@ -1,0 +1,314 @@
+"""Killed after and inside each step, with and without losing the source: it ends on the same approval, or says why."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.checks import Mode
+from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.facts import TopicSeen, fence_settled
+from tanist.domain.failover.plan import ROUTES
+from tanist.domain.fences import FencedTopic, FenceStatus
+from tanist.domain.records import RunStatus
+from tanist.domain.states import MirrorState
+from tanist.usecases.failover.run import ApprovalVoid
+from tanist.usecases.failover.steps.fence import FenceLeaks
+from tests.fakes.failover import MemoryFencing, MemoryReplicas
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, WRITER, Killed, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.names import TopicPartition
+    from tanist.ports.clock import Deadline
+    from tanist.ports.replicas import InSync
+
+
+def points(mode: Mode) -> list[str]:
+    """Every place where a run can be cut, in order."""
+    world, seen = World(), list[str]()
+    world.behind()
+    world.east.dead = mode is Mode.UNPLANNED
+    world.run(world.approve(mode).plan, seen.append)
+    return seen
+
+
+def named(seen: list[str]) -> list[str]:
+    return [f"{n}-{point}" for n, point in enumerate(seen)]
+
+
+PLANNED, UNPLANNED = points(Mode.PLANNED), points(Mode.UNPLANNED)
+
+
+def killer(at: int) -> Callable[[str], None]:
+    left = [at]
+
+    def checkpoint(_point: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+
+    return checkpoint
+
+
+def assert_promoted(world: World) -> None:
+    view = world.worker.catch_up(world.soon())
+    assert all(view.observed(DR, at).state is MirrorState.STOPPED for at in PARTITIONS)  # type: ignore[union-attr]
+    assert all(view.observed(DR, at).last_mirrored_epoch == 4 for at in PARTITIONS)  # type: ignore[union-attr]
+    assert all(view.promotions(DR, topic) == 1 for topic in TOPICS)
+    assert all(world.west.may_write(topic, "app") for topic in TOPICS)
+    assert not any(world.west.may_write(topic, "mirror") for topic in TOPICS)
+    assert world.west.given == {(topic, WRITER) for topic in TOPICS}
+    assert not any(world.zombie(at) for at in PARTITIONS)
+    assert all(world.west.topics[topic].configs["cleanup.policy"] == "compact" for topic in TOPICS)
+
+
+def test_every_step_of_the_route_can_be_cut_before_and_after() -> None:
+    for seen, mode in ((PLANNED, Mode.PLANNED), (UNPLANNED, Mode.UNPLANNED)):
+        for step in ROUTES[mode]:
+            assert {f"before:{step.id}", f"after:{step.id}"} <= set(seen)
+
+
+def test_a_planned_failover_loses_nothing_and_leaves_nobody_writing() -> None:
+    world = World(writing=True)
+    outcome = world.run(world.approve().plan)
+    assert outcome.record.status is RunStatus.DONE
+    assert_promoted(world)
+    view = world.worker.catch_up(world.soon())
+    assert {each.status for each in view.source_fences(DR)} == {"proved"}
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
+    assert world.moved == [(tuple(TOPICS), (".*",))]
+    assert {"begins", "done"} == {event.what for event in outcome.evidence.events if event.step == "groups"}
+    for at in PARTITIONS:
+        assert world.west.ends[at][2] >= world.east.ends[at][2]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["", "and the source lost"])
+@pytest.mark.parametrize("cut", range(len(PLANNED)), ids=named(PLANNED))
+def test_a_planned_run_that_was_killed(cut: int, lost: bool) -> None:
+    """Losing the source before the point of no return stops it by name; after it nothing does."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(cut))
+    world.east.dead = lost
+    before_return = cut <= PLANNED.index("before:seal")
+    if lost and before_return:
+        with pytest.raises(NotPermitted, match="SOURCE_DOWN"):
+            world.run(plan)
+        assert world.west.deny == set(), "nothing was opened"
+        return
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+@pytest.mark.parametrize("cut", range(len(UNPLANNED)), ids=named(UNPLANNED))
+def test_an_unplanned_run_that_was_killed(cut: int) -> None:
+    world = World()
+    world.copying = False
+    for at in PARTITIONS:
+        world.east.grow(at, 3)
+    world._heartbeat()
+    world.east.dead = True
+    planned = world.plan(Mode.UNPLANNED)
+    assert planned.forecast.offsets_at_risk == 3 * len(PARTITIONS)
+    plan = world.approve(Mode.UNPLANNED).plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(cut))
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+    assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {"owed"}
+
+
+def test_after_the_point_of_no_return_neither_expiry_nor_a_lost_approval_stops_it() -> None:
+    world = World()
+    plan = world.approve(valid=60).plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("seal:half")))
+    world.clock.jump(7200)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+def test_before_the_point_of_no_return_expiry_stops_it() -> None:
+    world = World()
+    plan = world.approve(valid=60).plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("after:fence")))
+    world.clock.jump(7200)
+    world.tick()
+    with pytest.raises(NotPermitted, match="APPROVAL_EXPIRED"):
+        world.run(plan)
+
+
+def test_a_source_lost_inside_the_drain_stops_the_run_by_name() -> None:
+    world = World(writing=True)
+    world.copying = False
+    plan = world.approve().plan
+    waits = [0]
+
+    def meanwhile() -> None:
+        waits[0] += 1
+        world.east.dead = waits[0] > 20
+
+    world.clock.meanwhile = meanwhile
+    with pytest.raises(ApprovalVoid, match="SOURCE_DOWN"):
+        world.run(plan)
+    assert world.west.deny == set()
+
+
+def test_progress_keeps_an_approval_and_bad_news_void_it() -> None:
+    world = World(writing=True)
+    plan = world.approve().plan
+    world.clock.wait(1)
+    world.observe(MirrorState.FAILED, PARTITIONS[0])
+    with pytest.raises(NotPermitted, match="PARTITION_STOPPED_COPYING"):
+        world.run(plan)
+    world.observe(MirrorState.MIRRORING, PARTITIONS[0])
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_fence_that_leaks_is_undone_and_never_proved() -> None:
+    """Whoever passes the fence, a super user for one, moves the ends: the window of the proof begins anew each time."""
+    world = World()
+    plan = world.approve().plan
+
+    def leak() -> None:
+        world.tick()
+        world.east.grow(PARTITIONS[0])
+
+    world.clock.meanwhile = leak
+    with pytest.raises(FenceLeaks, match=str(PARTITIONS[0])):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+
+
+def test_a_fence_is_proved_by_ends_that_have_rested_for_the_whole_window() -> None:
+    """The end of a transaction that was open moves them once more."""
+    world = World()
+    plan = world.approve().plan
+    began, moved = world.clock.monotonic(), list[float]()
+
+    def late() -> None:
+        world.tick()
+        if world.clock.monotonic() - began < 5:
+            moved.append(world.clock.monotonic())
+            world.east.grow(PARTITIONS[0])
+
+    world.clock.meanwhile = late
+    world.run(plan, until="fence")
+    assert world.clock.monotonic() - moved[-1] >= world.tools().patience.proof
+
+
+def test_a_fence_that_cannot_be_seen_is_not_taken_for_standing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planned failover stops there, and goes on once the source says that it stands."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    world.run(plan, until="fence")
+    with monkeypatch.context() as source:
+        source.setattr(MemoryFencing, "_stands", lambda _, each: UnknownTopicOrPartition(each.topic))
+        with pytest.raises(Interrupted, match="next: fence"):
+            world.run(plan, seconds=30)
+    assert not world.moved
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "stands", "settled"),
+    [
+        (Mode.PLANNED, FenceStatus.PROVED, True, True),
+        (Mode.PLANNED, FenceStatus.PROVED, None, False),
+        (Mode.PLANNED, FenceStatus.PROVED, False, False),
+        (Mode.PLANNED, FenceStatus.OWED, None, False),
+        (Mode.UNPLANNED, FenceStatus.PROVED, None, True),
+        (Mode.UNPLANNED, FenceStatus.PROVED, False, False),
+        (Mode.UNPLANNED, FenceStatus.OWED, None, True),
+        (Mode.UNPLANNED, FenceStatus.STANDING, True, False),
+    ],
+)
+def test_what_is_settled_about_a_fence(mode: Mode, status: FenceStatus, stands: bool | None, settled: bool) -> None:
+    """Only where the source is dead is unknown good enough: no more can be had of it."""
+    fence = FencedTopic(topic="orders", status=status, owed_by="plan")
+    assert fence_settled(TopicSeen(topic="orders", fence=fence, fence_stands=stands), mode) is settled
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
+    """A connection is lost in the n-th look, counted from 1."""
+    looks, look = count(1), MemoryReplicas.in_sync
+
+    def in_sync(
+        self: MemoryReplicas, partitions: Sequence[TopicPartition], by: Deadline
+    ) -> Mapping[TopicPartition, InSync | TanistError]:
+        if when(next(looks)):
+            raise ConnectionLost("broker 3 of west: closed by the other side")
+        return look(self, partitions, by)
+
+    monkeypatch.setattr(MemoryReplicas, "in_sync", in_sync)
+
+
+def test_a_broker_that_dies_while_the_run_looks_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks again, also when it has taken over from another one and translates once more."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    world.run(plan, until="groups")
+    dying(monkeypatch, lambda n: n % 3 == 0)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+def test_a_run_that_cannot_see_what_it_has_done_is_interrupted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever comes next takes over at once."""
+    world = World()
+    plan = world.approve().plan
+    with monkeypatch.context() as broken:
+        dying(broken, lambda n: n > 2)
+        with pytest.raises(Interrupted, match="step hold is not done: CONNECTION_LOST"):
+            world.run(plan, seconds=30)
+    began = world.clock.monotonic()
+    world.run(plan, until="hold")
+    assert world.clock.monotonic() == began
+
+
+def test_a_partition_that_a_worker_has_stopped_already_is_left_as_it_is() -> None:
+    """What it observed last stays, and the others are stopped and counted all the same."""
+    world = World()
+    world.behind()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("before:generation")))
+    world.observe(MirrorState.STOPPED, PARTITIONS[0])
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
+
+
+def test_a_missed_drain_undoes_everything_by_itself() -> None:
+    world = World(writing=True)
+    plan = world.approve().plan
+    world.copying = False
+    world.tick()
+    with pytest.raises(TanistError, match="DRAIN_MISSED"):
+        world.run(plan)
+    assert world.source_is_as_it_was()
+    assert world.sink.kept is not None
+    assert world.sink.kept.events[-1].step == "abort"
+
+
+def test_an_approval_that_was_left_over_begins_a_plan_that_is_done_anew() -> None:
+    """Two people approve one plan. Were the second approval run too, its abort would lift the first run's fence."""
+    world = World()
+    world.approve()
+    plan = world.approve().plan
+    assert world.run(plan).record.status is RunStatus.DONE
+    with pytest.raises(NotPermitted, match="ALREADY_PROMOTED"):
+        world.run(plan, runner="bob@host")
+    (run,) = world.worker.catch_up(world.soon()).failovers(DR)
+    assert run.status is RunStatus.DONE
+    assert not any(world.east.may_write(topic, "app") for topic in TOPICS)

@@ -1,0 +1,127 @@
+"""A source fence that stands is on record and can be lifted, whatever was lost or late on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Mode, Verdict
+from tanist.domain.errors import TimedOut
+from tanist.domain.failover.plan import Approved
+from tanist.domain.fences import FenceStatus
+from tanist.domain.records import RunStatus
+from tanist.usecases.failover import abort
+from tanist.usecases.failover.standing import checks
+from tanist.usecases.readers import Silence
+from tests.fakes.failover import MemoryFencing
+from tests.unit.usecases.failover.test_run import assert_promoted
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.checks import Check
+    from tanist.domain.errors import TanistError
+    from tanist.domain.fences import FenceBefore
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+
+
+def view(world: World) -> StateView:
+    return world.worker.catch_up(world.soon())
+
+
+def fences(world: World) -> Check:
+    """The check of `tanist status`."""
+    found = checks(world.clusters(), view(world), Silence(world.clock), world.command())
+    return next(check for check in found if check.name == "fences")
+
+
+def test_a_fence_whose_answer_was_lost_is_lifted_by_the_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request landed, its answer did not: the record said owed, the abort said undone, the source stayed fenced."""
+    world = World()
+    plan = world.approve(Mode.UNPLANNED).plan
+    apply = MemoryFencing.apply
+
+    def unanswered(
+        self: MemoryFencing, before: Sequence[FenceBefore], by: Deadline
+    ) -> Mapping[str, TanistError | None]:
+        apply(self, before, by)
+        raise TimedOut("the answer was lost")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(MemoryFencing, "apply", unanswered)
+        world.run(plan, until="fence")
+    assert {each.status for each in view(world).source_fences(DR)} == {FenceStatus.OWED}
+    assert abort.abort(world.clusters(), world.tools(), world.command()).record.status is RunStatus.ABORTED
+    assert world.source_is_as_it_was()
+
+
+@pytest.mark.parametrize("authorizer", [True, False])
+def test_a_fence_that_landed_late_is_not_taken_for_what_was_there_before(authorizer: bool) -> None:
+    """The next run adopted it as somebody else's, and then nobody could lift it any more."""
+    world = World(authorizer=authorizer)
+    world.run(world.approve().plan, until="fence")
+    abort.abort(world.clusters(), world.tools(), world.command())
+    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).apply(before, world.soon())
+    world.run(world.approve().plan, until="fence")
+    abort.abort(world.clusters(), world.tools(), world.command())
+    assert world.source_is_as_it_was()
+
+
+def test_status_fails_where_somebody_lifted_the_fence_of_a_promoted_topic_by_hand() -> None:
+    """It took the record for the fence: everything passed, while both sides could be written to."""
+    world = World()
+    world.run(world.approve().plan)
+    assert fences(world).verdict is Verdict.PASS
+    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).lift(before, world.soon())
+    check = fences(world)
+    assert check.verdict is Verdict.FAIL
+    assert all(f"{topic}: it took over and its source fence does not stand" in check.reason for topic in TOPICS)
+
+
+def test_status_fails_where_a_lifted_fence_stands_before_any_worker_has_looked() -> None:
+    world = World()
+    world.run(world.approve().plan, until="fence")
+    abort.abort(world.clusters(), world.tools(), world.command())
+    before = [each.before for each in view(world).source_fences(DR) if each.before]
+    MemoryFencing(world.east).apply(before, world.soon())
+    assert fences(world).verdict is Verdict.FAIL
+    assert "`tanist fence lift`" in fences(world).reason
+
+
+def test_a_run_frozen_between_its_last_look_and_the_point_of_no_return_looks_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Meanwhile the fence was taken away and the source took records; its approval had long expired."""
+    world = World()
+    plan = world.approve(valid=3600).plan
+    slept: list[str] = []
+    write = type(world.worker).append
+
+    def sleepy(self: object, records: Sequence[object], by: Deadline) -> StateView:
+        if not slept and any(type(record).__name__ == "CopiedUpTo" for record in records):
+            slept.append("three hours")
+            world.clock.jump(3 * 3600)
+            before = [each.before for each in view(world).source_fences(DR) if each.before]
+            MemoryFencing(world.east).lift(before, world.soon())
+            for at in PARTITIONS:
+                world.east.grow(at, 100)
+        return write(self, records, by)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(world.worker), "append", sleepy)
+    with pytest.raises(Exception, match="APPROVAL_EXPIRED"):
+        world.run(plan, seconds=8 * 3600)
+    run = view(world).unfinished(DR)
+    assert run is not None
+    assert not run.no_return
+    assert Approved.read(run.shown).intent.names == tuple(sorted(TOPICS))
+
+
+def test_nothing_of_this_stops_a_failover() -> None:
+    world = World()
+    assert world.run(world.approve().plan).record.status is RunStatus.DONE
+    assert_promoted(world)

@@ -1,0 +1,55 @@
+"""One reading of a destination in memory, as `tanist status` makes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Source
+from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.status.observe import Reading
+from tests.fakes.failover import MemoryApprovals, MemoryFencing, MemoryOpening, MemoryReplicas, MemorySealing
+from tests.unit.usecases.commands import a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.clock import Deadline
+    from tanist.usecases.sides import Run
+    from tests.fakes.failover import GuardedCluster
+
+
+def _nobody(
+    topics: Sequence[str], groups: Sequence[str], by: Deadline, confirm: Callable[[], None], *, ask_source: bool
+) -> GroupsMoved:
+    raise AssertionError(f"a reading moves no groups: {topics}, {groups}, {by}, {confirm}, {ask_source}")
+
+
+def clusters(spec: MirrorSpec, source: GuardedCluster | TanistError, destination: GuardedCluster) -> Clusters:
+    """Both ends of a mirror."""
+    return Clusters(
+        spec=spec,
+        source=source
+        if isinstance(source, Exception)
+        else Source(side=source.side(), fencing=MemoryFencing(source), replicas=MemoryReplicas(source)),
+        destination=Destination(
+            side=destination.side(),
+            sealing=MemorySealing(destination),
+            opening=MemoryOpening(destination),
+            replicas=MemoryReplicas(destination),
+            approvals=MemoryApprovals(destination),
+        ),
+        move_groups=_nobody,
+    )
+
+
+def reading(source: GuardedCluster | TanistError, destination: GuardedCluster, run: Run | None = None) -> Reading:
+    """Of a destination whose mirrors all have one source."""
+    run = run or a_run()
+    return Reading(
+        readers=StateReaders(destination.side()),
+        silence=Silence(run.clock),
+        clusters=lambda spec: clusters(spec, source, destination),
+        run=run,
+    )

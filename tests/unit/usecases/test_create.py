@@ -1,0 +1,256 @@
+"""`mirrors create`: what it makes, and that bad input changes nothing at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain import errors
+from tanist.domain.names import MirrorName
+from tanist.domain.problems import Problems, each, exit_code
+from tanist.domain.records import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    Engine,
+    Generation,
+    MirrorSpec,
+    OffsetMode,
+    TopicDesired,
+)
+from tanist.domain.states import Wish
+from tanist.domain.write_rules import CLOSED, WriteRule
+from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, Request, create
+from tanist.usecases.rights import CLUSTER
+from tests.fakes.cluster import MemoryCluster
+from tests.unit.usecases.commands import a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REQUEST = Request(mirror="dr", include=("orders.*",))
+
+
+@pytest.fixture
+def east() -> MemoryCluster:
+    east = MemoryCluster("east")
+    return east.with_topic("orders", 3, 10, retention_ms="1000", remote_storage_enable="true").with_topic("payments")
+
+
+@pytest.fixture
+def west() -> MemoryCluster:
+    return MemoryCluster("west")
+
+
+def test_makes_empty_copies_and_one_record_of_everything(east: MemoryCluster, west: MemoryCluster) -> None:
+    created = create(REQUEST, east.side(), west.side(), a_run())
+    assert created.changed
+    assert west.topics["orders"].partitions == 3
+    assert west.topics["orders"].configs["retention.ms"] == "-1"
+    assert "remote.storage.enable" not in west.topics["orders"].configs
+    assert any("remote.storage.enable" in warning for warning in created.warnings)
+    view = west.view(STATE_TOPIC)
+    spec, topic = view["mirror/dr"], view["topic/dr/orders"]
+    assert isinstance(spec, MirrorSpec)
+    assert isinstance(topic, TopicDesired)
+    assert len({spec.data_id, spec.filler_id, spec.start_id}) == 3
+    assert (spec.source_cluster_id, spec.destination_cluster_id) == ("id-east", "id-west")
+    assert dict(topic.held_configs)["retention.ms"] == "1000"
+    assert topic.wish is Wish.MIRRORING
+    assert west.broker_configs[EXPIRATION] == str(LONGEST_EXPIRATION_MS)
+    assert west.calls[-1] == "append mirror/dr, topic/dr/orders", "in one transaction, after everything else"
+    assert not east.calls
+
+
+def replaced(cluster: MemoryCluster, topic: str, count: int) -> None:
+    """`cluster` was told that another one took over from it."""
+    told = Generation(mirror=MirrorName("dr"), topic=topic, count=count)
+    cluster.with_topic(STATE_TOPIC).write(STATE_TOPIC, told)
+
+
+def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """Also where the destination has forgotten all of it."""
+    replaced(east, "orders", 2)
+    with pytest.raises(errors.SourceReplaced, match="told of promotion 2"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.calls
+    (topic,) = create(replace(REQUEST, promoted=True), east.side(), west.side(), a_run()).topics
+    view = west.view(STATE_TOPIC)
+    assert (topic.generation, view.promotions(MirrorName("dr"), "orders")) == (2, 2)
+    assert not view.promoted(MirrorName("dr"), "orders")
+
+
+def test_what_the_destination_counted_itself_is_no_old_life(east: MemoryCluster, west: MemoryCluster) -> None:
+    """A source that once was told of the same mirror becomes the destination of one in the other direction."""
+    replaced(west, "orders", 3)
+    (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
+    assert topic.generation == 3
+    assert not west.view(STATE_TOPIC).promoted(MirrorName("dr"), "orders")
+
+
+def test_the_right_to_read_what_the_source_says_is_named(east: MemoryCluster, west: MemoryCluster) -> None:
+    east.with_topic(STATE_TOPIC).denied.add(("DESCRIBE", STATE_TOPIC))
+    with pytest.raises(errors.AuthorizationFailed, match="needs DESCRIBE on topic __mirror_state"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.calls
+
+
+def test_a_copy_that_inherits_a_near_fence_takes_nothing_when_it_has_taken_over(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """The fence of a mirror that was deleted still stands: its max.message.bytes must not be copied."""
+    east.with_topic("orders-fenced", max_message_bytes="78")
+    with pytest.raises(errors.TopicFenced, match="orders-fenced"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.topics
+
+
+def test_a_topic_that_is_taken_in_behind_a_fence_of_rules_is_opened_for_nobody_when_it_takes_over(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    """While a DENY for everybody stands nothing is learnt of who may write; so such a topic is refused."""
+    east.rules["orders"] = (CLOSED, WriteRule("User:app", "*", allowed=True))
+    with pytest.raises(errors.TopicFenced, match=r"'orders' .*DENY WRITE for User:\*.*tanist fence lift"):
+        create(REQUEST, east.side(), west.side(), a_run())
+    assert not west.topics
+    east.rules["orders"] = (WriteRule("User:app", "*", allowed=True),)
+    (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
+    assert topic.held_rules == (WriteRule("User:app", "*", allowed=True),)
+
+
+def test_the_same_again_changes_nothing(east: MemoryCluster, west: MemoryCluster) -> None:
+    first = create(REQUEST, east.side(), west.side(), a_run())
+    west.calls.clear()
+    again = create(REQUEST, east.side(), west.side(), a_run())
+    assert (again.changed, again.spec) == (False, first.spec)
+    assert not west.calls
+
+
+def test_a_dry_run_changes_nothing_and_tells_the_topics(east: MemoryCluster, west: MemoryCluster) -> None:
+    created = create(REQUEST, east.side(), west.side(), a_run(dry_run=True))
+    assert [topic.topic for topic in created.topics] == ["orders"]
+    assert not west.calls
+    assert not west.topics
+
+
+def test_a_crash_after_the_copies_were_made_is_finished_by_running_it_again(
+    east: MemoryCluster, west: MemoryCluster
+) -> None:
+    west.with_topic("orders", 3, 0, retention_ms="5")
+    create(REQUEST, east.side(), west.side(), a_run())
+    assert "alter orders" in west.calls
+    assert west.topics["orders"].configs["retention.ms"] == "-1"
+    assert "topic/dr/orders" in west.view(STATE_TOPIC)
+
+
+def test_without_the_right_to_change_brokers_it_warns(east: MemoryCluster, west: MemoryCluster) -> None:
+    west.denied = {("ALTER_CONFIGS", CLUSTER)}
+    created = create(REQUEST, east.side(), west.side(), a_run())
+    assert any(EXPIRATION in warning for warning in created.warnings)
+
+
+def die(*clusters: MemoryCluster) -> None:
+    for cluster in clusters:
+        cluster.dead = True
+
+
+def deny(cluster: MemoryCluster, operation: str, *resources: str) -> None:
+    cluster.denied |= {(operation, each) for each in resources}
+
+
+Change = "Callable[[MemoryCluster, MemoryCluster], object]"
+
+
+@pytest.mark.parametrize(
+    ("request_", "change", "names"),
+    [
+        pytest.param({"mirror": "dr.paused"}, None, ["INVALID_MIRROR_NAME"], id="forbidden suffix"),
+        pytest.param({"include": ("(",)}, None, ["INVALID_CONFIG"], id="not a regular expression"),
+        pytest.param({"include": ("(a+)+",)}, None, ["INVALID_CONFIG"], id="a regular expression of death"),
+        pytest.param({"include": ("nope",)}, None, ["UNKNOWN_TOPIC"], id="no such topic"),
+        pytest.param({"include": ("orders", "n1", "n2")}, None, ["UNKNOWN_TOPIC"] * 2, id="two typing mistakes"),
+        pytest.param({"offsets": OffsetMode.MAPPED}, None, ["UNSUPPORTED_VERSION"], id="mapped offsets"),
+        pytest.param({"engine": Engine.RECORDS}, None, ["UNSUPPORTED_VERSION"], id="records engine"),
+        pytest.param({"replication_factor": 0}, None, ["INVALID_CONFIG"], id="replication factor 0"),
+        pytest.param({"replication_factor": 9}, None, ["INVALID_CONFIG"], id="more replicas than brokers"),
+        pytest.param({}, lambda e, w: die(e), ["UNREACHABLE"], id="source dead"),
+        pytest.param({}, die, ["UNREACHABLE"] * 2, id="both dead"),
+        pytest.param({}, lambda e, w: setattr(w, "id", "id-east"), ["SAME_CLUSTER"], id="onto itself"),
+        pytest.param({}, lambda e, w: w.with_topic("orders", 3, 5), ["DESTINATION_TOPIC_NOT_EMPTY"], id="has data"),
+        pytest.param({}, lambda e, w: w.with_topic("orders", 2), ["TOPIC_MISMATCH"], id="another partition count"),
+        pytest.param({}, lambda e, w: deny(e, "READ", "orders"), ["MIRROR_AUTHORIZATION_FAILED"], id="no READ"),
+        pytest.param(
+            {},
+            lambda e, w: deny(w, "CREATE", "orders", CLUSTER),
+            ["MIRROR_AUTHORIZATION_FAILED"],
+            id="no CREATE",
+        ),
+        pytest.param({}, lambda e, w: setattr(w, "brokers", 1), ["UNSAFE_STATE_TOPIC"] * 2, id="too few brokers"),
+        pytest.param(
+            {"mirror": "x.removed", "include": ("(", "[")},
+            lambda e, w: die(e),
+            ["INVALID_CONFIG", "INVALID_CONFIG", "INVALID_MIRROR_NAME", "UNREACHABLE"],
+            id="everything at once",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name_and_changes_nothing(
+    east: MemoryCluster,
+    west: MemoryCluster,
+    request_: dict[str, Any],
+    change: Callable[[MemoryCluster, MemoryCluster], object] | None,
+    names: list[str],
+) -> None:
+    sides = (replace(east.side()), replace(west.side(), small_state=False))
+    if change:
+        change(east, west)
+    before = set(west.topics)
+    with pytest.raises(errors.TanistError) as refused:
+        create(replace(REQUEST, **request_), *sides, a_run())
+    assert sorted(problem.name for problem in each(refused.value)) == sorted(names)
+    assert not west.calls
+    assert not east.calls
+    assert set(west.topics) == before
+    assert not west.view(STATE_TOPIC)
+
+
+def test_another_spec_under_the_same_name_is_refused(east: MemoryCluster, west: MemoryCluster) -> None:
+    create(REQUEST, east.side(), west.side(), a_run())
+    with pytest.raises(errors.MirrorExists, match="include"):
+        create(replace(REQUEST, include=("payments",)), east.side(), west.side(), a_run())
+
+
+def test_a_name_that_leads_to_another_cluster_now_is_refused(east: MemoryCluster, west: MemoryCluster) -> None:
+    create(REQUEST, east.side(), west.side(), a_run())
+    east.id = "another"
+    with pytest.raises(errors.AnotherCluster):
+        create(REQUEST, east.side(), west.side(), a_run())
+
+
+def test_a_topic_belongs_to_one_mirror(east: MemoryCluster, west: MemoryCluster) -> None:
+    create(REQUEST, east.side(), west.side(), a_run())
+    with pytest.raises(errors.TopicAlreadyInMirror, match="dr"):
+        create(replace(REQUEST, mirror="dr2"), east.side(), west.side(), a_run())
+
+
+def test_lost_contact_half_way_is_told_as_partial(east: MemoryCluster, west: MemoryCluster) -> None:
+    side = west.side()
+    west.with_topic(OFFSETS_TOPIC).with_topic(STATE_TOPIC)
+
+    class Dying:
+        def new_producer_id(self, by: object) -> int:
+            raise errors.Unreachable("west:9092")
+
+        ends = side.logs.ends
+
+    with pytest.raises(errors.Interrupted):
+        create(REQUEST, east.side(), replace(side, logs=Dying()), a_run())  # type: ignore[arg-type]
+
+
+def test_the_gravest_problem_is_the_exit_code() -> None:
+    several = Problems([errors.UnknownTopic("a"), errors.Unreachable("b"), errors.Misconfigured("c")])
+    assert exit_code(several) == 2
+    assert exit_code(errors.UnknownTopic("a")) == 1

@@ -1,0 +1,395 @@
+"""Metadata sync over clusters in memory: what is done in which order, and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tanist.domain import errors
+from tanist.domain.broker_errors import InvalidConfig
+from tanist.domain.metadata import Change, Outcome
+from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+from tanist.domain.records import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    FailoverRun,
+    Generation,
+    OffsetRunWritten,
+    RunStatus,
+    TopicDesired,
+)
+from tanist.domain.states import Wish
+from tanist.domain.write_rules import CLOSED, WriteRule
+from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.metadata import sync as sync_module
+from tanist.usecases.metadata.compare import Request, diff
+from tanist.usecases.metadata.sync import Synced, sync
+from tanist.usecases.mirrors import administer, desire
+from tanist.usecases.mirrors.create import Request as NewMirror
+from tanist.usecases.mirrors.create import create
+from tests.fakes.clock import JumpingClock
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.topics import MemoryTopics
+from tests.unit.usecases.commands import a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.state_record import StateRecord
+    from tanist.ports.clock import Deadline
+
+DR = MirrorName("dr")
+RUN = FailoverRun(
+    mirror=DR,
+    plan="p1",
+    shown="",
+    approval="a",
+    approver="User:x",
+    runner="",
+    status=RunStatus.RUNNING,
+    started_at=EpochMs(0),
+    at=EpochMs(0),
+)
+
+
+class Pair:
+    """East mirrored to west: all of `orders.*` that is there (2 partitions each) is in."""
+
+    def __init__(self) -> None:
+        self.east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("orders-eu", 2, 10)
+        self.east.with_topic("payments")
+        self.west = MemoryCluster("west")
+        create(NewMirror(mirror="dr", include=("orders.*",)), self.east.side(), self.west.side(), a_run())
+        self.west.calls.clear()
+
+    def write(self, *records: StateRecord, topic: str = STATE_TOPIC) -> None:
+        self.west.write(topic, *records)
+
+    def topic(self, name: str) -> TopicDesired:
+        found = self.west.view(STATE_TOPIC)[f"topic/dr/{name}"]
+        assert isinstance(found, TopicDesired)
+        return found
+
+    def sync(self, *include: str, dry_run: bool = False, clock: JumpingClock | None = None) -> Synced:
+        request = Request(mirror="dr", include=include or (".*",))
+        return sync(request, self.west.side(), lambda _name: self.east.side(), a_run(clock, dry_run=dry_run))
+
+    def verdicts(self, *include: str) -> dict[str, str]:
+        return {row.name: row.verdict for row in self.sync(*include).rows}
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self.east.topics[topic] = replace(self.east.topics[topic], partitions=partitions)
+
+    def set(self, topic: str, **configs: str) -> None:
+        given = {key.replace("_", "."): value for key, value in configs.items()}
+        self.east.topics[topic] = replace(self.east.topics[topic], configs=given)
+
+
+@pytest.fixture
+def pair() -> Pair:
+    return Pair()
+
+
+def test_new_partitions_are_there_before_workers_hear_of_them(pair: Pair) -> None:
+    """And once is enough."""
+    pair.grow("orders", 4)
+    assert pair.verdicts() == {"orders": Outcome.CHANGED}
+    assert pair.west.calls == ["grow orders", "append topic/dr/orders"]
+    assert pair.topic("orders").partitions == pair.west.topics["orders"].partitions == 4
+    pair.west.calls.clear()
+    assert pair.sync().rows == ()
+    assert pair.west.calls == []
+
+
+def test_killed_between_growing_and_recording(pair: Pair) -> None:
+    """The next sync finishes the job."""
+    pair.grow("orders", 4)
+    pair.west.side().topics.grow("orders", 4, a_run().by)
+    pair.west.calls.clear()
+    assert pair.verdicts() == {"orders": Outcome.CHANGED}
+    assert pair.topic("orders").partitions == 4
+    assert "grow orders" not in pair.west.calls
+
+
+def test_a_broken_topic_holds_up_no_other(pair: Pair) -> None:
+    """Nor does one half of it hold up the other: what is recorded is what was done."""
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 3)
+        pair.set(name, retention_ms="5")
+    pair.west.denied.add(("ALTER", "orders"))
+    synced = pair.sync()
+    assert {(row.name, row.verdict) for row in synced.rows} == {
+        ("orders", Outcome.FAILED),
+        ("orders:retention.ms", Outcome.CHANGED),
+        ("orders-eu", Outcome.CHANGED),
+        ("orders-eu:retention.ms", Outcome.CHANGED),
+    }
+    (failed,) = synced.having(Outcome.FAILED)
+    assert "needs ALTER on topic orders" in failed.reason
+    assert (pair.topic("orders").partitions, pair.topic("orders-eu").partitions) == (2, 3)
+    assert dict(pair.topic("orders").held_configs)["retention.ms"] == "5"
+
+
+def test_a_config_that_is_refused_holds_up_no_other(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept = MemoryTopics.alter_configs
+
+    def refuse(self: MemoryTopics, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
+        return InvalidConfig("policy") if "segment.bytes" in changes else accept(self, topic, changes, by)
+
+    monkeypatch.setattr(MemoryTopics, "alter_configs", refuse)
+    pair.set("orders", segment_bytes="7", max_message_bytes="2000000")
+    rows = [(row.name, row.change, row.verdict) for row in pair.sync().rows]
+    assert rows == [
+        ("orders:max.message.bytes", Change.SET, Outcome.CHANGED),
+        ("orders:segment.bytes", Change.SET, Outcome.FAILED),
+        ("orders:max.message.bytes", Change.REMEMBER, Outcome.CHANGED),
+    ]
+
+
+def test_a_topic_that_the_filters_match_is_taken_in_and_another_is_not(pair: Pair) -> None:
+    """As `mirrors add` would; one that stands in the way is named."""
+    pair.east.with_topic("orders-us", 3).with_topic("orders-cn")
+    pair.west.with_topic("orders-cn", 1, 99)
+    rows = {row.name: row for row in pair.sync().rows}
+    assert {name: (row.change, row.verdict) for name, row in rows.items()} == {
+        "orders-us": (Change.ADD, Outcome.CHANGED),
+        "orders-cn": (Change.NOTHING, Outcome.CONFLICT),
+    }
+    assert "99 offsets" in rows["orders-cn"].reason
+    assert pair.west.calls == ["create orders-us", "append topic/dr/orders-us"]
+    assert pair.topic("orders-us").partitions == 3
+    assert "payments" not in pair.west.topics
+
+
+def test_a_topic_of_another_mirror_is_its_own(pair: Pair) -> None:
+    pair.east.with_topic("orders-us")
+    create(NewMirror(mirror="other", include=("orders-us",)), pair.east.side(), pair.west.side(), a_run())
+    (row,) = pair.sync().rows
+    assert (row.name, row.verdict, row.reason) == ("orders-us", Outcome.SKIPPED, "it is in mirror 'other'")
+
+
+def test_a_failover_is_never_disturbed(pair: Pair) -> None:
+    """While it is on record nothing is read into a plan, nothing is changed, and its writer is not fenced."""
+    pair.grow("orders", 4)
+    pair.write(RUN)
+    before = dict(pair.west.operators)
+    with pytest.raises(errors.MirrorLocked, match="failover p1 of mirror 'dr' is under way"):
+        pair.sync()
+    with pytest.raises(errors.MirrorLocked):
+        diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    assert (pair.west.calls, pair.west.operators) == ([], before)
+    pair.write(replace(RUN, status=RunStatus.ABORTED))
+    assert pair.verdicts() == {"orders": Outcome.CHANGED}
+
+
+def test_a_failover_that_begins_while_both_sides_are_read_is_seen(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read may show its fence: the record is read after the source."""
+    pair.set("orders", segment_bytes="7")
+    look = MemoryTopics.describe
+
+    def begin(self: MemoryTopics, names: list[str], by: Deadline) -> object:
+        if self.cluster.name == "east":
+            pair.write(RUN)
+        return look(self, names, by)
+
+    monkeypatch.setattr(MemoryTopics, "describe", begin)
+    with pytest.raises(errors.MirrorLocked):
+        pair.sync()
+    assert pair.west.calls == []
+
+
+def _before_the_lock(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """`happens` between what a sync has decided and its lock, as if it had been frozen there."""
+
+    def frozen(*asked: Any) -> Any:
+        happens()
+        return mirror_lock(*asked)
+
+    monkeypatch.setattr(sync_module, "mirror_lock", frozen)
+
+
+def test_a_whole_failover_between_the_decision_and_the_lock_of_a_sync_leaves_the_promoted_topic_alone(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.grow("orders", 4)
+    pair.set("orders", segment_bytes="7")
+    pair.grow("orders-eu", 4)
+
+    def failover() -> None:
+        pair.write(replace(pair.topic("orders"), wish=Wish.REMOVED))
+        pair.west.calls.clear()
+
+    _before_the_lock(monkeypatch, failover)
+    rows = {row.topic: row.verdict for row in pair.sync().rows}
+    assert rows == {"orders": Outcome.SKIPPED, "orders-eu": Outcome.CHANGED}
+    assert pair.west.calls == ["grow orders-eu", "append topic/dr/orders-eu"]
+    assert pair.west.topics["orders"].partitions == 2
+
+
+def test_a_sync_of_a_mirror_that_was_deleted_and_made_again_meanwhile_is_refused(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.grow("orders", 4)
+
+    def made_again() -> None:
+        pair.write(*(replace(pair.topic(name), wish=Wish.REMOVED) for name in ("orders", "orders-eu")))
+        administer.delete("dr", pair.west.side(), a_run())
+        del pair.west.topics["orders"]
+        pair.grow("orders", 2)
+        create(NewMirror(mirror="dr", include=("orders",)), pair.east.side(), pair.west.side(), a_run())
+        pair.grow("orders", 4)
+        pair.west.calls.clear()
+
+    _before_the_lock(monkeypatch, made_again)
+    with pytest.raises(errors.UnknownMirror, match="another of that name"):
+        pair.sync()
+    assert pair.west.calls == []
+
+
+def test_a_failover_that_begins_between_two_topics_stops_the_sync(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done is not put on record over its head; the rows say so, and the next sync finds it."""
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 3)
+    grow, clock = MemoryTopics.grow, JumpingClock()
+
+    def begin(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        purpose = Purpose(operation="failover p1", plan="p1")
+        with mirror_lock(pair.west.side(), DR, purpose, a_run(clock)) as lock:
+            lock.append([replace(RUN, mirror_id=lock.spec.mirror_id)])
+        clock.wait(1)
+        return grow(self, topic, partitions, by)
+
+    monkeypatch.setattr(MemoryTopics, "grow", begin)
+    synced = pair.sync(clock=clock)
+    assert [row.verdict for row in synced.rows] == [Outcome.FAILED, Outcome.FAILED]
+    assert all("MIRROR_LOCKED" in row.reason for row in synced.rows)
+    assert [call for call in pair.west.calls if "failover" not in call] == ["grow orders"]
+    monkeypatch.undo()
+    pair.write(replace(RUN, status=RunStatus.ABORTED))
+    assert pair.verdicts() == {"orders": Outcome.CHANGED, "orders-eu": Outcome.CHANGED}
+
+
+def test_paused_and_promoted_topics_are_left_alone(pair: Pair) -> None:
+    """A topic that took over is nobody's copy any more, even where the filters match it."""
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 4)
+    desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    pair.write(Generation(mirror=DR, topic="orders-eu", count=1))
+    pair.west.calls.clear()
+    assert pair.verdicts() == {"orders": Outcome.SKIPPED, "orders-eu": Outcome.SKIPPED}
+    assert pair.west.calls == []
+
+
+def test_a_source_that_was_replaced_is_followed_no_more(pair: Pair) -> None:
+    """It knows of a promotion that the destination does not: what it has now is its old life."""
+    pair.grow("orders", 4)
+    pair.east.with_topic("orders-us").with_topic(STATE_TOPIC)
+    told = [Generation(mirror=DR, topic=name, count=1) for name in ("orders", "orders-us")]
+    pair.east.write(STATE_TOPIC, *told)
+    pair.grow("orders-eu", 3)
+    assert pair.verdicts() == {
+        "orders": Outcome.CONFLICT,
+        "orders-us": Outcome.CONFLICT,
+        "orders-eu": Outcome.CHANGED,
+    }
+
+
+def test_a_new_topic_behind_a_fence_of_rules_waits_until_it_is_lifted(pair: Pair) -> None:
+    """While everybody is kept off nothing says who may write to the copy one day."""
+    pair.east.with_topic("orders-us").rules["orders-us"] = (CLOSED,)
+    (row,) = pair.sync().rows
+    assert (row.topic, row.verdict) == ("orders-us", Outcome.CONFLICT)
+    assert "TOPIC_FENCED" in row.reason
+    assert "orders-us" not in pair.west.topics
+    pair.east.rules.clear()
+    assert pair.verdicts() == {"orders-us": Outcome.CHANGED}
+
+
+def test_a_pause_during_a_sync_is_refused_and_the_sync_goes_on(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What people ask for between the look and the record can be neither lost nor undone by it."""
+    pair.grow("orders", 4)
+    grow = MemoryTopics.grow
+
+    def pause(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
+        with pytest.raises(errors.MirrorLocked, match="metadata sync"):
+            desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+        return grow(self, topic, partitions, by)
+
+    monkeypatch.setattr(MemoryTopics, "grow", pause)
+    pair.sync()
+    assert (pair.topic("orders").partitions, pair.topic("orders").wish) == (4, "MIRRORING")
+
+
+def test_a_lost_copy_is_made_anew_unless_it_has_a_map(pair: Pair) -> None:
+    del pair.west.topics["orders"], pair.west.topics["orders-eu"]
+    run = OffsetRunWritten(
+        mirror=DR,
+        partition=TopicPartition("orders-eu", 0),
+        source=SourceOffset(1),
+        destination=DestinationOffset(2),
+    )
+    pair.write(run, topic=OFFSETS_TOPIC)
+    assert pair.verdicts() == {"orders": Outcome.CHANGED, "orders-eu": Outcome.CONFLICT}
+    assert pair.west.topics["orders"].configs["retention.ms"] == "-1"
+    assert "orders-eu" not in pair.west.topics
+
+
+def test_a_dry_run_changes_nothing_and_diff_says_the_same(pair: Pair) -> None:
+    pair.grow("orders", 4)
+    pair.east.with_topic("orders-us")
+    planned = pair.sync(dry_run=True)
+    compared = diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    assert planned.rows == compared.rows
+    assert [row.verdict for row in planned.rows] == [Outcome.DIFFERS, Outcome.DIFFERS]
+    assert pair.west.calls == []
+
+
+def test_only_the_topics_that_were_asked_for(pair: Pair) -> None:
+    for name in ("orders", "orders-eu"):
+        pair.grow(name, 4)
+    assert pair.verdicts("orders-.*") == {"orders-eu": Outcome.CHANGED}
+    with pytest.raises(errors.TopicNotInMirror):
+        pair.sync("payments")
+    with pytest.raises(errors.Misconfigured):
+        pair.sync("(")
+
+
+def test_another_source_cluster_halts_the_sync(pair: Pair) -> None:
+    """KIP-1279: the id of the source is looked at before anything else of it."""
+    pair.east.id = "another"
+    with pytest.raises(errors.AnotherCluster):
+        pair.sync()
+    pair.east.dead = True
+    with pytest.raises(errors.Unreachable):
+        pair.sync()
+    assert pair.west.calls == []
+
+
+def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() -> None:
+    eve, bob = (WriteRule(f"User:{who}", "*", allowed=True) for who in ("eve", "bob"))
+    east, west = MemoryCluster("east").with_topic("orders", 2, 10), MemoryCluster("west")
+    east.rules["orders"] = (eve,)
+    create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())
+
+    def held() -> tuple[WriteRule, ...]:
+        found = west.view(STATE_TOPIC)["topic/dr/orders"]
+        assert isinstance(found, TopicDesired)
+        return found.held_rules
+
+    assert held() == (eve,)
+    east.rules["orders"] = (bob, eve)
+    sync(Request(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    assert held() == (bob, eve)
+    east.rules["orders"] = (CLOSED, bob)
+    sync(Request(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    assert held() == (bob, eve)
+
+
+def test_without_the_right_to_see_rules_a_topic_is_not_taken_in_silence() -> None:
+    east, west = MemoryCluster("east").with_topic("orders", 2, 10), MemoryCluster("west")
+    east.denied.add(("DESCRIBE", "kafka-cluster"))
+    with pytest.raises(errors.AuthorizationFailed, match="DESCRIBE on Cluster"):
+        create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())

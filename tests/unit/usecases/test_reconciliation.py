@@ -1,0 +1,109 @@
+"""Which topics are reconciled, and the positions that are asked for: over clusters in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain import errors
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.names import MirrorName
+from tanist.domain.problems import Problems
+from tanist.domain.reconciliation.job import PositionAsked, TopicPair
+from tanist.usecases.mirrors.create import Request, create
+from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
+from tests.fakes.cluster import MemoryCluster
+from tests.unit.usecases.commands import a_run
+
+if TYPE_CHECKING:
+    from tanist.usecases.sides import Side
+
+DR = MirrorName("dr")
+
+
+def mirrored() -> tuple[MemoryCluster, MemoryCluster]:
+    east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("bills")
+    west = MemoryCluster("west")
+    create(Request(mirror="dr", include=("orders", "bills")), east.side(), west.side(), a_run())
+    return east, west
+
+
+def reconciled(east: MemoryCluster, west: MemoryCluster, *include: str) -> Paired:
+    def connect(name: str) -> Side:
+        assert name == "east"
+        return east.side()
+
+    announced: list[str] = []
+    paired = of_mirror(west.side(), DR, include, connect, replace(a_run(), announce=announced.extend))
+    assert announced == [pair.source for pair in paired.pairs]
+    return paired
+
+
+def test_the_topics_of_a_mirror_are_paired_with_their_copies() -> None:
+    """All of them, or those that are asked for."""
+    east, west = mirrored()
+    assert set(reconciled(east, west).pairs) == {TopicPair("orders", "orders", 2), TopicPair("bills", "bills", 1)}
+    assert reconciled(east, west, "ord.*") == Paired("east", (TopicPair("orders", "orders", 2),))
+    with pytest.raises(errors.TopicNotInMirror):
+        reconciled(east, west, "nosuch")
+
+
+def test_a_mirror_is_paired_as_far_as_its_source_goes() -> None:
+    """The job tells of the partition that has no copy; where the source does not say how many it has, nothing is."""
+    east, west = mirrored()
+    east.side().topics.grow("orders", 3, a_run().by)
+    assert reconciled(east, west, "orders").pairs == (TopicPair("orders", "orders", 3),)
+    east.denied.add(("DESCRIBE", "orders"))
+    (pair,) = reconciled(east, west, "orders").pairs
+    assert "the source does not say how many partitions it has: MIRROR_AUTHORIZATION" in pair.trouble
+
+
+def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_read() -> None:
+    """Records of a stranger's log would pair with nothing, or with the wrong ones."""
+    east, west = mirrored()
+    stranger = MemoryCluster("east", id="another").with_topic("orders", 2)
+    with pytest.raises(errors.AnotherCluster):
+        reconciled(stranger, west)
+    east.dead = True
+    with pytest.raises(errors.Unreachable):
+        reconciled(east, west)
+
+
+def test_two_topics_are_paired_as_far_as_the_larger_one_goes() -> None:
+    """A partition that one of them has not is told by the job; a topic that is not there is told at once, both are."""
+    east, west = MemoryCluster("east").with_topic("orders", 3), MemoryCluster("west").with_topic("east.orders", 2)
+    pair = TopicPair("orders", "east.orders", 3)
+    assert of_topics(east.side(), west.side(), ("orders", "east.orders"), a_run()) == Paired("east", (pair,))
+    with pytest.raises(UnknownTopicOrPartition):
+        of_topics(east.side(), west.side(), ("orders", "orders"), a_run())
+    with pytest.raises(Problems) as both:
+        of_topics(east.side(), west.side(), ("bills", "east.bills"), a_run())
+    assert len(both.value.problems) == 2
+
+
+def test_positions_are_read_from_json() -> None:
+    """With a group or without."""
+    text = '[{"topic": "t", "partition": 1, "offset": 7, "group": "g"}, {"topic": "t", "partition": 0, "offset": 0}]'
+    assert positions(text, "f") == (PositionAsked("t", 1, 7, "g"), PositionAsked("t", 0, 0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '["t"]',
+        '[{"topic": "t", "partition": 0}]',
+        '[{"topic": "t", "partition": 0, "offset": "7"}]',
+        '[{"topic": "t", "partition": 0, "offset": true}]',
+        '[{"topic": "t", "partition": 0, "offset": 1e30}]',
+        f'[{{"topic": "t", "partition": 0, "offset": {2**63}}}]',
+        '[{"topic": "t", "partition": 0, "offset": 7, "group": 3}]',
+    ],
+)
+def test_positions_that_are_none_are_bad_input(text: str) -> None:
+    """Named by file and item."""
+    with pytest.raises(errors.Misconfigured, match="f"):
+        positions(text, "f")

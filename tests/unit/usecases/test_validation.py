@@ -1,0 +1,73 @@
+"""What a validation of a mirror is asked to compare: over clusters in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tanist.domain import errors
+from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.records import STATE_TOPIC, Generation
+from tanist.domain.states import MirrorState
+from tanist.domain.validation.job import Level, PartitionAsked
+from tanist.domain.validation.result import PartitionFound, Sameness
+from tanist.usecases.mirrors.create import Request, create
+from tanist.usecases.validation.prepare import Asked, prepare
+from tests.fakes.cluster import MemoryCluster
+from tests.unit.usecases.commands import a_run
+
+DR = MirrorName("dr")
+
+
+class Pair:
+    """East mirrored to west: orders, two partitions."""
+
+    def __init__(self) -> None:
+        self.east = MemoryCluster("east").with_topic("orders", 2, 10)
+        self.west = MemoryCluster("west")
+        create(Request(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
+
+    def asked(self, level: Level | None = None) -> dict[TopicPartition, PartitionAsked]:
+        prepared = prepare(self.west.side(), DR, Asked(level=level), lambda _name: self.east.side(), a_run())
+        return {each.partition: each for each in prepared.partitions}
+
+
+@pytest.mark.parametrize("level", Level)
+def test_partitions_that_the_mirror_does_not_know_of_are_never_equal(level: Level) -> None:
+    """However deep it looks: they are in the result, and what to do is said."""
+    pair = Pair()
+    assert set(pair.asked(level)) == {TopicPartition("orders", n) for n in range(2)}
+    pair.east.side().topics.grow("orders", 3, a_run().by)
+    more = pair.asked(level)[TopicPartition("orders", 2)]
+    assert more.state is MirrorState.UNKNOWN
+    found = PartitionFound(asked=more)
+    assert (found.verdict, found.reason) == (
+        Sameness.UNKNOWN,
+        "UNKNOWN: the source has more partitions than are mirrored: `tanist metadata sync dr`",
+    )
+
+
+def test_what_a_promoted_topic_left_behind_is_not_to_be_synced() -> None:
+    """It has left the mirror: nothing would come of it."""
+    pair = Pair()
+    pair.west.write(STATE_TOPIC, Generation(mirror=DR, topic="orders", count=1))
+    pair.east.side().topics.grow("orders", 3, a_run().by)
+    assert pair.asked()[TopicPartition("orders", 2)].note == "the source has more partitions than took over"
+
+
+def test_a_topic_whose_partitions_the_source_does_not_count_is_vouched_for_by_nobody() -> None:
+    """There could be more of them."""
+    pair = Pair()
+    pair.east.denied.add(("DESCRIBE", "orders"))
+    for each in pair.asked().values():
+        assert "the source does not say how many partitions it has: MIRROR_AUTHORIZATION" in each.doubt
+
+
+def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_compared() -> None:
+    pair = Pair()
+    east = pair.east
+    pair.east = MemoryCluster("east", id="another").with_topic("orders", 2)
+    with pytest.raises(errors.AnotherCluster):
+        pair.asked()
+    pair.east, east.dead = east, True
+    with pytest.raises(errors.SourceSilent):
+        pair.asked()
