@@ -8,12 +8,9 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import shutil
-import sys
 import tempfile
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist_testkit.sandbox.airflow.rest import Connection
+from tests.airflow.frozen import Ended, run
 from tests.kafka.failover.conftest import pair
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ ASKING = "dag_test"
 USERS = {"admin": "admin", ASKING: "op", "op": "op", "op2": "op", "user": "user", "viewer": "viewer"}
 """Name (also the password) and role."""
 SPARK = Connection(id="spark_default", type="spark", host="local[2]")
-_SLEEP = time.sleep  # noqa: TID251 -- Airflow's own
 
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 (HOME / "passwords.json").write_text(json.dumps({name: name for name in USERS}))
@@ -141,17 +138,6 @@ class Ran:
         return dict(self.left("report", "return_value"))
 
 
-def _named(ti: Any) -> str:
-    """A mapped task is told by its number."""
-    return str(ti.task_id) if ti.map_index < 0 else f"{ti.task_id}[{ti.map_index}]"
-
-
-def _impatient(seconds: float) -> None:
-    """`dag.test()` sleeps a whole second for every step that an earlier failure skips. Others sleep as they want."""
-    caller = sys._getframe(1).f_code
-    _SLEEP(0.02 if caller.co_filename.endswith("definitions/dag.py") else seconds)
-
-
 def _careless(connection: Any, _record: object) -> None:
     """A database that ends with the test need not survive the machine: nobody waits for its disk."""
     cursor = connection.cursor()
@@ -183,9 +169,7 @@ class House:
         params = [each.get_param(name) for each in holders for name in each]
         defaults = [param.value for param in params]
         try:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(time, "sleep", _impatient)
-                ended = dag.test(run_conf=conf, mark_success_pattern=re.compile(by_hand) if by_hand else None)
+            ended = run(dag, conf, by_hand)
         finally:
             for param, value in zip(params, defaults, strict=True):
                 param.value = value  # a run in this process leaves its own there
@@ -193,8 +177,11 @@ class House:
                 person.ended.set()
                 thread.join(10)
         assert person is None or person.error is None, person.error
-        tasks = {_named(ti): str(getattr(ti.state, "value", ti.state)) for ti in ended.get_task_instances()}
-        return Ran(str(ended.state), tasks, lambda task, key: self._xcom(dag.dag_id, ended.run_id, task, key))
+        return self.ran(dag.dag_id, ended)
+
+    def ran(self, dag: str, ended: Ended) -> Ran:
+        """Also of a run that was in another process of this Airflow."""
+        return Ran(ended.state, ended.tasks, lambda task, key: self._xcom(dag, ended.run, task, key))
 
     def _xcom(self, dag: str, run: str, task: str, key: str) -> Any:
         url = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{key}?stringify=false"

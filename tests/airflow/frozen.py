@@ -1,0 +1,60 @@
+"""A DAG run from its begin to its end, by `dag.test()`; also in a process of its own, which can be stopped.
+
+Airflow reads its settings when it is first imported: they are in the environment before anything here is called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+_SLEEP = time.sleep  # noqa: TID251 -- Airflow's own
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Its id, its state, and the state of each task; a mapped one is told by its number."""
+
+    run: str
+    state: str
+    tasks: dict[str, str]
+
+
+def run(dag: DAG, conf: dict[str, Any], by_hand: str = "") -> Ended:
+    """Run it; the tasks that `by_hand` matches are marked successful."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", _impatient)
+        ended = dag.test(run_conf=conf, mark_success_pattern=re.compile(by_hand) if by_hand else None)
+    tasks = {_named(ti): str(getattr(ti.state, "value", ti.state)) for ti in ended.get_task_instances()}
+    return Ended(str(ended.run_id), str(ended.state), tasks)
+
+
+def main() -> None:
+    """`mirror_failover` with the parameters in `sys.argv` (JSON); the last line of standard output is its `Ended`."""
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 -- see above
+
+    with pytest.MonkeyPatch.context() as patch:  # that an unfinished failover is watched is not tested here
+        patch.setattr("tanist.usecases.failover.unfinished.WATCH_SECONDS", 1.0)
+        bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+        ended = run(bag.dags["mirror_failover"], json.loads(sys.argv[1]))
+    print(json.dumps(vars(ended)))  # noqa: T201
+
+
+def _named(ti: Any) -> str:
+    return str(ti.task_id) if ti.map_index < 0 else f"{ti.task_id}[{ti.map_index}]"
+
+
+def _impatient(seconds: float) -> None:
+    """`dag.test()` sleeps a whole second for every step that an earlier failure skips. Others sleep as they want."""
+    caller = sys._getframe(1).f_code
+    _SLEEP(0.02 if caller.co_filename.endswith("definitions/dag.py") else seconds)
