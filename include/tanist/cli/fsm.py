@@ -10,7 +10,7 @@ from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard
 from tanist.domain.states import MIRROR_STATES, MirrorState, Row
 from tanist.usecases.items import state_row_item
 
-COLUMNS = ("row", "from", "trigger", "to", "reason")
+COLUMNS = ("row", "from", "when", "trigger", "to", "reason")
 
 
 def fsm(

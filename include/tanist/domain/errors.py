@@ -3,7 +3,6 @@
     TanistError
     ├── Refused                     the answer is no, nothing was changed              exit 1
     │   ├── UnknownMirror, MirrorExists, TopicAlreadyInMirror, TopicNotInMirror, ...   names of KIP-1279
-    │   └── NoSuchTransition        the state machine has no row for this
     ├── Misconfigured               the command line or the configuration is wrong     exit 2
     │   └── InvalidMirrorName, MissingDependency, PortTaken, TwoClusters
     ├── CouldNotTell                the facts could not be had, nothing was changed    exit 3
@@ -46,11 +45,6 @@ class TanistError(Exception):
 class Refused(TanistError):
     name, exit_code = "REFUSED", 1
     operator_action = "nothing was changed"
-
-
-class NoSuchTransition(Refused):
-    name = "INVALID_MIRROR_STATE"
-    operator_action = "see `tanist fsm` for what this state allows"
 
 
 class UnknownMirror(Refused):

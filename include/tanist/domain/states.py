@@ -1,7 +1,7 @@
-"""The life of a mirrored partition (KIP-1279), as one table of numbered rows.
+"""The states of a mirrored partition (KIP-1279), as one table of numbered rows.
 
-A row matches (observed state, trigger). A trigger is derived each round from the wish and from what the worker found;
-it is never queued. Code, `tanist fsm`, docs and tests read this table.
+A row matches an observed state and its cause: what people want of the topic, or what was found out of the partition.
+Causes are looked at anew each round, never queued. Code, `tanist fsm`, docs and tests read this table, and no other.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from tanist.domain.errors import NoSuchTransition
 
 
 class MirrorState(StrEnum):
@@ -26,7 +24,7 @@ class Wish(StrEnum):
 
 
 class Finding(StrEnum):
-    """What the worker that owns a partition has found out."""
+    """What the worker that owns a partition has found out; SEALED: what a promotion has."""
 
     ALIGNED, QUIET, SEALED, BROKEN = "aligned", "quiet", "sealed", "broken"
 
@@ -42,75 +40,46 @@ class Row:
 
     number: int
     before: frozenset[MirrorState]
+    cause: Wish | Finding
     trigger: Trigger
     after: MirrorState
     reason: str
 
+    @property
+    def when(self) -> str:
+        """The cause, for people."""
+        return f"{'desired' if isinstance(self.cause, Wish) else 'found'} {self.cause}"
 
-def _row(number: int, before: str, trigger: Trigger, after: str, reason: str) -> Row:
+
+def _row(number: int, before: str, cause: Wish | Finding, trigger: Trigger, after: str, reason: str) -> Row:
     states = MirrorState if before == "*" else [MirrorState(name) for name in before.split()]
-    return Row(number, frozenset(states), trigger, MirrorState(after), reason)
+    return Row(number, frozenset(states), cause, trigger, MirrorState(after), reason)
 
 
-_NOT_LEAVING: Final = "UNKNOWN PREPARING MIRRORING PAUSING PAUSED FAILED"
+_W, _F, _T = Wish, Finding, Trigger
+_BEGUN: Final = "PREPARING MIRRORING PAUSING PAUSED FAILED"
+# fmt: off
 MIRROR_STATES: Final = (
-    _row(100, "UNKNOWN STOPPED", Trigger.ADD, "PREPARING", "compare both logs before the first append"),
-    _row(102, "PREPARING", Trigger.ALIGNED, "MIRRORING", "log start, sequence and map agree"),
-    _row(200, "PREPARING MIRRORING", Trigger.PAUSE, "PAUSING", "let the batches in flight land"),
-    _row(202, "PAUSING", Trigger.QUIET, "PAUSED", "nothing in flight"),
-    _row(204, "PAUSING PAUSED", Trigger.RESUME, "MIRRORING", "recovery finds the end where we left it"),
-    _row(300, _NOT_LEAVING, Trigger.REMOVE, "STOPPING", "the topic leaves the mirror"),
-    _row(302, "STOPPING", Trigger.SEALED, "STOPPED", "last mirrored epoch stored, old writer refused"),
-    _row(900, "*", Trigger.BROKEN, "FAILED", "one bad partition fails alone"),
+    _row(100, "UNKNOWN STOPPED", _W.MIRRORING, _T.ADD, "PREPARING", "compare both logs before the first append"),
+    _row(102, "PREPARING", _F.ALIGNED, _T.ALIGNED, "MIRRORING", "log start, sequence and map agree"),
+    _row(104, "UNKNOWN", _W.PAUSED, _T.ADD, "PREPARING", "compare both logs before the first append"),
+    _row(200, "PREPARING MIRRORING", _W.PAUSED, _T.PAUSE, "PAUSING", "let the batches in flight land"),
+    _row(202, "PAUSING", _F.QUIET, _T.QUIET, "PAUSED", "nothing in flight"),
+    _row(204, "PAUSING PAUSED", _W.MIRRORING, _T.RESUME, "MIRRORING", "recovery finds the end where we left it"),
+    _row(300, _BEGUN, _W.REMOVED, _T.REMOVE, "STOPPING", "the topic leaves the mirror"),
+    _row(302, "STOPPING", _F.SEALED, _T.SEALED, "STOPPED", "last mirrored epoch stored, old writer refused"),
+    _row(304, "UNKNOWN", _F.SEALED, _T.SEALED, "STOPPED", "promoted before anything was compared"),
+    _row(900, "*", _F.BROKEN, _T.BROKEN, "FAILED", "one bad partition fails alone"),
 )
-
-
-def transition(state: MirrorState, trigger: Trigger) -> Row:
-    """The first row that matches.
-
-    Raises:
-        NoSuchTransition: naming both, where the table has no such row.
-    """
-    for row in MIRROR_STATES:
-        if state in row.before and trigger is row.trigger:
-            return row
-    raise NoSuchTransition(f"a partition that is {state} cannot {trigger}")
-
-
-_BY_WISH: Final = {
-    Wish.MIRRORING: {
-        MirrorState.UNKNOWN: Trigger.ADD,
-        MirrorState.STOPPED: Trigger.ADD,
-        MirrorState.PAUSING: Trigger.RESUME,
-        MirrorState.PAUSED: Trigger.RESUME,
-    },
-    Wish.PAUSED: {
-        MirrorState.UNKNOWN: Trigger.ADD,
-        MirrorState.PREPARING: Trigger.PAUSE,
-        MirrorState.MIRRORING: Trigger.PAUSE,
-    },
-    Wish.REMOVED: {
-        MirrorState.PREPARING: Trigger.REMOVE,
-        MirrorState.MIRRORING: Trigger.REMOVE,
-        MirrorState.PAUSING: Trigger.REMOVE,
-        MirrorState.PAUSED: Trigger.REMOVE,
-        MirrorState.FAILED: Trigger.REMOVE,
-    },
+# fmt: on
+_NEXT: Final = {
+    (state, row.cause): row for row in reversed(MIRROR_STATES) for state in row.before if row.after is not state
 }
-
-_HEEDED: Final = {
-    MirrorState.PREPARING: {Finding.ALIGNED},
-    MirrorState.PAUSING: {Finding.QUIET},
-    MirrorState.STOPPING: {Finding.SEALED},
-}
+"""The first row for each pair that leads elsewhere."""
 
 
-def trigger_for(wish: Wish, observed: MirrorState, finding: Finding | None) -> Trigger | None:
-    """What should happen to a partition now; None: nothing. Bad news first, then people's wishes, then progress."""
+def next_row(wish: Wish, observed: MirrorState, finding: Finding | None) -> Row | None:
+    """The row that a partition takes now; None: it stays. Bad news first, then people's wishes, then progress."""
     if finding is Finding.BROKEN:
-        return Trigger.BROKEN if observed is not MirrorState.FAILED else None
-    if wanted := _BY_WISH[wish].get(observed):
-        return wanted
-    if finding is not None and finding in _HEEDED.get(observed, ()):
-        return Trigger(finding)
-    return None
+        return _NEXT.get((observed, finding))
+    return _NEXT.get((observed, wish)) or (_NEXT.get((observed, finding)) if finding else None)

@@ -9,7 +9,7 @@ from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.names import topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
 from tanist.domain.slices import slice_of
-from tanist.domain.states import Finding, MirrorState, transition, trigger_for
+from tanist.domain.states import Finding, MirrorState, next_row
 from tanist.fetcher.assignment import Assigned, Copied, Report
 
 if TYPE_CHECKING:
@@ -68,10 +68,9 @@ def next_observed(
     state = held.state if held is not None else MirrorState.UNKNOWN
     if held is not None and state is MirrorState.STOPPED and mine.topic.generation < held.generation:
         return None  # its promotion was read before the wish that goes with it
-    trigger = trigger_for(mine.topic.wish, state, report.finding)
-    if trigger is None:
+    row = next_row(mine.topic.wish, state, report.finding)
+    if row is None:
         return _trouble(held, report, claim_epoch, now)
-    row = transition(state, trigger)
     broken = report.error if report.finding is Finding.BROKEN else None
     return PartitionObserved(
         mirror=mine.spec.mirror,

@@ -130,6 +130,7 @@ def state_row_item(row: Row) -> dict[str, Any]:
     return {
         "row": row.number,
         "from": sorted(row.before),
+        "when": row.when,
         "trigger": row.trigger,
         "to": row.after,
         "reason": row.reason,

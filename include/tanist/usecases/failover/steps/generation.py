@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.records import Generation, PartitionObserved
-from tanist.domain.states import MirrorState, Trigger, Wish, transition
+from tanist.domain.states import Finding, MirrorState, Wish, next_row
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def generations(work: Work) -> Iterator[Generation]:
 
 
 def _stopped(work: Work, view: StateView, at: TopicPartition, now: EpochMs) -> Iterator[PartitionObserved]:
-    """Rows 300 and 302, by us: workers may be dead. The last mirrored epoch stays."""
+    """By us: workers may be dead. The last mirrored epoch stays."""
     held = view.observed(work.intent.mirror, at)
     state = held.state if held else MirrorState.UNKNOWN
     blank = PartitionObserved(
@@ -57,10 +57,7 @@ def _stopped(work: Work, view: StateView, at: TopicPartition, now: EpochMs) -> I
         at=now,
     )
     count = next(each.generation for each in work.intent.topics if each.topic == at.topic) + 1
-    for trigger in (Trigger.REMOVE, Trigger.SEALED):
-        if state is MirrorState.STOPPED or (state is MirrorState.STOPPING and trigger is Trigger.REMOVE):
-            continue
-        row = transition(state, trigger)
+    while row := next_row(Wish.REMOVED, state, Finding.SEALED):
         state = row.after
         known = held or blank
         yield replace(known, state=state, row=row.number, reason=row.reason, error=None, generation=count, at=now)
