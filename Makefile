@@ -23,7 +23,7 @@ $(STAMP): locks/dev.txt pyproject.toml include/tanist_testkit/pyproject.toml
 demo: $(STAMP) ## the main job on two real clusters and an Airflow, ending in a table of promises
 	@$(BIN)/tanist demo --yes $(ARGS)
 
-test: $(STAMP) ## every test but the long storms and the benchmarks (make test ARGS=tests/unit/domain for some of them)
+test: $(STAMP) ## every test but the long ones (make storm) and the benchmarks (make test ARGS=tests/unit/domain for some of them)
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
@@ -36,8 +36,14 @@ check: $(STAMP) ## format, lint, types, import contracts
 	@$(BIN)/mypy
 	@PYTHONPATH=include:. $(BIN)/lint-imports
 
-storm: $(STAMP) ## minutes of random faults: make storm FOR=600 SEED=7, of a copy or (ARGS=--runbook) of the runbook
+storm: $(STAMP) ## the long tests, then random faults under a mirror and at the runbook; one of these: make storm FOR=600 SEED=7 [ARGS=--runbook]
+ifeq ($(FOR)$(SEED)$(ARGS),)
+	@$(BIN)/python -m pytest -m long
+	@$(BIN)/python -m tests.storm --seconds 300
+	@$(BIN)/python -m tests.storm --seconds 600 --runbook
+else
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
+endif
 
 bench: $(STAMP) ## beside MirrorMaker 2, the official connector, the failover without Airflow; how fresh positions are
 	@$(BIN)/python -m bench $(ARGS)

@@ -44,6 +44,7 @@ def test_every_kind_of_fault_occurs_and_some_freezes_outlive_the_session() -> No
     assert max(freezes) > SESSION_SECONDS
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_minute_of_storm_loses_nothing(tmp_path: Path) -> None:
     clock = SystemClock()
@@ -67,6 +68,7 @@ def ending(wanted: Iterator[Written]) -> Iterator[Written]:
     raise SystemError(DIED)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_storm_whose_own_writer_dies_compares_everything_and_says_who_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,6 +154,15 @@ def test_every_promise_of_the_invariants_has_its_test() -> None:
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in (ROOT / file).read_text("utf-8")]
     assert named
     assert missing == []
+
+
+def test_what_make_test_leaves_out_make_storm_runs() -> None:
+    """Tests that take minutes were run by no target at all."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]["addopts"]
+    assert options[options.index("-m") + 1] == "not long"
+    bare = {"PATH": os.environ["PATH"]}  # of an outer make, arguments would come along
+    planned = subprocess.run(["make", "-n", "storm"], cwd=ROOT, env=bare, capture_output=True, text=True, check=True)
+    assert "-m pytest -m long" in planned.stdout
 
 
 def documents() -> Iterator[tuple[str, str]]:
