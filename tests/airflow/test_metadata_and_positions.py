@@ -86,7 +86,7 @@ def test_what_is_broken_fails_alone_and_says_so(
     assert ran.state == "failed"
     assert (found[f"west/{mirror}"]["done"], found[f"west/{mirror}"]["state"]) == ("1 changed", "success")
     assert found[f"west/{other}"]["state"] == "failed"
-    assert "partitions cannot be taken away" in found[f"west/{other}"]["wrong"]
+    assert "partitions cannot be removed" in found[f"west/{other}"]["wrong"]
     assert found["north/?"]["state"] == "failed"
     assert "UNREACHABLE" in found["north/?"]["wrong"]
     grow(pair.east, other, 3)  # the person has decided

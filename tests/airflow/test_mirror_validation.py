@@ -52,7 +52,7 @@ def test_equal_is_green_and_different_is_red(house: House, pair: Pair, topic_nam
     different = run(house, topic_name, level="ranges")
     assert different.tasks == {"validate": "failed"}
     assert "COPY_DIFFERS" in different.why("validate")
-    why = f"{topic_name}-0: 3 missing; the source's first 3 offsets are not in the copy"
+    why = f"{topic_name}-0: 3 missing; the first 3 offsets of the source are missing at the destination"
     assert why in different.why("validate")
     files = [file for file in evidence.rglob("*") if file.is_file()]
     assert sorted(file.name for file in files) == ["report.html", "report.html", "result.json", "result.json"]

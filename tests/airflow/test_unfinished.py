@@ -210,5 +210,5 @@ def test_a_gate_marked_successful_by_hand_uses_no_approval_of_the_command_line(
     """It was given to a command, and nobody has seen this run."""
     pair.approved(mirror)
     ran = house.run(dag, conf(mirror), by_hand="approve")
-    assert "is not for this: it answers command/" in ran.why("hold")
+    assert "cannot be used here: it answers the request command/" in ran.why("hold")
     nothing_was_done(pair, mirror, ran)

@@ -104,7 +104,7 @@ def test_a_super_user_and_a_wrong_name_are_told_by_rights_no_rule_gives(guarded:
         with closing(KafkaAccess(endpoint)) as access:
             seen = access.login([topic_name], SOON(10))
         assert seen.login.origin is origin
-        assert f"no rule lets {seen.login.principal} write to {topic_name}" in seen.unbound
+        assert f"no ACL allows {seen.login.principal} to write to {topic_name}" in seen.unbound
     assert login_of(replace(guarded.endpoint(), sasl=None)).principal is None
 
 

@@ -115,7 +115,7 @@ def test_records_deleted_from_the_start_of_a_mirror_partition_are_missing(
     result = validated(spark, asked(rig, [between, inside, retained], level))
     first, second, third = result["partitions"]
     assert [each["verdict"] for each in (first, second, third)] == ["DIFFERENT", "DIFFERENT", "EQUAL"]
-    assert "the source's first 30 offsets are not in the copy" in first["reason"]
+    assert "the first 30 offsets of the source are missing at the destination" in first["reason"]
     assert [each["headless"] for each in (first, second, third)] == [30, 34, 0]
     if level is Level.RANGES:
         assert [(each["source"], each["offsets"]) for each in second["differences"]] == [(0, 34)]
@@ -177,18 +177,18 @@ def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, t
     odd: dict[TopicPartition, dict[str, Any]] = {
         preparing: {"state": MirrorState.PREPARING, "note": "row 100"},
         promoted: {"state": MirrorState.STOPPED, "promoted": True},
-        uncounted: {"untold": "the source does not say how many partitions it has"},
+        uncounted: {"untold": "the source does not report its number of partitions"},
         more: {"state": MirrorState.UNKNOWN, "note": "the source has more partitions"},
     }
     parts = tuple(replace(each, **odd.get(each.partition, {})) for each in job.partitions)
     result = validated(spark, replace(job, partitions=parts))
     found = [(each["verdict"], each["mode"], each["reason"]) for each in result["partitions"]]
-    assert found[0] == ("UNKNOWN", "identical", "20 offsets of the source have not been copied yet")
+    assert found[0] == ("UNKNOWN", "identical", "20 offsets of the source are not copied yet")
     assert found[1] == ("UNKNOWN", "identical", "PREPARING: row 100")
     assert found[2] == ("EQUAL", "mapped", "")
     assert found[3] == ("DIFFERENT", "identical", "1 missing")
     assert found[4] == ("EQUAL", "identical", "")
-    assert found[5] == ("UNKNOWN", "identical", "the source does not say how many partitions it has")
+    assert found[5] == ("UNKNOWN", "identical", "the source does not report its number of partitions")
     assert found[6][0] == "UNKNOWN"
     assert found[6][2].startswith("UNKNOWN: the source has more partitions; ")
 

@@ -62,12 +62,12 @@ class SourceStart(NamedTuple):
 
 class NotCommittedYet(CouldNotTell):
     name = "NOT_COMMITTED_YET"
-    operator_action = "none: it is read again as soon as the followers have caught up"
+    operator_action = "none: the log is read again as soon as the followers have caught up"
 
 
 class SourceBehind(CouldNotTell):
     name = "SOURCE_BEHIND"
-    operator_action = "none at first; if it lasts, the source has lost records that were already copied"
+    operator_action = "none at first; if this persists, the source has lost records that were already copied"
 
 
 class Evidence(Protocol[H, Payload]):
@@ -245,7 +245,7 @@ def _pair_forward(
     while todo:
         steps = evidence.source(position)
         if not steps:
-            raise Diverged(f"the source no longer has offset {position}, which the copy must be compared with")
+            raise Diverged(f"the source no longer has offset {position}, which the destination must be compared with")
         for step in steps:
             if isinstance(step, Refuse):
                 raise step.error
@@ -270,9 +270,11 @@ def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: Offse
     # A log that still begins at 0 never held data: what the broker expects there can only be a late append's.
     sequence = (evidence.next_sequence() or 0) if ends.start else 0
     if evidence.copy_ends() != ends:  # what landed meanwhile is in `sequence`, not in `position`
-        raise NotCommittedYet(f"the copy moved on from {ends.end} while its writer was looked up")
+        raise NotCommittedYet(f"the destination log grew beyond {ends.end} while its last producer was being looked up")
     if offsets.runs and not ends.end:
-        raise Diverged("the copy is empty, and its offset map is that of an earlier one: it was made anew")
+        raise Diverged(
+            "the mirror topic is empty but has the offset map of an earlier topic: it was deleted and re-created"
+        )
     misaligned = ends.start < start.first_batch
     return Anchor(position, ends.end, sequence, align=Alignment(start.first_batch) if misaligned else None)
 

@@ -39,7 +39,7 @@ class Misplaced(CouldNotTell):
     """An append was acknowledged at another offset than it was meant for."""
 
     name = "MISPLACED"
-    operator_action = "none: the shift is on record and both logs are read again"
+    operator_action = "none: the offset shift is recorded and both logs are read again"
 
 
 class SendableBatch(Batch, Protocol):

@@ -124,7 +124,7 @@ def _gap(start: SourceOffset, until: SourceOffset) -> Iterator[Fill]:
 
 def _refusal(header: Batch, at: SourceOffset, *, unseen: bool) -> PartitionBroken | None:
     if header.base_offset > at:
-        return CompactionHole(f"source offsets {at} to {header.base_offset - 1} are gone")
+        return CompactionHole(f"source offsets {at} to {header.base_offset - 1} are missing")
     if unseen:
         return None  # of a gap any part may be missing, also its beginning: it shows no record
     if header.base_offset < at:

@@ -26,7 +26,7 @@ class TanistError(Exception):
     """What a person must be told: the thing and the reason (the message), and the next step (the class)."""
 
     name: ClassVar[str] = "INTERNAL"
-    operator_action: ClassVar[str] = "this is a bug of ours: report it with `tanist state dump`"
+    operator_action: ClassVar[str] = "this is a bug in Tanist: report it with the output of `tanist state dump`"
     retriable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 70
 
@@ -54,12 +54,12 @@ class UnknownMirror(Refused):
 
 class MirrorExists(Refused):
     name = "MIRROR_ALREADY_EXISTS"
-    operator_action = "choose another name, or `tanist mirrors alter` what may be altered"
+    operator_action = "choose another name, or change the existing mirror with `tanist mirrors alter`"
 
 
 class TopicAlreadyInMirror(Refused):
     name = "TOPIC_ALREADY_IN_MIRROR"
-    operator_action = "a topic of the destination belongs to one mirror"
+    operator_action = "a destination topic can belong to one mirror only: see `tanist mirrors list`"
 
 
 class TopicNotInMirror(Refused):
@@ -69,20 +69,20 @@ class TopicNotInMirror(Refused):
 
 class UnknownTopic(Refused):
     name = "UNKNOWN_TOPIC"
-    operator_action = "no topic of the source matches: check the regular expression, it must match the whole name"
+    operator_action = "check the regular expression: it must match the whole name of a source topic"
 
 
 class TopicFenced(Refused):
     name = "TOPIC_FENCED"
     operator_action = (
-        "nobody could write to its copy either once it takes over: lift the fence at the source first (`tanist fence "
-        "lift`, or take the rule or config away yourself); nothing was changed"
+        "producers could not write to the mirror topic after a failover either: lift the source fence first "
+        "(`tanist fence lift`, or remove the ACL or the config yourself); nothing was changed"
     )
 
 
 class GroupNotInMirror(Refused):
     name = "GROUP_NOT_IN_MIRROR"
-    operator_action = "`tanist groups list` shows those whose positions are kept; nothing was changed"
+    operator_action = "`tanist groups list` shows the groups whose committed offsets are kept; nothing was changed"
 
 
 class MirrorTopicAlreadyPaused(Refused):
@@ -97,14 +97,14 @@ class MirrorTopicNotPaused(Refused):
 
 class MirrorNotEmpty(Refused):
     name = "MIRROR_NOT_EMPTY"
-    operator_action = "remove its topics first"
+    operator_action = "remove its topics first: `tanist mirrors remove`"
 
 
 class MirrorLocked(Refused):
     """Another operation changes the same mirror, or an unfinished failover holds its lock."""
 
     name = "MIRROR_LOCKED"
-    operator_action = "let it end, or end an unfinished failover (`tanist failover status`), then run this again"
+    operator_action = "wait for it, or end an unfinished failover (`tanist failover status`), then run this again"
 
 
 class RunUnderWay(MirrorLocked):
@@ -118,81 +118,79 @@ class PastReturn(Refused):
     """A failover is past its point of no return: producers of the mirror may be fenced already."""
 
     name = "PAST_POINT_OF_NO_RETURN"
-    operator_action = "run the plan to its end (`tanist failover run`): forward is the only safe way"
+    operator_action = "complete the failover (`tanist failover run`): it can no longer be undone"
 
 
 class CopyDiffers(Refused):
     name = "COPY_DIFFERS"
-    operator_action = "the report of the validation names what differs; nothing was changed"
+    operator_action = "the validation report lists the differences; nothing was changed"
 
 
 class SameCluster(Refused):
     name = "SAME_CLUSTER"
-    operator_action = "source and destination must be two clusters: compare the bootstrap servers"
+    operator_action = "source and destination must be different clusters: compare their bootstrap servers"
 
 
 class AnotherCluster(Refused):
     name = "CLUSTER_ID_MISMATCH"
-    operator_action = "the connection leads to another cluster than when the mirror was created"
+    operator_action = "correct its bootstrap servers: they lead to another cluster than when the mirror was created"
 
 
 class DestinationNotEmpty(Refused):
     name = "DESTINATION_TOPIC_NOT_EMPTY"
-    operator_action = "choose other topics, or delete the topic at the destination if its records are not needed"
+    operator_action = "choose other topics, or delete the destination topic if its records are not needed"
 
 
 class TopicMismatch(Refused):
     name = "TOPIC_MISMATCH"
-    operator_action = "make the destination topic agree with the source's, or delete it there and let it be created"
+    operator_action = "change the destination topic to match the source topic, or delete it and let Tanist create it"
 
 
 class AuthorizationFailed(Refused):
     name = "MIRROR_AUTHORIZATION_FAILED"
-    operator_action = "grant what is named and run it again"
+    operator_action = "grant the permission named above and run the same command again"
 
 
 class UnsafeStateTopic(Refused):
     name = "UNSAFE_STATE_TOPIC"
-    operator_action = "make it compacted and replicated, or allow less by name (`allow_small_state` of the cluster)"
+    operator_action = "configure it as compacted and replicated, or set `allow_small_state` for this cluster"
 
 
 class NoStateTopic(Refused):
     name, exit_code = "NO_STATE_TOPIC", 3
     operator_action = (
-        "no mirror was ever made there (`tanist mirrors create`), or the connection leads to another cluster, or the "
-        "topic was deleted: `tanist doctor` says which cluster answers"
+        "no mirror was created there yet (`tanist mirrors create`), the connection leads to another cluster, "
+        "or the topic was deleted: `tanist doctor` shows which cluster answers"
     )
 
 
 class StateLogLost(Refused):
     name = "STATE_LOG_LOST"
-    operator_action = "the state topic was deleted, made anew or truncated: find out by whom before anything is started"
+    operator_action = "the state topic was deleted, re-created or truncated: find the cause before starting any worker"
 
 
 class OperatorFenced(Refused):
     name = "OPERATOR_FENCED"
-    operator_action = "somebody else changed the same mirror a moment ago: look at it, then decide again"
+    operator_action = "another operator has just changed this mirror: see `tanist mirrors describe`, then decide again"
 
 
 class PositionMoved(Refused):
     """Compare and set of a committed offset: it is not what the decision was made on."""
 
     name = "COMMITTED_OFFSET_MOVED"
-    operator_action = "somebody else commits for this group; its position was left alone: run the same command again"
+    operator_action = "another client commits for this group, so its offset was left alone: run the same command again"
 
 
 class GroupCommitFenced(Refused):
     """Another command has initialised our transactional id, or the transaction timed out: nothing was committed."""
 
     name = "GROUP_COMMIT_FENCED"
-    operator_action = (
-        "another command commits positions of the same mirror: let it end, then run the same command again"
-    )
+    operator_action = "another command commits offsets of this mirror: wait for it, then run the same command again"
 
 
 class UnsupportedVersion(Refused):
     name = "UNSUPPORTED_VERSION"
-    operator_action = "the broker is older than what this needs"
+    operator_action = "upgrade the broker: it is too old for this operation"
 
 
 # ── misconfigured ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,7 +205,7 @@ class TwoClusters(Misconfigured):
     """Brokers of different clusters answer under one name: whatever was asked or written might reach either."""
 
     name = "TWO_CLUSTERS"
-    operator_action = "list brokers of one cluster only in its bootstrap_servers; nothing was changed"
+    operator_action = "list the brokers of only one cluster in its bootstrap_servers; nothing was changed"
 
 
 class InvalidMirrorName(Misconfigured):
@@ -221,7 +219,7 @@ class MissingDependency(Misconfigured):
 
 class PortTaken(Misconfigured):
     name = "PORT_TAKEN"
-    operator_action = "stop what listens there, or choose another port"
+    operator_action = "stop the process that listens there, or choose another port"
 
 
 # ── could not tell ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,53 +227,53 @@ class PortTaken(Misconfigured):
 
 class CouldNotTell(TanistError):
     name, exit_code, retriable = "UNKNOWN", 3, True
-    operator_action = "restore access to what did not answer; nothing was changed"
+    operator_action = "restore access to the service that did not answer; nothing was changed"
 
 
 class Unreachable(CouldNotTell):
     name = "UNREACHABLE"
-    operator_action = "check the address, the network and that the cluster is up; nothing was changed"
+    operator_action = "check the address, the network, and that the cluster is running; nothing was changed"
 
 
 class SourceSilent(Unreachable):
     """Of both clusters of a mirror, the one that may be dead does not answer."""
 
     name = "SOURCE_SILENT"
-    operator_action = "the destination answers: check whether the source is up, and the way to it; nothing was changed"
+    operator_action = "the destination answers: check that the source is running and reachable; nothing was changed"
 
 
 class TimedOut(CouldNotTell):
     name = "TIMED_OUT"
-    operator_action = "look at the cluster named above, or allow more time"
+    operator_action = "check the cluster named above, or allow more time"
 
 
 class AuthenticationFailed(CouldNotTell):
     name, retriable = "AUTHENTICATION_FAILED", False
-    operator_action = "check user, password, mechanism and certificates of this connection; nothing was changed"
+    operator_action = "check the user, password, mechanism and certificates of this connection; nothing was changed"
 
 
 class WrongListener(CouldNotTell):
     """What answers there does not speak what this connection was told to speak."""
 
     name, retriable = "WRONG_LISTENER", False
-    operator_action = "make security_protocol and port of this connection fit the listener; nothing was changed"
+    operator_action = "make security_protocol and port of this connection match the listener; nothing was changed"
 
 
 class MalformedFrame(CouldNotTell):
     """An answer that is not the one we asked for; its connection is closed."""
 
     name = "MALFORMED_FRAME"
-    operator_action = "none: the connection is opened again; if it comes back, something between us changes bytes"
+    operator_action = "none: the connection is reopened; if this recurs, a device on the network path modifies the data"
 
 
 class ConnectionLost(CouldNotTell):
     name = "CONNECTION_LOST"
-    operator_action = "none: it is opened again"
+    operator_action = "none: the connection is reopened"
 
 
 class DownloadFailed(CouldNotTell):
     name = "DOWNLOAD_FAILED"
-    operator_action = "read the log named above, check network and proxy, and run the same command again"
+    operator_action = "read the log named above, check the network and the proxy, and run the same command again"
 
 
 class ProcessFailed(CouldNotTell):
@@ -294,7 +292,7 @@ class Stopped(CouldNotTell):
 
 class Interrupted(TanistError):
     name, exit_code, retriable = "INTERRUPTED", 4, True
-    operator_action = "run the same command again: it finishes the job"
+    operator_action = "run the same command again: it continues where this one stopped"
 
 
 # ── a broker answered with an error code (the table is in broker_errors) ─────────────────────────────────────────
@@ -304,7 +302,7 @@ class BrokerError(TanistError):
     """An error code of the Kafka protocol. `code` is -1 where the class has none of its own."""
 
     name, exit_code = "BROKER_ERROR", 3
-    operator_action = "look at the cluster named above"
+    operator_action = "check the cluster named above"
     code: ClassVar[int] = -1
 
 
@@ -315,73 +313,74 @@ class PartitionBroken(TanistError):
     """One partition fails alone. Not retriable: it leaves FAILED only by remove and add."""
 
     name, exit_code = "PARTITION_BROKEN", 1
-    operator_action = "remove the topic from the mirror, mend the cause, add it again"
+    operator_action = "remove the topic from the mirror, fix the cause, and add the topic again"
 
 
 class ForeignWrite(PartitionBroken):
     name = "FOREIGN_WRITE"
-    operator_action = "find who else writes to this mirror topic and take WRITE from them; then delete, remove and add"
+    operator_action = (
+        "find the other writer and revoke its WRITE; then remove the topic, delete it at the destination and "
+        "add it again"
+    )
 
 
 class CorruptBatch(PartitionBroken):
     name = "CORRUPT_BATCH"
-    operator_action = "the source served a damaged batch, nothing was written: check the disks of the broker named"
+    operator_action = "the source served a corrupt batch, nothing was written: check the disks of that broker"
 
 
 class CompactionHole(PartitionBroken):
     name = "COMPACTION_HOLE"
-    operator_action = "compaction took offsets out of the source: identical offsets cannot be kept for this partition"
+    operator_action = "compaction removed offsets at the source, so they cannot stay identical: remove the topic"
 
 
 class UnsupportedBatch(PartitionBroken):
     name = "UNSUPPORTED_BATCH"
-    operator_action = "the source stores an old message format: rewrite the topic on the source"
+    operator_action = "the source stores an old message format: rewrite the topic at the source"
 
 
 class Diverged(PartitionBroken):
     name = "DIVERGED"
-    operator_action = (
-        "source and copy disagree: compare them, then delete the topic at the destination and add it again"
-    )
+    operator_action = "compare them (`tanist validate`), remove the topic, delete it at the destination, add it again"
 
 
 class SourceTruncated(PartitionBroken):
     name = "SOURCE_TRUNCATED"
-    operator_action = "the source lost records that were already copied (unclean election?): decide which side is right"
+    operator_action = "the source lost records that were copied (unclean election?): decide which cluster is right"
 
 
 class SourceTopicRecreated(PartitionBroken):
     name = "SOURCE_TOPIC_RECREATED"
-    operator_action = "remove the topic, delete it at the destination, add it again"
+    operator_action = "remove the topic from the mirror, delete it at the destination and add it again"
 
 
 class LogStartTooFar(PartitionBroken):
     name = "LOG_START_TOO_FAR"
-    operator_action = "raise the limit (`tanist mirrors alter NAME --max-start-fill N`); then remove and add the topic"
+    operator_action = "raise it (`tanist mirrors alter NAME --max-start-fill N`), remove the topic and add it again"
 
 
 class RecordTooLarge(PartitionBroken):
     name = "RECORD_TOO_LARGE"
-    operator_action = "raise max.message.bytes of the destination topic to the source's; then remove and add"
+    operator_action = "raise max.message.bytes of the destination topic, then remove the topic and add it again"
 
 
 class RecordRefused(PartitionBroken):
     name = "RECORD_REFUSED"
-    operator_action = "make the destination topic accept what the source accepted (see the reason); then remove and add"
+    operator_action = (
+        "configure the destination topic to accept it (see the reason), then remove the topic and add it again"
+    )
 
 
 class Sealed(PartitionBroken):
     name = "SEALED"
-    operator_action = "the destination was promoted: this mirror may never write here again"
+    operator_action = "none: the topic was failed over, so this mirror must not write to it again"
 
 
 class SourceReplaced(PartitionBroken):
     name = "SOURCE_REPLACED"
-    operator_action = (
-        "another cluster took over from this source: remove the topic; to copy from it all the same, add it --promoted"
-    )
+    operator_action = "another cluster took over from this source: remove the topic, or add it with `--promoted`"
 
 
 class FillerEpochsExhausted(PartitionBroken):
     name = "FILLER_EPOCHS_EXHAUSTED"
-    operator_action = "remove the topic and add it again: it gets a new filler id"
+    operator_action = "remove the topic and add it again: it gets a new producer id for gap markers"

@@ -61,7 +61,7 @@ class FencedTopic:
     reason: str = ""
 
 
-STRAY: Final = "stands at the source though it was lifted: `tanist fence lift` takes it away"
+STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"
 """The reason of a lifted fence that a late command, or somebody else, has put up again."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
 
@@ -97,9 +97,9 @@ def commands_to_lift(fences: Iterable[FencedTopic], bootstrap: str, command_conf
 def _by_hand(fence: FencedTopic, tool: tuple[str, ...]) -> str:
     before = fence.before
     if before is None:
-        return f"# {fence.topic}: the source never answered, no fence was put up"
+        return f"# {fence.topic}: the source never answered, so no source fence was set"
     if before.kind is FenceKind.DENY_WRITE and before.had_deny:
-        return f"# {fence.topic}: DENY WRITE for {ANYBODY} was there before the fence and stays"
+        return f"# {fence.topic}: DENY WRITE for {ANYBODY} existed before the source fence and stays"
     command = _acls(before, tool) if before.kind is FenceKind.DENY_WRITE else _configs(before, tool)
     return shlex.join(command)
 

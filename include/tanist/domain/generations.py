@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def barred(view: StateView, told: StateView, mirror: MirrorName, topic: str) -> PartitionBroken | None:
     """Why nobody may copy into a topic, by the state topics of the destination (`view`) and of the source (`told`)."""
     if view.promoted(mirror, topic):
-        return Sealed(f"topic {topic!r} has left the mirror: it was promoted or removed")
+        return Sealed(f"topic {topic!r} is no longer in the mirror: it was failed over or removed")
     wish = view.topic(mirror, topic)
     counted = told.promotions(mirror, topic)
     if wish is not None and counted > wish.generation:
@@ -32,7 +32,7 @@ def barred(view: StateView, told: StateView, mirror: MirrorName, topic: str) -> 
 
 def replaced(mirror: MirrorName, topic: str, told: int, known: int) -> SourceReplaced:
     return SourceReplaced(
-        f"topic {topic!r} of mirror {mirror!r}: the source was told of promotion {told}, the destination of {known}"
+        f"topic {topic!r} of mirror {mirror!r}: the source knows of promotion {told}, the destination of {known}"
     )
 
 

@@ -43,7 +43,7 @@ class Growth:
     def trouble(self, topic: str) -> str:
         """Why it could not be told of `topic`; empty: it was."""
         error = self.untold.get(topic)
-        return "" if error is None else f"the source does not say how many partitions it has: {error}"
+        return "" if error is None else f"the source does not report its number of partitions: {error}"
 
 
 def growth(topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistError]) -> Growth:

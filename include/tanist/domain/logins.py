@@ -78,7 +78,7 @@ class PrincipalUnknown(Misconfigured):
 
 def nameless(cluster: str) -> str:
     """Why a login without a name cannot be denied anything."""
-    return f"nobody knows which principal it is to the authorizer of {cluster!r}: set {SETTING}"
+    return f"the principal of this login is unknown to Tanist on {cluster!r}: set {SETTING}"
 
 
 def unbound(principal: str, may_write: Mapping[str, bool], rules: Mapping[str, Iterable[WriteRule]]) -> str:
@@ -91,8 +91,11 @@ def unbound(principal: str, may_write: Mapping[str, bool], rules: Mapping[str, I
         about = [rule for rule in rules.get(topic, ()) if rule.principal in {principal, ANYBODY}]
         denied = any(not rule.allowed and rule.host == ANY_HOST for rule in about)
         if may and denied:
-            return f"{principal} is denied WRITE on {topic}, and this login may: a super user, or another name"
+            return (
+                f"{principal} is denied WRITE on {topic}, but this login may still write: it is a super user or has "
+                "another principal"
+            )
         if may and not any(rule.allowed for rule in about):
-            why = "a super user, another name, or a cluster that lets everybody in"
-            return f"no rule lets {principal} write to {topic}, and this login may: {why}"
+            why = "it is a super user, has another principal, or the cluster allows everyone without ACLs"
+            return f"no ACL allows {principal} to write to {topic}, but this login may: {why}"
     return ""

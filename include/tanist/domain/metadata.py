@@ -36,7 +36,7 @@ EXCLUDED: Final = (
     "mirror.name",
 )
 """KIP-1279's default of `mirror.topic.properties.exclude`."""
-PAUSED: Final = "it is paused; `tanist mirrors resume` takes the sync up again, too"
+PAUSED: Final = "it is paused; `tanist mirrors resume` also resumes the sync"
 _EXCLUDED: Final = re.compile("|".join(map(re.escape, EXCLUDED)))
 _HELD: Final = frozenset({*WHILE_MIRRORING, MAX_MESSAGE_BYTES})
 
@@ -145,9 +145,17 @@ def decide(
     assert not isinstance(source, TanistError)  # noqa: S101  # said above
     assert not isinstance(copy, TanistError)  # noqa: S101
     if source is None:
-        return left(topic.topic, Outcome.CONFLICT, "the source has no such topic any more; the copy stays as it is")
+        return left(
+            topic.topic,
+            Outcome.CONFLICT,
+            ("the topic no longer exists at the source; the mirror topic is left unchanged"),
+        )
     if topic.source_topic_id and source.topic_id != topic.source_topic_id:
-        return left(topic.topic, Outcome.CONFLICT, "the source's topic was made anew: it is not the log that is copied")
+        return left(
+            topic.topic,
+            Outcome.CONFLICT,
+            ("the topic was deleted and re-created at the source: it is not the log that is being copied"),
+        )
     fenced = is_fenced(rules.fences.get(topic.topic), source.effective)
     meant = _unfenced(source, topic) if fenced else source
     if copy is None:
@@ -179,7 +187,7 @@ def _create(topic: TopicDesired, source: TopicSeen, rules: Rules) -> Decision:
         return left(
             topic.topic,
             Outcome.CONFLICT,
-            "the copy is gone, and its offset map with it: take the topic out of the mirror and add it again",
+            "the mirror topic and its offset map are gone: remove the topic from the mirror and add it again",
         )
     factor = rules.replication_factor
     planned = plan_configs(source.own, source.effective, known=rules.known, replication_factor=factor)
@@ -189,7 +197,7 @@ def _create(topic: TopicDesired, source: TopicSeen, rules: Rules) -> Decision:
         name=topic.topic,
         change=Change.CREATE,
         source=_partitions(source.partitions),
-        reason="the copy is not there (any more); it is made anew and filled from the source",
+        reason="the mirror topic does not exist; it is created and copied from the source",
     )
     return Decision(
         topic=topic.topic,
@@ -236,7 +244,7 @@ def _compare(topic: TopicDesired, source: TopicSeen, copy: TopicSeen, rules: Rul
     )
 
 
-_FENCE: Final = "the source is fenced: its limit is the fence, not a setting"
+_FENCE: Final = "the source is fenced: the value is the source fence, not a setting"
 
 
 def _partition_rows(topic: TopicDesired, source: TopicSeen, copy: TopicSeen) -> Iterator[MetadataRow]:
@@ -253,11 +261,11 @@ def _partition_rows(topic: TopicDesired, source: TopicSeen, copy: TopicSeen) -> 
         )
 
     if copy.partitions > source.partitions:
-        yield row(Change.NOTHING, Outcome.CONFLICT, "the copy has more; partitions cannot be taken away")
+        yield row(Change.NOTHING, Outcome.CONFLICT, "the mirror topic has more; partitions cannot be removed")
     elif copy.partitions < source.partitions:
-        yield row(Change.GROW, Outcome.DIFFERS, "the source has grown")
+        yield row(Change.GROW, Outcome.DIFFERS, "partitions were added at the source")
     elif topic.partitions < source.partitions:
-        yield row(Change.GROW, Outcome.DIFFERS, f"only {topic.partitions} of them are mirrored so far")
+        yield row(Change.GROW, Outcome.DIFFERS, f"only {topic.partitions} of them are mirrored yet")
 
 
 def _changes(planned: TopicConfigs, source: TopicSeen, copy: TopicSeen) -> dict[str, str | None]:
@@ -299,8 +307,8 @@ def _why_set(name: str, value: str | None) -> str:
     if value is None:
         return "not set at the source"
     if name == MAX_MESSAGE_BYTES:
-        return "the copy must take every batch that the source takes"
-    return f"held at {value} while it is mirrored" if name in _HELD else ""
+        return "the mirror topic must accept every batch that the source accepts"
+    return f"kept at {value} while the topic is mirrored" if name in _HELD else ""
 
 
 def _remembered(topic: TopicDesired, planned: TopicConfigs) -> tuple[tuple[str, str], ...]:
@@ -319,7 +327,7 @@ def _held_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> Iterat
                 Change.REMEMBER,
                 source=value,
                 destination=before.get(name),
-                reason="held while it is mirrored; the copy gets it when it takes over",
+                reason="deferred while the topic is mirrored; applied by a failover",
             )
 
 
@@ -345,7 +353,9 @@ def _rule_rows(topic: TopicDesired, source: TopicSeen) -> Iterator[MetadataRow]:
     if isinstance(source.write_rules, TanistError):
         yield row(Change.NOTHING, Outcome.UNKNOWN, None, str(source.write_rules))
     elif held != topic.held_rules:
-        yield row(Change.REMEMBER, Outcome.DIFFERS, said(held), "held while it is mirrored; given when it takes over")
+        yield row(
+            Change.REMEMBER, Outcome.DIFFERS, said(held), "deferred while the topic is mirrored; granted by a failover"
+        )
 
 
 def _skipped_rows(
@@ -353,7 +363,7 @@ def _skipped_rows(
 ) -> Iterator[MetadataRow]:
     dropped = dict(planned.dropped)
     for name in sorted((source.own.keys() | copy.own.keys()) - _HELD):
-        why = "KIP-1279 leaves it to each cluster" if _EXCLUDED.fullmatch(name) else dropped.get(name)
+        why = "each cluster keeps its own value (KIP-1279)" if _EXCLUDED.fullmatch(name) else dropped.get(name)
         if why and source.own.get(name) != copy.own.get(name):
             yield _config_row(
                 topic,

@@ -249,7 +249,11 @@ class FailoverRun(MirrorRecord):
     @property
     def ways_on(self) -> str:
         """What a person can do about it while it is RUNNING."""
-        return "run it to its end" if self.no_return else "run it to its end, or abort it"
+        return (
+            "complete it with `tanist failover run`"
+            if self.no_return
+            else ("complete it with `tanist failover run`, or undo it with `tanist failover abort`")
+        )
 
 
 @stored("group", "mirror", "group", "partition")

@@ -46,12 +46,12 @@ def _objection(text: str) -> str | None:
             open_groups[-1].choices += piece == "?" or open_groups[-1].choices == 0
         elif piece in {"*", "+"} or (piece.startswith("{") and len(piece) > 1):
             if before == ")" and closed.repeats + closed.choices:
-                return "a repeat of something that already repeats or has alternatives"
+                return "a repetition of something that already repeats or has alternatives"
             open_groups[-1].repeats += 1
         if sum(g.repeats for g in open_groups) > _MOST_REPEATS:
-            return f"more than {_MOST_REPEATS} repeats one after another"
+            return f"more than {_MOST_REPEATS} repetitions in a row"
         if sum(g.choices for g in open_groups) > _MOST_CHOICES:
-            return f"more than {_MOST_CHOICES} optional parts one after another"
+            return f"more than {_MOST_CHOICES} optional parts in a row"
         before = piece
     return None
 
@@ -69,9 +69,9 @@ def topic_pattern(text: str) -> re.Pattern[str]:
     except (re.error, RecursionError, OverflowError) as exc:
         raise Misconfigured(f"{text!r} is not a regular expression: {exc}") from exc
     if found := _objection(text):
-        raise Misconfigured(f"{text!r} could take for ever to match: {found}; give several --topic instead")
+        raise Misconfigured(f"{text!r} could take too long to match: {found}; give --topic several times instead")
     if pattern.groupindex or re.search(r"\\[1-9]|\(\?[=!<P]", text):
-        raise Misconfigured(f"{text!r} looks around or back, which names of topics do not need; use --exclude")
+        raise Misconfigured(f"{text!r} uses lookaround or a back-reference, which is not supported; use --exclude")
     return pattern
 
 

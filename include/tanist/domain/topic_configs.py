@@ -38,7 +38,7 @@ KEEPS_RECORDS: Final = ("cleanup.policy", "retention.bytes", "retention.ms")
 _NEVER_COPIED: Final = (
     (re.compile(r".*\.replication\.throttled\.replicas"), "names brokers of the source"),
     (re.compile(r"remote\..*"), "tiered storage belongs to its cluster"),
-    (re.compile(r"mirror\..*"), "belongs to the mirroring of its cluster"),
+    (re.compile(r"mirror\..*"), "belongs to its cluster's own mirroring"),
 )
 
 
@@ -57,7 +57,7 @@ def why_never_copied(name: str) -> str | None:
 
 
 def _why_dropped(name: str, known: frozenset[str] | None) -> str | None:
-    unknown = "the destination does not know it" if known is not None and name not in known else None
+    unknown = "the destination does not support this config" if known is not None and name not in known else None
     return why_never_copied(name) or unknown
 
 

@@ -75,15 +75,17 @@ Translation: TypeAlias = Exact | Conservative | Unknown
 def translate(position: SourceOffset, offsets: OffsetMap, copy: CopySpan | None) -> Translation:
     """Where a group goes on that would have read `position` next. Exact at any lag, with the source dead."""
     if copy is None:
-        return Unknown("the copy's log was not observed")
+        return Unknown("the log of the mirror partition could not be read")
     if position < 0:
-        return Unknown(f"{position} is no position")
+        return Unknown(f"{position} is not a valid offset")
     offset = offsets.locate(position)
     if offset > copy.end:
         ahead = offset - copy.end
-        return Conservative(copy.end, f"committed {ahead} offset(s) ahead of what was copied: clamped", ahead)
+        return Conservative(
+            copy.end, (f"committed {ahead} offset(s) ahead of the copied records: clamped to the end"), ahead
+        )
     if offset < copy.start:
-        return Conservative(copy.start, f"the copy begins at {copy.start}: older records are gone")
+        return Conservative(copy.start, f"the mirror partition begins at {copy.start}: older records are gone")
     return Exact(offset)
 
 
@@ -152,12 +154,12 @@ def objection(there: GroupThere | None, rules: Rules) -> str | None:
     if there is None:
         return None
     if there.kind in _NO_SIMPLE_COMMITS:
-        return f"at the destination it is a {there.kind} group"
+        return f"it is a {there.kind} group at the destination"
     if there.state not in _SETTLED or there.members:
         members = f"{there.members} member(s)" if there.members else "members"
         return f"it has {members} at the destination (state {there.state or 'unknown'}): stop them first"
     if not there.synced and not rules.existing:
-        return "it existed at the destination before: include such groups with --existing"
+        return "it existed at the destination before it was translated: include such groups with --existing"
     return None
 
 
@@ -169,7 +171,9 @@ def decide(translation: Translation, present: Present | None, proof: Proof, rule
     if isinstance(translation, Unknown):
         return Withheld(translation.why)
     if proof is Proof.MISMATCH:
-        return Withheld("the records at both ends differ: the map is wrong here, see `tanist groups explain`")
+        return Withheld(
+            "the records at both offsets differ, so the offset map is wrong here: see `tanist groups explain`"
+        )
     if present is None or present.ours:
         return _of_ours(translation.offset, present, rules)
     return _of_theirs(translation.offset, present, rules)
@@ -177,14 +181,16 @@ def decide(translation: Translation, present: Present | None, proof: Proof, rule
 
 def _of_ours(offset: DestinationOffset, present: Present | None, rules: Rules) -> Decision:
     if present is not None and offset < present.offset and not rules.backwards:
-        return Withheld(f"never backwards: {present.offset} is committed at the destination")
+        return Withheld(f"the destination has already committed {present.offset}, and offsets are not moved backwards")
     return Commit(offset)
 
 
 def _of_theirs(offset: DestinationOffset, present: Present, rules: Rules) -> Decision:
     """A position that a consumer of the destination has committed."""
     if present.offset == offset:
-        return Stays("committed there already")
+        return Stays("already committed at the destination")
     if not rules.existing:
-        return Withheld(f"{present.offset} was committed at the destination by a consumer there: see --existing")
+        return Withheld(
+            f"{present.offset} was committed by a consumer at the destination: include such groups with --existing"
+        )
     return _of_ours(offset, present, rules)

@@ -70,7 +70,7 @@ def test_taking_a_topic_out_is_a_failover_of_it_by_an_approved_plan(tanist: Tani
     assert checks["barrier"]["verdict"] == "PASS"
     assert checks["barrier"]["observed"] == "2 of 2 proved"
     assert checks["partitions"]["verdict"] == "FAIL"
-    assert checks["partitions"]["reason"].startswith("NOTHING_TO_FAIL_OVER: taken over or removed: ")
+    assert checks["partitions"]["reason"].startswith("NOTHING_TO_FAIL_OVER: already failed over or removed: ")
     assert tanist("mirrors", "delete", mirror, *WEST).code == 0
 
 

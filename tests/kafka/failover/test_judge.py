@@ -183,6 +183,6 @@ def test_when_nobody_looks_at_a_source_what_it_takes_is_unknown(pair: Pair) -> N
     plan = without_source()
     assert plan["verdict"] == "ACCEPT"
     named = {each["name"]: each["detail"] for each in plan["limitations"]}
-    assert "not even estimated" in named["RECORDS_AT_RISK_UNKNOWN"]
+    assert "no estimate of later writes" in named["RECORDS_AT_RISK_UNKNOWN"]
     assert plan["forecast"]["estimate"] is None
     assert "at most" not in json.dumps(plan)

@@ -117,6 +117,6 @@ def test_while_a_failover_is_on_record_nothing_is_copied_and_then_the_topic_is_l
     (row,) = json.loads(pair.tanist("metadata", "sync", "held", "--yes", "--json").out)["items"]
     assert (row["verdict"], row["reason"]) == (
         "SKIPPED",
-        "topic 'held' has left the mirror: it was promoted or removed",
+        "topic 'held' is no longer in the mirror: it was failed over or removed",
     )
     assert pair.west.writes("held", range(10, 12))

@@ -196,4 +196,4 @@ def test_what_the_old_source_takes_past_a_near_fence_is_told_for_as_long_as_it_i
     assert late.producer.flush(20) == 0
     assert len(late.acknowledged) == 2, "they pass the fence"
     assert left_behind()["verdict"] == "FAIL"
-    assert "leaky-0: the old source has 2 offsets which the new primary lacks" in left_behind()["reason"]
+    assert "leaky-0: the old source has 2 offsets that the new primary does not have" in left_behind()["reason"]

@@ -229,7 +229,7 @@ def test_the_map_of_an_earlier_copy_says_nothing_of_one_that_was_made_anew() -> 
     """Its runs would move records that are where they should be; a log that holds something may have such a map."""
     world = a_world(3, [])
     world.runs.append(OffsetRun(SourceOffset(1), DestinationOffset(2)))
-    with pytest.raises(Diverged, match="made anew"):
+    with pytest.raises(Diverged, match="deleted and re-created"):
         anchor(Evidence(world), WRITERS)
     assert anchor(Evidence(a_world(3, [None])), WRITERS).end == 1
 
@@ -246,7 +246,7 @@ class TheMapIsAhead(Evidence):
 
 
 def test_a_map_that_is_younger_than_our_look_at_the_empty_copy_is_not_that_of_an_earlier_one() -> None:
-    with pytest.raises(NotCommittedYet, match="moved on"):
+    with pytest.raises(NotCommittedYet, match="grew beyond"):
         anchor(TheMapIsAhead(a_world(3, [])), WRITERS)
 
 
@@ -290,7 +290,7 @@ def test_an_append_that_lands_while_we_look_is_not_counted_into_the_sequence_onl
     aligned.copy.produce(WRITERS.start, 0, (-2,) * 5)
     aligned.settle()
     aligned.trim_copy(5)
-    with pytest.raises(NotCommittedYet, match="moved on"):
+    with pytest.raises(NotCommittedYet, match="grew beyond"):
         anchor(LateFirstAppend(aligned), WRITERS)
 
 

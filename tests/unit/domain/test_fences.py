@@ -48,6 +48,6 @@ def test_what_was_there_before_the_fence_stays_and_what_never_came_needs_nothing
         fence("c", FenceStatus.LIFTED, FenceBefore(topic="c", kind=FenceKind.DENY_WRITE)),
     ]
     assert commands_to_lift(fences, "east:9092") == (
-        "# a: the source never answered, no fence was put up",
-        "# b: DENY WRITE for User:* was there before the fence and stays",
+        "# a: the source never answered, so no source fence was set",
+        "# b: DENY WRITE for User:* existed before the source fence and stays",
     )

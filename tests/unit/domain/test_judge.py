@@ -139,7 +139,7 @@ def test_a_run_that_is_not_over_is_not_told_to_lift_its_own_fence() -> None:
 def test_a_source_that_answers_is_not_said_to_lose_nothing() -> None:
     """It stood beside 500 offsets at risk of a paused partition."""
     said = detail(PAUSED, UNPLANNED, "SOURCE_ALIVE")
-    assert "drains what is being copied" in said
+    assert "a planned failover would drain it" in said
     assert "lose nothing" not in said
 
 
@@ -179,12 +179,12 @@ def test_an_estimate_is_called_one_and_says_how_old_what_it_rests_on_is() -> Non
     facts = silent(changed(known=replace(HEALTHY.partitions[0].known, rate=10.0)), age_ms=20_000)  # type: ignore[type-var]
     said = detail(facts, UNPLANNED, "RECORDS_UNSEEN")
     assert said == (
-        "nobody has counted what the source took after it was last seen, 20 s ago; "
-        "an estimate, at the rate of before: 200 offsets"
+        "writes after the source was last seen (20 s ago) are not counted; "
+        "estimated loss at the last write rate: 200 offsets"
     )
     cost = forecast(planned_intent(intents()[UNPLANNED], facts, None), facts)
     assert (cost.offsets_at_risk, cost.estimate, cost.age_ms) == (0, 200, 20_000)
-    assert forecast_words(cost) == "0 offsets at risk, as seen 20000 ms ago; estimate by now: 200"
+    assert forecast_words(cost) == "0 offsets at risk, as seen 20000 ms ago; estimated by now: 200"
 
 
 @pytest.mark.parametrize(("age_ms", "expected"), [(30_000, GO), (30_001, ACCEPT)])
@@ -334,7 +334,7 @@ def worker(age_ms: int, name: str = "w1") -> WorkerAlive:
 @pytest.mark.parametrize(("age_ms", "verdict"), [(30_000, Verdict.PASS), (30_001, Verdict.FAIL)])
 def test_a_worker_is_taken_for_dead_after_thirty_seconds_of_silence(age_ms: int, verdict: Verdict) -> None:
     found = workers_check([worker(age_ms), worker(90_000, "w2")], NOW)
-    assert (found.verdict, found.age_ms, found.limit) == (verdict, age_ms, "1 heard of within 30 s")
+    assert (found.verdict, found.age_ms, found.limit) == (verdict, age_ms, "1 with a heartbeat within 30 s")
 
 
 def test_no_worker_is_no_worker_alive() -> None:
@@ -351,8 +351,8 @@ def test_the_lag_is_as_old_as_the_oldest_end_that_it_is_made_of() -> None:
 def test_partitions_without_a_copy_fail_their_check_and_name_the_command() -> None:
     facts = replace(HEALTHY, uncopied=(Uncopied(MORE, 5), Uncopied(TopicPartition("orders", 3), 0)))
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
-    assert (check.verdict, check.observed) == (Verdict.FAIL, "2 without a copy")
-    assert "2 of orders; `tanist metadata sync dr`" in check.reason
+    assert (check.verdict, check.observed) == (Verdict.FAIL, "2 not mirrored")
+    assert "2 of orders; add them with `tanist metadata sync dr`" in check.reason
 
 
 def test_every_partition_that_is_not_copied_is_named() -> None:
@@ -392,7 +392,7 @@ def test_records_that_are_gone_from_the_start_of_a_copy_are_bound_by_the_toleran
     assert planned_intent(intents()[mode], facts, None).loss_tolerance == 9, "what is forecast"
     assert forecast(planned_intent(intents()[mode], facts, None), facts).offsets_at_risk == 9
     found = {each.name: each.detail for each in plan(facts, mode, 8).limitations}
-    assert found["BEYOND_TOLERANCE"] == "9 offsets at risk, 8 are tolerated"
+    assert found["BEYOND_TOLERANCE"] == "9 offsets at risk; 8 tolerated"
     assert "BEYOND_TOLERANCE" not in {each.name for each in plan(facts, mode, 9).limitations}
 
 

@@ -25,8 +25,8 @@ def test_a_right_that_rules_explain_says_nothing_against_the_login() -> None:
 
 
 def test_a_right_that_no_rule_gives_is_a_super_users_or_another_names() -> None:
-    assert "no rule lets User:CN=mirror write to t" in sign(True)
-    assert "no rule lets" in sign(True, WriteRule("User:mirror", "*", allowed=True))
+    assert "no ACL allows User:CN=mirror to write to t" in sign(True)
+    assert "no ACL allows" in sign(True, WriteRule("User:mirror", "*", allowed=True))
 
 
 def test_a_right_that_is_denied_is_a_super_users() -> None:

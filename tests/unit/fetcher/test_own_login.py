@@ -68,7 +68,7 @@ def test_what_is_not_told_any_more_stays_as_it_was_told() -> None:
     cluster.rules["a"] = ()
     own = OwnLogin(Watched(cluster), cluster.clock)
     told = own.seen(view("a"))
-    assert "no rule lets User:approver write to a" in told.unbound
+    assert "no ACL allows User:approver to write to a" in told.unbound
     cluster.dead = True
     cluster.clock.wait(EVERY_SECONDS)
     assert own.seen(view("a")) == told

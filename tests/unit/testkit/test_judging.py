@@ -13,7 +13,7 @@ from tanist_testkit.demo.judging import judge_validation
         ("EQUAL", "14 partitions are equal", True),
         ("EQUAL", "13 partitions are equal", False),
         ("DIFFERENT", "orders-0: 1 changed", False),
-        ("UNKNOWN", "orders-0: 3 offsets of the source have not been copied yet", False),
+        ("UNKNOWN", "orders-0: 3 offsets of the source are not copied yet", False),
     ],
 )
 def test_only_equality_of_every_partition_keeps_it(verdict: str, reason: str, kept: bool) -> None:

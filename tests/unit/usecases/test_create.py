@@ -74,7 +74,7 @@ def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
 ) -> None:
     """Also where the destination has forgotten all of it."""
     replaced(east, "orders", 2)
-    with pytest.raises(errors.SourceReplaced, match="told of promotion 2"):
+    with pytest.raises(errors.SourceReplaced, match="knows of promotion 2"):
         create(REQUEST, east.side(), west.side(), a_run())
     assert not west.calls
     (topic,) = create(replace(REQUEST, promoted=True), east.side(), west.side(), a_run()).topics

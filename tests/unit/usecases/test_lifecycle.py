@@ -338,7 +338,7 @@ def test_what_the_source_has_more_is_left_behind_by_name_until_it_is_synced(pair
     pair.east.side().topics.grow("orders", 4, a_run().by)
     found = pair.status()
     assert (found.planned, found.unplanned) == (Readiness.ACCEPT, Readiness.ACCEPT)
-    assert [check.observed for check in found.checks if check.verdict is Verdict.FAIL] == ["2 without a copy"]
+    assert [check.observed for check in found.checks if check.verdict is Verdict.FAIL] == ["2 not mirrored"]
     sync(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
     assert "source_partitions" not in {c.name for c in pair.status().checks if c.verdict is not Verdict.PASS}
     pair.east.denied.add(("DESCRIBE", "orders"))

@@ -73,7 +73,7 @@ def test_held_configs_remember_what_applies_at_the_source() -> None:
 
 def test_configs_that_the_destination_does_not_know_are_dropped_by_name() -> None:
     planned = plan_configs({"new.fangled": "1"}, {}, known=frozenset({"retention.ms"}))
-    assert planned.dropped == (("new.fangled", "the destination does not know it"),)
+    assert planned.dropped == (("new.fangled", "the destination does not support this config"),)
     assert planned.now == {"retention.ms": "-1"}
 
 

@@ -57,7 +57,7 @@ def test_a_mirror_is_paired_as_far_as_its_source_goes() -> None:
     assert reconciled(east, west, "orders").pairs == (TopicPair("orders", "orders", 3),)
     east.denied.add(("DESCRIBE", "orders"))
     (pair,) = reconciled(east, west, "orders").pairs
-    assert "the source does not say how many partitions it has: MIRROR_AUTHORIZATION" in pair.trouble
+    assert "the source does not report its number of partitions: MIRROR_AUTHORIZATION" in pair.trouble
 
 
 def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_read() -> None:

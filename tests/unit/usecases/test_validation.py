@@ -59,7 +59,7 @@ def test_a_topic_whose_partitions_the_source_does_not_count_is_vouched_for_by_no
     pair = Pair()
     pair.east.denied.add(("DESCRIBE", "orders"))
     for each in pair.asked().values():
-        assert "the source does not say how many partitions it has: MIRROR_AUTHORIZATION" in each.doubt
+        assert "the source does not report its number of partitions: MIRROR_AUTHORIZATION" in each.doubt
 
 
 def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_compared() -> None:

@@ -22,19 +22,19 @@ LONGEST_MS: Final = 7 * 24 * 3_600_000
 
 class NotApproved(Refused):
     name = "NOT_APPROVED"
-    operator_action = "`tanist failover plan`, then `tanist failover approve`; nothing was changed"
+    operator_action = "run `tanist failover plan`, then `tanist failover approve`; nothing was changed"
 
 
 class NotPermitted(Refused):
     """The approval exists, but the world is not what was approved."""
 
     name = "NOT_PERMITTED"
-    operator_action = "plan again and have the new plan approved; nothing was changed"
+    operator_action = "run `tanist failover plan` again and have the new plan approved; nothing was changed"
 
 
 class ApprovalUsed(Refused):
     name = "APPROVAL_USED"
-    operator_action = "an approval is for one run: have the plan approved again; nothing was changed"
+    operator_action = "an approval permits one run only: have the plan approved again; nothing was changed"
 
 
 class NoApproverTopic(CouldNotTell):
@@ -133,7 +133,9 @@ def signature(principal: str, on_behalf_of: str = "") -> str:
     if not on_behalf_of:
         return principal
     if not on_behalf_of.strip() or not on_behalf_of.isprintable() or set("()") & set(on_behalf_of):
-        raise Misconfigured(f"nobody can approve as {on_behalf_of!r}: a name on one line, without brackets")
+        raise Misconfigured(
+            f"{on_behalf_of!r} cannot be recorded as an approver: use a name on one line, without brackets"
+        )
     shown = principal if principal.startswith(UNPROTECTED) else f"User:{principal}"
     return f"{on_behalf_of.strip()} ({shown})"
 
@@ -152,7 +154,7 @@ def choose(
     """
     ours = [each for each in approvals(entries) if each.mirror == mirror and each.plan == plan and each.genuine]
     if not ours:
-        raise NotApproved(f"nobody has approved plan {plan} of mirror {mirror!r}")
+        raise NotApproved(f"plan {plan} of mirror {mirror!r} is not approved")
     latest = next((run for run in runs if run.plan == plan), None)
     used = [n for n, each in enumerate(ours) if latest is not None and each.id == latest.approval]
     unused = ours[used[-1] + 1 :] if used else ours
@@ -161,7 +163,9 @@ def choose(
         why = f" ({latest.reason})" if latest.reason else ""
         raise ApprovalUsed(f"approval {latest.approval} of plan {plan} was used by a run that is {latest.status}{why}")
     if not free:
-        raise NotApproved(f"approval {unused[-1].id} of plan {plan} is not for this: it answers {unused[-1].request}")
+        raise NotApproved(
+            f"approval {unused[-1].id} of plan {plan} cannot be used here: it answers the request {unused[-1].request}"
+        )
     standing = [each for each in free if withdrawn(entries, each) is None]
     if not standing:
         must_stand(entries, free[-1])

@@ -29,8 +29,8 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     ours = frozenset(intent.partitions)
     seen = tuple(facts.of(intent.names))
     if short := [each for each in facts.partitions if each.partition in ours and each.missing_at_start]:
-        what = named(f"{e.partition} begins at {e.start}, {e.missing_at_start} offsets too late" for e in short)
-        why = f"records that the source has are gone from the start of the copy: {what}; {_AGAIN}"
+        what = named(f"{e.partition} begins at {e.start}: {e.missing_at_start} offsets are missing" for e in short)
+        why = f"records that the source still has are missing from the start of the mirror topic: {what}; {_AGAIN}"
         yield Limitation(
             "COPY_TRUNCATED",
             why,
@@ -39,7 +39,7 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         )
     yield from _of_strangers(intent, facts)
     if more := [each for each in seen if _has_more(each)]:
-        what = named(f"{each.topic} has {each.partitions}, the mirror {each.mirrored}" for each in more)
+        what = named(f"{each.topic} has {each.partitions} instead of {each.mirrored}" for each in more)
         why = f"partitions were added at the destination: {what}; {_AGAIN}"
         yield Limitation("COPY_HAS_MORE_PARTITIONS", why, blocks=_blocks(intent, facts, (e.topic for e in more)))
     if other := [each for each in seen if each.recreated]:
@@ -47,34 +47,38 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation("TOPIC_RECREATED", why, blocks=_blocks(intent, facts, (e.topic for e in other)))
     if altered := [f"{each.topic}: {', '.join(each.altered)}" for each in seen if each.altered]:
         why = (
-            f"the copy may lose records by itself: {named(altered)}; `tanist metadata sync {intent.mirror}` mends the "
-            f"configs, `tanist validate {intent.mirror}` says what is gone"
+            f"altered configurations may delete records of the mirror topic: {named(altered)}; `tanist metadata "
+            f"sync {intent.mirror}` corrects them, `tanist validate {intent.mirror}` finds missing records"
         )
         mendable = intent.mode is Mode.PLANNED or facts.source is not SourceState.SILENT
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)
     if untold := [each.topic for each in seen if each.others is None]:
-        yield Limitation(OTHERS, f"who may write to the copy besides the mirror is not told: {named(untold)}")
+        yield Limitation(
+            OTHERS, (f"cannot determine which other principals may write to the mirror topic: {named(untold)}")
+        )
     elif writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
         about = tuple(f"{each.topic}: {other}" for each in seen for other in each.others or ())
-        yield Limitation(OTHERS, f"besides the mirror, to the copy: {named(writers)}", about=about)
+        yield Limitation(
+            OTHERS, (f"principals other than the mirror may write to the mirror topic: {named(writers)}"), about=about
+        )
 
 
 def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """Both ends agree, and the copy lacks as many records of the source as it has of somebody else."""
     ours = frozenset(intent.partitions)
     if strange := [each.partition for each in facts.partitions if each.partition in ours and each.foreign]:
-        why = f"its last records were not written by the mirror: {named(strange, ', ')}; {_AGAIN}"
+        why = f"the last records were not written by the mirror: {named(strange, ', ')}; {_AGAIN}"
         blocks = _blocks(intent, facts, (at.topic for at in strange))
         yield Limitation("COPY_HAS_FOREIGN_RECORDS", why, blocks=blocks, about=tuple(map(str, strange)))
     there = (each for each in facts.partitions if each.partition in ours and each.end is not None)
     if untold := [each.partition for each in there if each.foreign is None]:
-        why = f"who wrote the last records of the copy is not told: {named(untold, ', ')}"
+        why = f"cannot determine which producer wrote the last records: {named(untold, ', ')}"
         planned = intent.mode is Mode.PLANNED
         yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=tuple(map(str, untold)))
 
 
 OTHERS = "OTHERS_MAY_WRITE"
-_AGAIN = "take the topic out of the mirror, delete it at the destination, and add it again"
+_AGAIN = "remove the topic from the mirror, delete it at the destination, and add it again"
 
 
 def _has_more(seen: TopicSeen) -> bool:

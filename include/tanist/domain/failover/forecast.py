@@ -51,6 +51,6 @@ def forecast_words(cost: Forecast) -> str:
     at_risk = "an unknown number of" if cost.offsets_at_risk is None else cost.offsets_at_risk
     seen = "never seen" if cost.age_ms is None else f"as seen {cost.age_ms} ms ago"
     if cost.estimate is None:
-        return f"{at_risk} offsets at risk, {seen}; what came since is unknown"
-    since = f"; estimate by now: {cost.estimate}" if cost.estimate != cost.offsets_at_risk else ""
+        return f"{at_risk} offsets at risk, {seen}; later writes are unknown"
+    since = f"; estimated by now: {cost.estimate}" if cost.estimate != cost.offsets_at_risk else ""
     return f"{at_risk} offsets at risk, {seen}{since}"

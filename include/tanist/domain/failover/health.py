@@ -32,11 +32,11 @@ LIVING_SOURCE: Final = frozenset({"SOURCE_DOWN", "ANOTHER_CLUSTER"})
 """What says in a check that the source does not answer; that an unplanned failover has to accept it is no failure."""
 _WANTED: Final[Mapping[str, str]] = {
     "source": "answers",
-    "source_partitions": "all are mirrored",
+    "source_partitions": "all partitions are mirrored",
     "destination": "all partitions answer",
     "replicas": "none offline, none below min ISR",
-    "copies": "nothing is gone, added or altered, and the mirror wrote the end",
-    "partitions": "at least 1; none FAILED, PREPARING or UNKNOWN",
+    "copies": "no records missing, no partitions added, no configs altered, last batch written by the mirror",
+    "partitions": "at least 1 partition; none FAILED, PREPARING or UNKNOWN",
     "running": "none paused or stopped",
     "offset_map": "there",
     "lag": "known for every partition",
@@ -121,10 +121,10 @@ def _answer_of(facts: Facts) -> str:
 def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterable[Check]:
     seen = {
         "source": (_answer_of(facts), 0),
-        "source_partitions": (f"{len(facts.uncopied)} without a copy", 0),
+        "source_partitions": (f"{len(facts.uncopied)} not mirrored", 0),
         "destination": (f"{sum(e.end is not None for e in facts.partitions)} of {len(facts.partitions)} answer", 0),
         "replicas": (f"{sum(bool(e.in_sync) for e in facts.partitions)} of {len(facts.partitions)} have a leader", 0),
-        "copies": (f"{sum(e.missing_at_start or 0 for e in facts.partitions)} offsets gone at the start", 0),
+        "copies": (f"{sum(e.missing_at_start or 0 for e in facts.partitions)} offsets missing at the start", 0),
         "partitions": (_states(facts), None),
         "running": (f"{len(_not_running(facts, found))} not being copied", None),
         "offset_map": ("missing" if facts.map_missing else "there", None),
@@ -180,37 +180,39 @@ def workers_check(workers: Sequence[WorkerAlive], now: EpochMs) -> Check:
         name="workers",
         verdict=Verdict.PASS if alive else Verdict.FAIL,
         observed=f"{len(alive)} of {len(ages)} alive",
-        limit=f"1 heard of within {SILENT_MS // 1000} s",
+        limit=f"1 with a heartbeat within {SILENT_MS // 1000} s",
         age_ms=min(ages.values(), default=None),
-        reason="" if alive else "start one with `tanist fetcher run`",
+        reason="" if alive else "no fetcher is running: start one with `tanist fetcher run`",
     )
 
 
 def groups_check(followed: GroupsFollowed | None, now: EpochMs) -> Check:
     """How the positions of groups come to the destination. With a dead source the last ones are what there is."""
     if followed is None:
-        why = "`tanist fetcher run` keeps them; its first look may still be under way"
-        return Check(name="groups", verdict=Verdict.UNKNOWN, observed="no positions of groups are kept", reason=why)
+        why = "start `tanist fetcher run`, or wait for its first pass"
+        return Check(
+            name="groups", verdict=Verdict.UNKNOWN, observed="no committed offsets of groups are kept", reason=why
+        )
     silent = now - followed.at > SILENT_MS
     never = followed.upto == 0
     return Check(
         name="groups",
         verdict=Verdict.UNKNOWN if never or silent or followed.how is Following.TROUBLED else Verdict.PASS,
         observed=f"{followed.groups} group(s), {followed.how}",
-        limit=f"heard of within {SILENT_MS // 1000} s",
+        limit=f"updated within {SILENT_MS // 1000} s",
         age_ms=None if never else max(0, now - followed.upto),
-        reason=followed.reason or ("its worker is silent" if silent else ""),
+        reason=followed.reason or ("its worker no longer reports" if silent else ""),
     )
 
 
 # ── the past ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_AGAIN: Final = "; `tanist fetcher run` puts it up again"
-AGAIN: Final = "both sides can be written to; `tanist fetcher run` puts it up again"
+_AGAIN: Final = "; `tanist fetcher run` sets it again"
+AGAIN: Final = "both sides can be written to; `tanist fetcher run` sets it again"
 _ADDS: Final = (
-    "; `tanist fetcher run` repeats the last record there, once the partition rests for some seconds and where the"
-    " mirror's login may WRITE"
+    "; `tanist fetcher run` rewrites the last record once the partition is idle for some seconds, if the "
+    "mirror's login has WRITE"
 )
 
 
@@ -222,9 +224,9 @@ def barrier_check(
     It lasts as long as brokers remember our ids. `bare`: of compacted topics, whether it is a marker alone, which the
     cleaner takes away from whoever rebuilds that memory from the log.
     """
-    gone = [f"{at}: its barrier has expired" for at, seen in sealed.items() if seen is False]
+    gone = [f"{at}: its producer fence has expired" for at, seen in sealed.items() if seen is False]
     weak = [
-        f"{at}: compaction erases its barrier"
+        f"{at}: compaction will erase its producer fence"
         for at, seen in bare.items()
         if seen is True and sealed.get(at) is not False
     ]
@@ -234,7 +236,7 @@ def barrier_check(
         verdict=Verdict.FAIL if gone or weak else Verdict.UNKNOWN if blind else Verdict.PASS,
         observed=f"{sum(seen is True and bare.get(at, False) is False for at, seen in sealed.items())}"
         f" of {len(sealed)} proved",
-        limit="all partitions that took over",
+        limit="all failed-over partitions",
         age_ms=0,
         reason=named([*gone, *weak, *blind]) + (_AGAIN if gone else _ADDS if weak else ""),
     )
@@ -245,12 +247,12 @@ def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[
     let_in = [f"{topic}: the mirror's login may write to it" for topic, shut in shut_out.items() if shut is False]
     blind = [f"{topic}: {shut}" for topic, shut in shut_out.items() if not isinstance(shut, bool)]
     denied = " ".join(f"--deny-principal {shlex.quote(login)}" for login in sorted(logins))
-    mend = f"; `kafka-acls.sh --add {denied} --operation Write --topic NAME` shuts it out again" if let_in else ""
+    mend = f"; deny it again with `kafka-acls.sh --add {denied} --operation Write --topic NAME`" if let_in else ""
     return Check(
         name="openings",
         verdict=Verdict.FAIL if let_in else Verdict.UNKNOWN if blind else Verdict.PASS,
-        observed=f"the mirror is shut out of {sum(shut is True for shut in shut_out.values())} of {len(shut_out)}",
-        limit="all topics that took over where there are ACLs, unless it was accepted",
+        observed=f"the mirror is denied WRITE on {sum(shut is True for shut in shut_out.values())} of {len(shut_out)}",
+        limit="all failed-over topics with ACLs, unless accepted otherwise",
         reason=named([*let_in, *blind]) + mend,
     )
 
@@ -262,11 +264,14 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
         return Check(name="left_behind", verdict=Verdict.UNKNOWN, observed=silent, limit=limit, reason=str(behind))
     lacking = {at: count for at, count in behind.items() if isinstance(count, int) and count}
     blind = [f"{at}: {count}" for at, count in behind.items() if not isinstance(count, int)]
-    told = [f"{at}: the old source has {count} offsets which the new primary lacks" for at, count in lacking.items()]
+    told = [
+        (f"{at}: the old source has {count} offsets that the new primary does not have")
+        for at, count in lacking.items()
+    ]
     return Check(
         name="left_behind",
         verdict=Verdict.FAIL if lacking else Verdict.UNKNOWN if blind else Verdict.PASS,
-        observed=f"{sum(lacking.values())} offsets at the old source only",
+        observed=f"{sum(lacking.values())} offsets only at the old source",
         limit="0 offsets",
         age_ms=0,
         reason=named([*told, *blind]),
@@ -286,7 +291,7 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
         if e.status is FenceStatus.LIFTED and (e.reason or is_stray(e, stands=stands.get(e.topic)))
     ]
     gone = [
-        f"{each.topic}: it took over and its source fence does not stand: {AGAIN}"
+        f"{each.topic}: it was failed over, but its source fence is not in force: {AGAIN}"
         for each in held
         if each.status in HOLDS_PRODUCERS_OFF and each.topic in promoted and stands.get(each.topic) is False
     ]
@@ -294,8 +299,8 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
     return Check(
         name="fences",
         verdict=Verdict.FAIL if wrong else Verdict.PASS,
-        observed=f"{len(owed)} pending, {len(gone) + len(stray)} not as recorded, of {len(held)}",
-        limit="none pending, all as recorded",
+        observed=f"{len(owed)} pending, {len(gone) + len(stray)} differ from the record, of {len(held)}",
+        limit="none pending, all match the record",
         reason=named(wrong),
     )
 

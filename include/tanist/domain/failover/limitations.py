@@ -87,7 +87,7 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 def _of_runs(facts: Facts) -> Iterator[Limitation]:
     if facts.others_running:
         runs = (f"plan {run.plan} of {run.runner or 'nobody'}: {run.ways_on}" for run in facts.others_running)
-        yield Limitation("RUN_UNFINISHED", f"another failover of this mirror: {named(runs)}", blocks=True)
+        yield Limitation("RUN_UNFINISHED", f"another failover of this mirror is unfinished: {named(runs)}", blocks=True)
 
 
 def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -95,16 +95,16 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if facts.another_cluster:
         yield Limitation("ANOTHER_CLUSTER", facts.another_cluster, blocks=True)
     elif planned and facts.source is not SourceState.ALIVE:
-        why = f"a planned failover needs a living source: {facts.source_reason}"
+        why = f"a planned failover needs a source that answers: {facts.source_reason}"
         yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True)
     elif not planned and facts.source is SourceState.ALIVE:
-        why = "every partition of the source answers: a planned failover drains what is being copied, this one does not"
+        why = "every partition of the source answers: a planned failover would drain it, an unplanned failover does not"
         yield Limitation("SOURCE_ALIVE", why, usual=True)
     elif not planned and facts.source is SourceState.SILENT:
-        why = f"producers may still reach it: the fence is owed until it answers ({facts.source_reason})"
+        why = f"producers may still reach it: the source fence stays pending until it answers ({facts.source_reason})"
         yield Limitation("SOURCE_UNREACHABLE", why, usual=True)
     elif not planned:
-        why = f"what does not answer is not drained ({facts.source_reason})"
+        why = f"partitions of the source that do not answer are not drained ({facts.source_reason})"
         yield Limitation("SOURCE_PARTLY_DOWN", why, usual=True)
     yield from _of_transactions(intent, facts)
 
@@ -114,10 +114,10 @@ def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if intent.mode is not Mode.PLANNED:
         return
     if facts.transactions_told is None and facts.source is SourceState.ALIVE and not held(facts):
-        why = f"coordinators of the source do not tell which transactions are open: {facts.transactions_reason}"
+        why = f"transaction coordinators of the source do not report open transactions: {facts.transactions_reason}"
         yield Limitation("TRANSACTIONS_UNKNOWN", why, blocks=True, unknown=True)
     if facts.transactions_told is False:
-        why = f"a transaction that has written nothing yet would not be waited for ({facts.transactions_reason})"
+        why = f"transactions without records yet cannot be seen and are not waited for ({facts.transactions_reason})"
         yield Limitation("TRANSACTIONS_UNKNOWN", why)
 
 
@@ -128,32 +128,34 @@ def _of_the_destination(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if offline := [*missing, *(each.partition for each in wanted if each.end is None or each.in_sync == 0)]:
         yield Limitation("DESTINATION_OFFLINE", f"no leader answers for {_named(offline)}", blocks=True)
     if blind := [each.partition for each in wanted if each.in_sync is None or each.min_in_sync is None]:
-        why = f"replicas in sync are not known of {_named(blind)}"
+        why = f"in-sync replicas are unknown for {_named(blind)}"
         yield Limitation("DESTINATION_UNKNOWN", why, blocks=True, unknown=True)
     short = [e.partition for e in wanted if e.in_sync and e.min_in_sync and e.in_sync < e.min_in_sync]
     if short:
-        yield Limitation("DESTINATION_BELOW_MIN_ISR", f"nobody could write to {_named(short)}", blocks=True)
+        why = f"producers could not write to {_named(short)}: fewer replicas in sync than min.insync.replicas"
+        yield Limitation("DESTINATION_BELOW_MIN_ISR", why, blocks=True)
     if facts.map_missing:
-        why = "the topic of the offset maps is not there: no position could be translated; restore it"
+        why = "topic __mirror_offsets does not exist, so no offset can be translated: restore it"
         yield Limitation("OFFSET_MAP_MISSING", why, blocks=True)
 
 
 def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if not intent.topics:
-        gone = f"taken over or removed: {named(facts.left)}" if facts.left else "no topic is in the mirror"
+        gone = f"already failed over or removed: {named(facts.left)}" if facts.left else "no topic is in the mirror"
         yield Limitation("NOTHING_TO_FAIL_OVER", gone, blocks=True, unknown=not facts.left)
     expected = {each.topic: each.generation for each in intent.topics}
     if moved := [seen.topic for seen in facts.of(expected) if seen.generation != expected[seen.topic] or seen.removed]:
-        yield Limitation("ALREADY_PROMOTED", f"{_named(moved)} left the mirror since it was planned", blocks=True)
+        yield Limitation("ALREADY_PROMOTED", f"{_named(moved)} left the mirror after the plan was made", blocks=True)
     ours = frozenset(intent.partitions)
     if fenced := sorted(each.partition for each in facts.partitions if each.sealed is True and each.partition in ours):
         yield Limitation("PRODUCER_FENCED", f"another failover has begun to promote {_named(fenced)}", blocks=True)
     yield from _of_old_fences(intent, facts)
     if intent.without_drain:
-        yield Limitation("WITHOUT_DRAIN", f"not being copied, taken over as they are: {_named(intent.without_drain)}")
+        why = f"not being copied, so they are failed over as they are: {_named(intent.without_drain)}"
+        yield Limitation("WITHOUT_DRAIN", why)
     known = frozenset(intent.without_drain)
     if broken := [at for at in not_copying(facts) if at in ours and at not in known]:
-        yield Limitation("PARTITION_STOPPED_COPYING", f"since it was planned: {_named(broken)}", blocks=True)
+        yield Limitation("PARTITION_STOPPED_COPYING", f"since the plan was made: {_named(broken)}", blocks=True)
     yield from _of_growth(intent, facts)
     yield from _of_failures(intent, failed(intent, facts))
     yield from _of_beginnings(intent, facts)
@@ -168,7 +170,7 @@ def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if stale := [
         f"{each.topic} ({each.fence.status})" for each in facts.of(intent.names) if each.fence and _stands(each)
     ]:
-        why = f"left by an earlier failover: {_named(stale)}; `tanist fence lift {intent.mirror}` lifts it"
+        why = f"left by an earlier failover: {_named(stale)}; lift it with `tanist fence lift {intent.mirror}`"
         yield Limitation("SOURCE_FENCED", why)
 
 
@@ -188,20 +190,20 @@ def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if not due or (fenced and all(each.drained for each in due)):
         return
     behind = any(each.at_risk != 0 for each in due)
-    how = "it cannot drain" if behind else "what comes until the source is fenced cannot be drained"
-    yield Limitation("NO_WORKER", f"nobody copies, so {how}: start `tanist fetcher run`", blocks=behind)
+    how = "the source cannot be drained" if behind else "records produced until the source is fenced cannot be drained"
+    yield Limitation("NO_WORKER", f"no fetcher is running, so {how}: start `tanist fetcher run`", blocks=behind)
 
 
 def _of_growth(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """What the source has more is left behind by name, or not at all; the plan counts partitions as it was shown."""
-    sync = f"`tanist metadata sync {intent.mirror}` takes them in"
+    sync = f"add them with `tanist metadata sync {intent.mirror}`"
     if behind := intent.without_copy:
-        why = f"the source has partitions that are not mirrored, and they stay behind: {_counted(behind)}; {sync}"
+        why = f"the source has partitions that are not mirrored and are left behind: {_counted(behind)}; {sync}"
         yield Limitation("PARTITIONS_WITHOUT_COPY", why)
     told = {*intent.partitions, *behind}
     seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.uncopied)]
     if since := sorted(at for at in seen if at.topic in intent.names and at not in told):
-        yield Limitation("GROWN_SINCE_PLANNED", f"{_counted(since)}; {sync}, then plan again", blocks=True)
+        yield Limitation("GROWN_SINCE_PLANNED", f"new: {_counted(since)}; {sync}, then plan again", blocks=True)
 
 
 def _counted(partitions: Iterable[TopicPartition]) -> str:
@@ -218,22 +220,22 @@ def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[L
     """
     if no_copy := [each for each in broken if each.error in _NO_COPY]:
         among_others = {each.partition.topic for each in no_copy} != set(intent.names)
-        how = "choose the other topics by --topic, and these by themselves" if among_others else "taken over as it is"
-        why = f"no copy of the source any more, {how}: {_failures(no_copy)}"
+        how = "plan it alone, and the other topics by --topic" if among_others else "failed over as it is"
+        why = f"no longer identical to the source, {how}: {_failures(no_copy)}"
         yield Limitation("PARTITION_NO_COPY", why, blocks=among_others)
     if short := [each for each in broken if each.error not in _NO_COPY]:
-        yield Limitation("PARTITION_FAILED", f"copied up to its failure and no further: {_failures(short)}")
+        yield Limitation("PARTITION_FAILED", f"copied only up to the failure: {_failures(short)}")
 
 
 def _failures(broken: Iterable[PartitionFacts]) -> str:
-    return _named(f"{each.partition} ({each.error or 'for a reason that is not on record'})" for each in broken)
+    return _named(f"{each.partition} ({each.error or 'no reason recorded'})" for each in broken)
 
 
 def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """A planned failover can wait until copying has begun (again). An unplanned one takes what there is, by name."""
     planned = intent.mode is Mode.PLANNED
     if preparing := _in_state(intent, facts, MirrorState.PREPARING):
-        why = f"both logs are being compared before copying begins: {_named(each.partition for each in preparing)}"
+        why = f"copying has not begun, both logs are compared: {_named(each.partition for each in preparing)}"
         yield Limitation("PARTITION_PREPARING", why, blocks=planned)
     if unheard := _in_state(intent, facts, MirrorState.UNKNOWN):
         why = f"no worker has reported {_named(each.partition for each in unheard)}: start `tanist fetcher run`"
@@ -249,11 +251,11 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         about = tuple(blind) or ("what came since",)
         yield Limitation("RECORDS_AT_RISK_UNKNOWN", _why_unknown(intent, facts, lost), about=about)
     if least > intent.loss_tolerance:
-        why = f"{told} at risk, {intent.loss_tolerance} are tolerated"
+        why = f"{told} at risk; {intent.loss_tolerance} tolerated"
         yield Limitation("BEYOND_TOLERANCE", why, blocks=True)
     if least or intent.loss_tolerance:
-        why = f"{told} of the source are not in the copy"
-        yield Limitation("RECORDS_AT_RISK", f"{why}; {intent.loss_tolerance} are tolerated", usual=True)
+        why = f"{told} of the source are not at the destination"
+        yield Limitation("RECORDS_AT_RISK", f"{why}; {intent.loss_tolerance} tolerated", usual=True)
     if intent.mode is Mode.UNPLANNED:
         yield from _of_what_is_unseen(intent, facts, estimate)
 
@@ -261,23 +263,23 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 def _why_unknown(intent: Intent, facts: Facts, lost: int | None) -> str:
     blind = [at for at, offsets in loss.by_partition(intent, facts) if offsets is None]
     if lost is None:
-        return f"how much of the source is in the copy cannot be told of {_named(blind)}"
+        return f"offsets at risk are unknown for {_named(blind)}"
     old = [each.partition for each in loss.undrained(intent, facts) if each.estimate(facts.now) is None]
     return (
-        f"nobody has looked at the source for {ESTIMATE_MS // 1000} s, so what it took since is not even estimated: "
-        f"{_named(old)}; {lost} offsets were at risk {_seconds(loss.age_ms(intent, facts))} ago"
+        f"no worker has observed the source for {ESTIMATE_MS // 1000} s, so there is no estimate of later "
+        f"writes: {_named(old)}; {lost} offsets were at risk {_seconds(loss.age_ms(intent, facts))} ago"
     )
 
 
 def _of_what_is_unseen(intent: Intent, facts: Facts, estimate: int | None) -> Iterator[Limitation]:
     if any(each.live is None for each in facts.partitions):
-        told = "there is no estimate" if estimate is None else f"an estimate, at the rate of before: {estimate} offsets"
+        told = "no estimate" if estimate is None else f"estimated loss at the last write rate: {estimate} offsets"
         age = _seconds(loss.age_ms(intent, facts))
-        why = f"nobody has counted what the source took after it was last seen, {age} ago; {told}"
+        why = f"writes after the source was last seen ({age} ago) are not counted; {told}"
         yield Limitation("RECORDS_UNSEEN", why, usual=True)
     if facts.transactions:
         names = {f"producer {each.producer_id} on {each.partition}" for each in facts.transactions}
-        yield Limitation("OPEN_TRANSACTIONS", f"they hold back the records of others: {_named(sorted(names))}")
+        yield Limitation("OPEN_TRANSACTIONS", f"open transactions hold back later records: {_named(sorted(names))}")
 
 
 def _seconds(age_ms: int | None) -> str:
@@ -290,24 +292,24 @@ def _of_groups(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         return
     kept = facts.followed
     if kept is None or not kept.upto:
-        yield Limitation("GROUP_POSITIONS_OLD", "no positions of groups were ever kept: none can be translated")
+        yield Limitation("GROUP_POSITIONS_OLD", "no committed offsets of groups were kept: none can be translated")
     elif facts.now - kept.at > SILENT_MS:
-        why = f"nobody has followed the positions of groups for {_seconds(facts.now - kept.at)}"
-        yield Limitation("GROUP_POSITIONS_OLD", f"{why}: what was read since is read again")
+        why = f"committed offsets of consumer groups were last read {_seconds(facts.now - kept.at)} ago"
+        yield Limitation("GROUP_POSITIONS_OLD", f"{why}: records read since then are read again")
 
 
 def _of_rights(facts: Facts) -> Iterator[Limitation]:
     if facts.destination_authorizer is False:
-        why = "the destination has no authorizer: anybody could have approved this"
+        why = "the destination has no authorizer, so any client can write an approval"
         yield Limitation("UNPROTECTED", why, usual=True)
     if facts.destination_authorizer is None:
-        why = "whether the destination protects approvals could not be told"
+        why = "cannot determine whether the destination enforces ACLs, so approvals cannot be trusted"
         yield Limitation("RIGHTS_UNKNOWN", why, blocks=True, unknown=True)
     if facts.destination_authorizer and (unbound := [login.unbound for login in facts.logins if login.unbound]):
-        why = "the barrier keeps its old producers off, and its login may go on writing"
+        why = "the producer fence stops the mirror's old producers, but its login can still write"
         yield Limitation(NOT_SHUT_OUT, f"{why}: {_named(sorted(unbound))}")
     if facts.source_authorizer is False:
-        why = "the source has no authorizer: records of a few bytes pass its fence"
+        why = "the source has no authorizer, so records of a few bytes pass its source fence"
         yield Limitation("NEAR_FENCE", why, usual=True)
 
 
@@ -360,10 +362,10 @@ def objections(
     """
     found = list(news(approved, facts))
     if approved.steps != tuple(step.id for step in ROUTES[approved.intent.mode]):
-        found.append(Limitation("ANOTHER_ROUTE", "it was planned by another version of Tanist", blocks=True))
+        found.append(Limitation("ANOTHER_ROUTE", "another version of Tanist made the plan: plan again", blocks=True))
     theirs = max(approval.at, told or approval.at)
     if (latest := max(now, theirs)) >= approval.expires_at:
-        found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at}, now is {latest} (ms)"))
+        found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at} ms; now is {latest} ms"))
     if now < theirs - approval.SKEW_MS:
-        found.append(Limitation("CLOCK_BEHIND", f"the brokers' clock said {theirs} (ms) before, ours says {now}"))
+        found.append(Limitation("CLOCK_BEHIND", f"the brokers' clock showed {theirs} ms, this host's shows {now} ms"))
     return tuple(sorted(found))

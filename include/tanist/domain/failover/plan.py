@@ -133,16 +133,24 @@ def _open(intent: Intent, facts: Facts) -> bool:
     return sum(each.writable is True for each in seen) == len(intent.names) and (shut or accepted)
 
 
-HOLD = Step("hold", "nobody copies metadata while this runs", lambda _, facts: held(facts))
-FENCE = Step("fence", "producers are kept off the source, or the fence is owed", _fenced)
-DRAIN = Step("drain", "what the source still gives has been copied", _drained)
-GROUPS = Step("groups", "consumer groups stand where they stood", lambda _, facts: facts.marked("groups"))
-SEAL = Step("seal", "the mirror can never write again (the point of no return)", _sealed)
-GENERATION = Step("generation", "the promotion is counted, and the topics have left the mirror", _counted)
-CONFIGS = Step("configs", "topics are configured as at the source", _restored)
-OPEN = Step("open", "producers may write here, the mirror may not", _open)
-CANARY = Step("canary", "every topic took a transaction that was aborted", lambda _, facts: facts.marked("canary"))
-MOVERS = Step("movers", "the old source is told, who has not moved is listed", lambda _, facts: facts.marked("movers"))
+HOLD = Step("hold", "the mirror is locked: metadata and offset syncs wait", lambda _, facts: held(facts))
+FENCE = Step("fence", "producers are blocked at the source, or the source fence is pending", _fenced)
+DRAIN = Step("drain", "every record the source can still deliver is copied", _drained)
+GROUPS = Step(
+    "groups",
+    "committed offsets of consumer groups are translated and committed",
+    lambda _, facts: facts.marked("groups"),
+)
+SEAL = Step("seal", "the mirror's producers are fenced for good (the point of no return)", _sealed)
+GENERATION = Step("generation", "the promotion is recorded and the topics have left the mirror", _counted)
+CONFIGS = Step("configs", "topic configurations match the source", _restored)
+OPEN = Step("open", "producers may write at the destination, the mirror may not", _open)
+CANARY = Step(
+    "canary", "every topic accepted a test transaction, which was aborted", lambda _, facts: facts.marked("canary")
+)
+MOVERS = Step(
+    "movers", "the old source is notified and remaining producers are listed", lambda _, facts: facts.marked("movers")
+)
 
 ROUTE: Final = (HOLD, FENCE, DRAIN, GROUPS, SEAL, GENERATION, CONFIGS, CANARY, OPEN, MOVERS)
 ROUTES: Final[Mapping[Mode, tuple[Step, ...]]] = MappingProxyType(dict.fromkeys(Mode, ROUTE))

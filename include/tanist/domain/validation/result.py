@@ -98,11 +98,14 @@ class PartitionFound:
         if bounds is None:
             return
         if bounds.behind and not bounds.asked.promoted:
-            yield f"{bounds.behind} offsets of the source have not been copied yet"
+            yield f"{bounds.behind} offsets of the source are not copied yet"
         if bounds.asked.promoted and self.compared is None:
-            yield "promoted: others may have written to it, so its offsets alone do not tell"
+            yield "the topic was failed over: other producers may have written to it, so offsets alone prove nothing"
         if bounds.beyond and self.compared is None:
-            yield f"{bounds.beyond} offsets of the copy lie behind the source's end: only a look at the batches tells"
+            yield (
+                f"{bounds.beyond} offsets of the destination are past the end of the source: compare with --level "
+                "batches"
+            )
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -114,9 +117,9 @@ class PartitionFound:
             if self.compared.unequal and not any(self.counts.values()):
                 found.append(f"{self.compared.unequal} unequal")
         if self.headless:
-            found.append(f"the source's first {self.headless} offsets are not in the copy")
+            found.append(f"the first {self.headless} offsets of the source are missing at the destination")
         if self.lost:
-            found.append(f"the source's last {self.lost} offsets never came to the copy")
+            found.append(f"the last {self.lost} offsets of the source were never copied")
         return tuple(found)
 
     @property
@@ -134,7 +137,7 @@ class PartitionFound:
             return ()
         first, until = self.bounds.source.start, self.bounds.copy_begins
         lacking = Difference(kind=Kind.MISSING, source=first, destination=None, offsets=until - first, records=(0, 0))
-        return (replace(lacking, detail="offsets; no record was read"),)
+        return (replace(lacking, detail="offsets only; no record was read"),)
 
     @property
     def _was_read(self) -> bool:

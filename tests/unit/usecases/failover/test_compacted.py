@@ -76,7 +76,7 @@ def test_a_topic_that_is_made_a_compacted_one_later_fails_the_status_until_a_wor
     world.west.repeated.clear()
     found = barrier(world)
     assert found.verdict is Verdict.FAIL
-    assert "compaction erases its barrier" in found.reason
+    assert "compaction will erase its producer fence" in found.reason
     worker = debts(world)
     settled(world, worker)
     assert barrier(world).verdict is Verdict.FAIL, "who writes there may still be writing"

@@ -48,7 +48,7 @@ def test_what_has_no_copy_is_at_risk_and_left_behind_only_by_name(world: World) 
     planned = world.plan()
     (accepted,) = [each for each in planned.plan.limitations if each.name == "PARTITIONS_WITHOUT_COPY"]
     assert not accepted.blocks
-    assert "1 of orders; `tanist metadata sync dr`" in accepted.detail
+    assert "1 of orders; add them with `tanist metadata sync dr`" in accepted.detail
     assert planned.plan.hash != before.plan.hash
     assert planned.forecast.offsets_at_risk == planned.forecast.estimate == 200
     assert planned.forecast.by_partition == ((MORE, 200),)
@@ -61,11 +61,11 @@ def test_a_source_that_grows_after_the_approval_voids_it(world: World) -> None:
     """Also where somebody has accepted fewer, and where the mirror has learned of them since."""
     plan = world.approve().plan
     grow(world)
-    with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: 1 of orders"):
+    with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: new: 1 of orders"):
         world.run(plan)
     plan = world.approve().plan
     grow(world, 0, MORE.partition + 3)
-    with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: 2 of orders"):
+    with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: new: 2 of orders"):
         world.run(plan)
 
 
@@ -77,7 +77,7 @@ def test_a_mirror_that_takes_in_partitions_after_the_approval_voids_it(world: Wo
     (orders,) = [each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "orders"]
     world.worker.append([replace(orders, partitions=MORE.partition + 1)], world.soon())
     world.observe(MirrorState.MIRRORING, MORE)
-    with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: 1 of orders"):
+    with pytest.raises(NotPermitted, match="GROWN_SINCE_PLANNED: new: 1 of orders"):
         world.run(plan)
 
 
@@ -94,7 +94,7 @@ def test_an_unplanned_failover_counts_them_as_lost_while_the_source_answers_in_p
     del world.east.ends[TopicPartition("payments", 0)]
     limitations = names(world, Mode.UNPLANNED)
     assert "PARTITIONS_WITHOUT_COPY" in limitations
-    assert "200 offsets of the source are not in the copy" in limitations["RECORDS_AT_RISK"]
+    assert "200 offsets of the source are not at the destination" in limitations["RECORDS_AT_RISK"]
 
 
 def test_a_source_that_does_not_say_how_many_it_has_stops_a_planned_failover(
@@ -107,5 +107,5 @@ def test_a_source_that_does_not_say_how_many_it_has_stops_a_planned_failover(
         return {**known(self, asked, by), "orders": TimedOut("no answer")}
 
     monkeypatch.setattr(MemoryTopics, "partitions", but_orders)
-    assert "orders: the source does not say how many partitions it has: TIMED_OUT" in names(world)["SOURCE_DOWN"]
+    assert "orders: the source does not report its number of partitions: TIMED_OUT" in names(world)["SOURCE_DOWN"]
     assert world.plan().blocked

@@ -49,7 +49,7 @@ def test_a_record_that_gets_in_behind_the_barrier_is_told_by_the_run_and_by_ever
     assert movers(world)["left_behind"] == {str(AT): 2}
     found = left_behind(world)
     assert found.verdict is Verdict.FAIL
-    assert f"{AT}: the old source has 2 offsets which the new primary lacks" in found.reason
+    assert f"{AT}: the old source has 2 offsets that the new primary does not have" in found.reason
     world.east.grow(AT)
     assert f"{AT}: the old source has 3 offsets" in left_behind(world).reason
 

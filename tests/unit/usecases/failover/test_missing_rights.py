@@ -120,7 +120,7 @@ def test_behind_the_point_of_no_return_a_right_that_is_missing_is_named_and_not_
     assert [what for what, _ in told] == ["begins", "not yet", "not yet"]
     assert "MIRROR_AUTHORIZATION_FAILED" in told[1][1]
     assert "TIMED_OUT" in told[2][1]
-    with pytest.raises(PastReturn, match="run the plan to its end") as past:
+    with pytest.raises(PastReturn, match="complete the failover") as past:
         abort.abort(world.clusters(), world.tools(), world.command())
     assert "is sealed" not in str(past.value), "nothing is"
     assert world.run(approval.plan).record.status is RunStatus.DONE

@@ -48,13 +48,13 @@ def withdraw(world: World, plan: str, request: str = "") -> None:
 def test_a_yes_to_one_run_of_an_orchestrator_permits_no_other(unchanged: World) -> None:
     """Stopped before it began, it left its approval behind, and any later run of the same plan took it."""
     plan = unchanged.approve(request=FIRST).plan
-    with pytest.raises(NotApproved, match=f"is not for this: it answers {FIRST}"):
+    with pytest.raises(NotApproved, match=f"cannot be used here: it answers the request {FIRST}"):
         unchanged.run(plan, request=SECOND)
 
 
 def test_a_command_does_not_use_the_yes_to_a_run_of_an_orchestrator(unchanged: World) -> None:
     plan = unchanged.approve(request=FIRST).plan
-    with pytest.raises(NotApproved, match="is not for this"):
+    with pytest.raises(NotApproved, match="cannot be used here"):
         unchanged.run(plan)
 
 
@@ -62,10 +62,10 @@ def test_a_run_of_an_orchestrator_does_not_use_the_yes_to_a_command(unchanged: W
     """Whoever approved it has not seen that run; nor does one from before approvals named what they answer."""
     plan = unchanged.approve().plan
     (only,) = approvals(unchanged.west.approvals)
-    with pytest.raises(NotApproved, match="is not for this"):
+    with pytest.raises(NotApproved, match="cannot be used here"):
         unchanged.run(plan, request=FIRST)
     unchanged.west.approvals[:] = [replace(only, request="")]
-    with pytest.raises(NotApproved, match="is not for this"):
+    with pytest.raises(NotApproved, match="cannot be used here"):
         unchanged.run(plan, request=FIRST)
 
 

@@ -22,7 +22,7 @@ from tests.unit.usecases.failover.world import DATA, DR, TOPICS, WRITER, World
 if TYPE_CHECKING:
     from tanist.usecases.failover.run import Outcome
 
-SIGN = "no rule lets User:mirror write to orders, and this login may: a super user, or another name"
+SIGN = "no ACL allows User:mirror to write to orders, but this login may: it is a super user, has another principal"
 
 
 def opened(outcome: Outcome) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def test_status_fails_where_somebody_lifted_the_fence_of_a_promoted_topic_by_han
     MemoryFencing(world.east).lift(before, world.soon())
     check = fences(world)
     assert check.verdict is Verdict.FAIL
-    assert all(f"{topic}: it took over and its source fence does not stand" in check.reason for topic in TOPICS)
+    assert all(f"{topic}: it was failed over, but its source fence is not in force" in check.reason for topic in TOPICS)
 
 
 def test_status_fails_where_a_lifted_fence_stands_before_any_worker_has_looked() -> None:
