@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -24,6 +23,7 @@ from tanist.fetcher.planning import (
     rated,
     source_ends,
 )
+from tanist.fetcher.rounds import RoundThread
 from tanist.fetcher.sources import SourceLeaders, by_lane, topics_by_mirror
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Worker:
     started_at: EpochMs
 
 
-class Coordination(threading.Thread):
+class Coordination(RoundThread):
     """Level-triggered: each round derives everything anew from the view, the ownership and the reports."""
 
     def __init__(  # noqa: PLR0913  # the seams of the service, named
@@ -77,7 +77,7 @@ class Coordination(threading.Thread):
         clock: Clock,
         own_login: OwnLogin | None = None,
     ) -> None:
-        super().__init__(name="coordination", daemon=True)
+        super().__init__("coordination")
         self._worker = worker
         self._state = state
         self._membership = membership
@@ -87,10 +87,6 @@ class Coordination(threading.Thread):
         self._slices = slices
         self._clock = clock
         self._own_login = own_login
-        self._stopping = threading.Event()
-        self.died: BaseException | None = None
-        self.rounds = 0
-        """How often it has gone round: one that stands still hangs."""
         self.reports: dict[Copied, Report] = {}
         self._epochs: dict[int, int] = {}
         self._basis: tuple[StateView, frozenset[int]] | None = None
@@ -103,24 +99,11 @@ class Coordination(threading.Thread):
         self._ends_at = self._alive_at = 0.0
 
     def stop(self) -> None:
-        self._stopping.set()
+        super().stop()
         for leaders in list(self._leaders.values()):
             leaders.interrupt()
 
-    def run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._round()
-                self.rounds += 1
-        except Stopped:
-            pass
-        except BaseException as bug:
-            log.exception("coordination died")
-            self.died = bug
-        finally:
-            self._end()
-
-    def _end(self) -> None:
+    def _close(self) -> None:
         """Lanes first: slices are given back only when nothing writes for them any more."""
         self._lanes.stop(STOP_SECONDS)
         self._membership.leave()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
@@ -14,6 +13,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import fences_with
 from tanist.domain.slices import slice_of
 from tanist.fetcher.barriers import Barriers
+from tanist.fetcher.rounds import RoundThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,19 +64,18 @@ class Guards:
     lock: Callable[[MirrorName, str, Deadline], AbstractContextManager[Locked]]
 
 
-class Debts(threading.Thread):
+class Debts(RoundThread):
     """One worker settles the debts of a mirror: who owns the slice of its name. `stop`, then join."""
 
     def __init__(
         self, guards: Guards, state: StateStore, slices: int, clock: Clock, holds: Callable[[int], bool]
     ) -> None:
-        super().__init__(name="debts", daemon=True)
+        super().__init__("debts")
         self._guards = guards
         self._state = state
         self._slices = slices
         self._clock = clock
         self._holds = holds
-        self._stopping = threading.Event()
         self._fencing: dict[MirrorName, Fencing] = {}
         self._silent: dict[str, TanistError] = {}
         """Sources that have not answered in this round, and why: each may hold it up once, whatever it is asked."""
@@ -84,22 +83,13 @@ class Debts(threading.Thread):
         """Promotions that their source knows of, as far as we have looked."""
         self._barriers = Barriers(guards.sealing, self._ours, clock)
 
-    def run(self) -> None:
-        try:
-            while not self._stopping.wait(EVERY_SECONDS):
-                self._round()
-        finally:
-            self.close()
-
-    def stop(self) -> None:
-        """From any thread; then join."""
-        self._stopping.set()
-
     def _round(self) -> None:
+        if self._stopping.wait(EVERY_SECONDS):
+            return
         try:
             self.settle(self._state.view())
         except Stopped:
-            self._stopping.set()
+            raise
         except Exception:
             log.exception("what failovers have left to do was not done, trying again")
 
@@ -118,7 +108,7 @@ class Debts(threading.Thread):
     def _ours(self, spec: MirrorSpec, at: TopicPartition) -> bool:
         return self._holds(slice_of(spec.mirror, at, self._slices))
 
-    def close(self) -> None:
+    def _close(self) -> None:
         self._barriers.close()
         self._guards.sources.close()
         for fencing in self._fencing.values():

@@ -7,7 +7,6 @@ that log may not be read it asks each second, and says so. With a dead source th
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from tanist.domain.names import EpochMs
 from tanist.domain.records import Following, GroupsFollowed
 from tanist.domain.states import Wish
 from tanist.fetcher.group_sources import Asking, OffsetsLog, refused
+from tanist.fetcher.rounds import RoundThread
 from tanist.kafka.protocol.record_set import PackedAway
 from tanist.kafka.wire.router import Router
 
@@ -55,15 +55,13 @@ class TailTools:
     clock: Clock
 
 
-class GroupTail(threading.Thread):
+class GroupTail(RoundThread):
     """Of one mirror. `stop` it from any thread, then join."""
 
     def __init__(self, tools: TailTools) -> None:
-        super().__init__(name=f"groups-{tools.spec.mirror}", daemon=True)
-        self.died: BaseException | None = None
+        super().__init__(f"groups-{tools.spec.mirror}")
         self._tools = tools
         self._clock = tools.clock
-        self._stopping = threading.Event()
         self._router: Router | None = None
         self._source: OffsetsLog | Asking | None = None
         self._asking: Asking | None = None
@@ -74,22 +72,13 @@ class GroupTail(threading.Thread):
         self._note: GroupsFollowed | None = None
 
     def stop(self) -> None:
-        self._stopping.set()
+        super().stop()
         if self._router is not None:
             self._router.interrupt()
 
-    def run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._round()
-        except Stopped:
-            pass
-        except BaseException as bug:
-            log.exception("the tail of group positions died", extra={"mirror": self._tools.spec.mirror})
-            self.died = bug
-        finally:
-            if self._router is not None:
-                self._router.close()
+    def _close(self) -> None:
+        if self._router is not None:
+            self._router.close()
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 

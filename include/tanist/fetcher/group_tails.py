@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import TopicPartition
 from tanist.domain.slices import slice_of
 from tanist.fetcher.group_tail import GroupTail, TailTools
+from tanist.fetcher.rounds import RoundThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,25 +42,18 @@ class TailsTools:
     slices: int
 
 
-class GroupTails(threading.Thread):
+class GroupTails(RoundThread):
     """Starts, restarts and stops the tails of the mirrors whose slice is ours. `stop`, then join."""
 
     def __init__(self, tools: TailsTools) -> None:
-        super().__init__(name="group-tails", daemon=True)
+        super().__init__("group-tails")
         self._tools = tools
-        self._stopping = threading.Event()
         self._tails: dict[MirrorName, GroupTail] = {}
         self._not_before: dict[MirrorName, float] = {}
 
-    def stop(self) -> None:
-        self._stopping.set()
-
-    def run(self) -> None:
-        try:
-            while not self._stopping.wait(LOOK_SECONDS):
-                self._look()
-        finally:
-            self._end()
+    def _round(self) -> None:
+        if not self._stopping.wait(LOOK_SECONDS):
+            self._look()
 
     def _look(self) -> None:
         mine = {spec.mirror: spec for spec in self._tools.state.view().mirrors() if self._holds(spec)}
@@ -94,7 +87,7 @@ class GroupTails(threading.Thread):
         tail.start()
         return tail
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         by = self._tools.clock.deadline(STOP_SECONDS)
         for tail in self._tails.values():
             tail.stop()

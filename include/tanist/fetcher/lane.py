@@ -8,8 +8,6 @@ is read and appended is the engine's business; in which phase it is, only this t
 
 from __future__ import annotations
 
-import logging
-import threading
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +18,7 @@ from tanist.fetcher.engines.batches.engine import BatchEngine
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.fetch_state import PartitionFetchState
 from tanist.fetcher.gate import Gate
+from tanist.fetcher.rounds import RoundThread
 from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from tanist.fetcher.engines.engine import CopyEngine
     from tanist.fetcher.tools import LaneTools
 
-log = logging.getLogger(__name__)
-
 ENGINES: Final[Mapping[Engine, Callable[..., CopyEngine[Any]]]] = MappingProxyType({Engine.BATCHES: BatchEngine})
 """How the thread of a mirror makes its engine: from its routers (source, destination), its broker and its tools."""
 IDLE_SECONDS: Final = 0.1
@@ -38,11 +35,11 @@ GATE_SECONDS: Final = 5.0
 """How long both clusters have to show their state topics."""
 
 
-class Lane(threading.Thread):
+class Lane(RoundThread):
     """Set `assignment` from any thread; read `reports` from any thread; `stop` it, then join."""
 
     def __init__(self, key: LaneKey, tools: LaneTools) -> None:
-        super().__init__(name=f"lane-{key.mirror}-{key.broker}-{key.number}", daemon=True)
+        super().__init__(f"lane-{key.mirror}-{key.broker}-{key.number}")
         self.key = key
         self.assignment: Mapping[Copied, Assigned] = {}
         self.adopted: Mapping[Copied, Assigned] = {}
@@ -50,11 +47,9 @@ class Lane(threading.Thread):
         self.reports: Mapping[Copied, Report] = {}
         self.stale_leaders = False
         """The source's leaders have moved: whoever assigns lanes should look."""
-        self.died: BaseException | None = None
         self._claims = tools.claims
         self._clock = tools.clock
         self._states: dict[Copied, PartitionFetchState[Any]] = {}
-        self._stopping = threading.Event()
         self._source = Router(tools.source, tools.client_id)
         self._destination = Router(tools.destination, tools.client_id)
         self._gate = Gate(self._source, tools)
@@ -66,24 +61,18 @@ class Lane(threading.Thread):
 
     def stop(self, *, at_once: bool = False) -> None:
         """End after this round; `at_once`: end whatever it waits for, too."""
-        self._stopping.set()
+        super().stop()
         if at_once:
             self._source.interrupt()
             self._destination.interrupt()
 
-    def run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._round()
-            self._engine.append((), until=_never)  # what is in flight lands
-        except Stopped:
-            pass
-        except BaseException as bug:
-            log.exception("lane died", extra={"lane": self.name})
-            self.died = bug
-        finally:
-            self._source.close()
-            self._destination.close()
+    def _finish(self) -> None:
+        """What is in flight lands."""
+        self._engine.append((), until=_never)
+
+    def _close(self) -> None:
+        self._source.close()
+        self._destination.close()
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,13 +80,13 @@ class Lane(threading.Thread):
         self._adopt()
         states = list(self._states.values())
         self._recover(states)
-        waiting = any(state.phase in {Phase.RECOVER, Phase.ALIGN} for state in states)
+        waiting = any(state.phase in {Phase.RECOVER, Phase.FILL_START} for state in states)
         partitions = [state.partition for state in states]
         incoming = self._engine.read([state.partition for state in states if state.fetchable], hurry=waiting)
         self._engine.append(partitions, until=incoming.ready if incoming else _never)
         if incoming:
             incoming.take()
-        elif not any(state.phase is Phase.ALIGN for state in states):
+        elif not any(state.phase is Phase.FILL_START for state in states):
             self._stopping.wait(IDLE_SECONDS)
         self._engine.idle(partitions)
         self._look_for_halts(states)
@@ -106,7 +95,7 @@ class Lane(threading.Thread):
     def _recover(self, states: Sequence[PartitionFetchState[Any]]) -> None:
         now = self._clock.monotonic()
         due = [state for state in states if state.due(now)]
-        ready = [*self._admitted(due), *(state for state in states if state.phase is Phase.ALIGN)]
+        ready = [*self._admitted(due), *(state for state in states if state.phase is Phase.FILL_START)]
         if ready:
             outcomes = self._engine.recover([state.partition for state in ready])
             now = self._clock.monotonic()

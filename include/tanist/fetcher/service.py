@@ -129,8 +129,12 @@ class Service:
 
     @property
     def failed(self) -> BaseException | None:
-        """A worker whose state topic was lost is deaf: it holds its slices and would never hear of a mirror again."""
-        return self._coordination.died or next((why for store in self._stores if (why := store.ended())), None)
+        """What a thread died of, or how a state topic was lost; None: all is well.
+
+        Without a thread its work stays undone, and without the topic a worker holds its slices and is deaf.
+        """
+        threads = (thread.died for thread in (self._coordination, *self._beside))
+        return next((why for why in (*threads, *(store.ended() for store in self._stores)) if why), None)
 
     @property
     def alive(self) -> bool:

@@ -163,7 +163,7 @@ def test_records_of_a_topic_that_was_made_anew_are_never_appended_to_those_of_th
         rig.copied(copier)
         if worker == "up":
             monkeypatch.setattr(SourceLeaders, "look", lambda *_, **__: None)
-            monkeypatch.setattr("tanist.fetcher.engines.batches.copy.READ_AGAIN_SECONDS", 3.0)
+            monkeypatch.setattr("tanist.fetcher.engines.batches.partition.READ_AGAIN_SECONDS", 3.0)
             recreate(rig.source, topic_name)
             batches(rig, at, 5)
             assert broken(copier, at) == "DIVERGED"

@@ -24,7 +24,7 @@ from tests.kafka.fetcher.test_log_start import batches
 
 if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
-    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.fetcher.engines.batches.partition import BatchPartition
     from tests.kafka.fetcher.copier import Copier
 
 DAY_MS = 86_400_000

@@ -18,7 +18,7 @@ from tanist.domain.names import BrokerId, DestinationOffset, MirrorName, SourceO
 from tanist.domain.offset_map import OffsetMap
 from tanist.fetcher.assignment import Assigned
 from tanist.fetcher.engines.batches.appending import Appending
-from tanist.fetcher.engines.batches.copy import BatchPartition
+from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.wire.clock import SystemClock
 from tests.unit.kafka.protocol.batches import encode_batch

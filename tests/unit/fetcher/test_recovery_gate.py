@@ -25,7 +25,7 @@ from tanist.domain.records import Engine, MirrorSpec
 from tanist.domain.states import Finding
 from tanist.fetcher import lane
 from tanist.fetcher.assignment import Assigned, LaneKey
-from tanist.fetcher.engines.batches.copy import BatchPartition
+from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.gate import Gate
 from tanist.fetcher.lane import Lane
@@ -145,7 +145,7 @@ def test_a_log_start_is_brought_along_without_asking_again_and_both_logs_are_rea
         looks.append(by)
         return lambda _topic: None
 
-    aligning = a_lane(PlayedEngine(Phase.ALIGN, Phase.ALIGN, Phase.RECOVER, Phase.COPY), look)
+    aligning = a_lane(PlayedEngine(Phase.FILL_START, Phase.FILL_START, Phase.RECOVER, Phase.COPY), look)
     assert [reported(aligning).finding for _ in range(4)] == [None, None, None, Finding.ALIGNED]
     assert len(looks) == 2
 

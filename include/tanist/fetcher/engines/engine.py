@@ -22,7 +22,7 @@ class Phase(Enum):
 
     RECOVER = auto()
     """Both logs must be read before anything is written."""
-    ALIGN = auto()
+    FILL_START = auto()
     """The destination's log start is being brought to the source's, a piece at each call of `recover`."""
     COPY = auto()
     BROKEN = auto()
@@ -100,7 +100,7 @@ class CopyEngine(Protocol[P]):
     def recover(self, partitions: Sequence[P]) -> Sequence[Phase | TanistError]:
         """Find out from both logs where each has to resume; the phase that each is in now, or what went wrong.
 
-        COPY: it may be read and appended. ALIGN: call again at once. RECOVER: once more from the beginning.
+        COPY: it may be read and appended. FILL_START: call again at once. RECOVER: once more from the beginning.
         """
         ...
 

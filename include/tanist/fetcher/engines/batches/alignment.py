@@ -16,7 +16,7 @@ from tanist.kafka.wire.leaders import value
 
 if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
-    from tanist.fetcher.engines.batches.copy import BatchPartition, StartFill
+    from tanist.fetcher.engines.batches.partition import BatchPartition, StartFill
     from tanist.kafka.wire.hot import Appends
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tanist.domain.appending import Sent
     from tanist.domain.names import BrokerId
     from tanist.domain.offset_map import OffsetMap, OffsetRun
-    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import LaneTools
     from tanist.kafka.protocol.frames import ProducedPartition
@@ -249,7 +249,7 @@ class Appending:
                 each.halt(failed[each.at], self._clock.monotonic())
 
     def align(self, of: BatchPartition) -> Phase | TanistError:
-        """The next chunk: ALIGN while there is more to do, then RECOVER; or what went wrong."""
+        """The next chunk: FILL_START while there is more to do, then RECOVER; or what went wrong."""
         try:
             leader = self._destination.leader(of.at)
         except TanistError as why:
@@ -260,7 +260,7 @@ class Appending:
         try:
             self._claims.must_hold(of.assigned)
             if not self._alignment.step(of, self._open(leader), self._clock.deadline(CONTROL_SECONDS)):
-                return Phase.ALIGN
+                return Phase.FILL_START
         except Stopped:
             raise
         except TanistError as why:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.fetcher.engines.batches.appending import Appending
-from tanist.fetcher.engines.batches.copy import BatchPartition
+from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.batches.reading import Reading
 from tanist.fetcher.engines.batches.recovery import Recovery
 from tanist.fetcher.runs import OffsetRuns

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import TopicPartition
     from tanist.fetcher.claims import Claims
-    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
 

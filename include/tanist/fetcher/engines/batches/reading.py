@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tanist.domain.names import BrokerId, SourceOffset
-    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
     from tanist.kafka.wire.router import Router

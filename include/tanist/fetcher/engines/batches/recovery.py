@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.anchoring import anchor
 from tanist.domain.appending import Pipeline
 from tanist.domain.errors import Stopped, TanistError, TimedOut, Unreachable
-from tanist.fetcher.engines.batches.copy import StartFill
 from tanist.fetcher.engines.batches.evidence import WireEvidence, ids_and_ends
+from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
 from tanist.kafka.wire.leaders import value
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.anchoring import CopyEnds
-    from tanist.fetcher.engines.batches.copy import BatchPartition
+    from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
@@ -35,7 +35,7 @@ class Recovery:
         self._clock = clock
 
     def recover(self, partitions: Sequence[BatchPartition]) -> list[Phase | TanistError]:
-        """COPY, ALIGN or what went wrong, for each. A cluster that is down is asked once, not once a partition."""
+        """COPY, FILL_START or what went wrong, for each. A cluster that is down is asked once, not once a partition."""
         found: list[Phase | TanistError] = []
         if not partitions:
             return found
@@ -76,6 +76,6 @@ class Recovery:
             if found.sequence:  # so we have written here before
                 of.note = f"the source deleted offsets up to {of.enter_at} before they were copied"
             of.start_fill = StartFill(found.align.to, found.end)
-            return Phase.ALIGN
+            return Phase.FILL_START
         of.pipeline = Pipeline.resume(found, offsets)
         return Phase.COPY
