@@ -206,24 +206,24 @@ class Pipeline(Generic[H, Payload]):
         self.halted = self.halted or halt
 
 
-def next_move(pipeline: Pipeline[H, Payload], horizon: int, depth: int = DEPTH) -> Move:
+def next_move(pipeline: Pipeline[H, Payload], oldest: int, depth: int = DEPTH) -> Move:
     """What is to be done about the first step of `pipeline`, which must have one.
 
-    `horizon`: ms since 1970; of a batch before it the brokers may have forgotten the producer id (see `remembered`).
+    `oldest`: ms since 1970; of a batch before that the brokers may have forgotten the producer id (`remembered_since`).
     Then their idempotence check compares nothing, so what it otherwise guarantees has to come from one owner and one
     batch at a time. `depth`: batches in flight at most.
     """
     step = pipeline.steps[0]
     if isinstance(step, Append):
-        return _before(step, pipeline, horizon, depth)
+        return _before(step, pipeline, oldest, depth)
     if pipeline.in_flight:
         return Move.WAIT
     return Move.FILL_GAP if isinstance(step, Fill) else Move.FAIL
 
 
-def _before(step: Append[H, Payload], pipeline: Pipeline[H, Payload], horizon: int, depth: int) -> Move:
+def _before(step: Append[H, Payload], pipeline: Pipeline[H, Payload], oldest: int, depth: int) -> Move:
     last, in_flight = pipeline.last_timestamp, len(pipeline.in_flight)
-    forgotten = step.header.max_timestamp < horizon or (last is not None and last < horizon)
+    forgotten = step.header.max_timestamp < oldest or (last is not None and last < oldest)
     if in_flight >= (depth if pipeline.acknowledged and not forgotten else 1):
         return Move.WAIT
     if not pipeline.map_checked:
@@ -236,7 +236,7 @@ def _before(step: Append[H, Payload], pipeline: Pipeline[H, Payload], horizon: i
     return Move.APPEND_UNDER_LEASE if forgotten else Move.APPEND
 
 
-def horizon(now: EpochMs, remembered_ms: int) -> int:
+def remembered_since(now: EpochMs, remembered_ms: int) -> int:
     """Brokers still know the producer id of batches with this timestamp or a later one, ms since 1970.
 
     They forget it `producer.id.expiration.ms` after the timestamp of its last batch, not after its arrival.

@@ -37,8 +37,8 @@ def forget_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make workers that fill nothing and do not ask the map: what they append behind a gap lands too low."""
     real = appending.next_move
 
-    def careless(pipeline: Pipeline[BatchHeader, memoryview], horizon: int) -> Move:
-        move, first = real(pipeline, horizon), pipeline.steps[0]
+    def careless(pipeline: Pipeline[BatchHeader, memoryview], oldest: int) -> Move:
+        move, first = real(pipeline, oldest), pipeline.steps[0]
         return Move.APPEND if isinstance(first, Append) and move in {Move.EXTEND_MAP, Move.FILL_GAP} else move
 
     monkeypatch.setattr(appending, "fillers", lambda _until, _end: 0)

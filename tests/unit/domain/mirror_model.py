@@ -62,7 +62,7 @@ class World:
     """Appends in flight at most."""
     exclusive: bool = False
     """A new owner begins only when nothing of the old one is on its way: it has waited for the end of the lease."""
-    horizon: int = 0
+    oldest: int = 0
     """1: all batches are so old that the broker may have forgotten our producer id."""
     breathe: Callable[[], None] = lambda: None
     """What may happen between any two things that a recovery reads."""
@@ -289,7 +289,7 @@ class Worker:
             more = pipeline.take(steps)
             self.idle = 0 if more else self.idle + 1
             while pipeline.steps:
-                yield from self.act(pipeline, appending.next_move(pipeline, self.world.horizon, self.world.window))
+                yield from self.act(pipeline, appending.next_move(pipeline, self.world.oldest, self.world.window))
             while pipeline.in_flight and (not more or self.world.rng.random() < 0.8):
                 yield from self.receive(pipeline)
 

@@ -40,7 +40,7 @@ class Stored:
 
     @property
     def max_timestamp(self) -> int:
-        """The model has no clock: all batches are of one moment, and `World.horizon` lies before or after it."""
+        """The model has no clock: all batches are of one moment, and `World.oldest` lies before or after it."""
         return 0
 
 

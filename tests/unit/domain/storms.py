@@ -51,7 +51,7 @@ class Storm:
         self.world.breathe = self.breathe
         self.world.exclusive = self.weather.forgetful or self.weather.overtakes
         self.world.window = self.rng.randint(1, DEPTH)
-        self.world.horizon = int(self.weather.forgetful)
+        self.world.oldest = int(self.weather.forgetful)
         self.foreign_left = int(self.weather.foreign)
         self.hire()
 

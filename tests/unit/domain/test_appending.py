@@ -8,7 +8,7 @@ import pytest
 
 from tanist.domain import appending, gap_markers
 from tanist.domain.anchoring import Anchor
-from tanist.domain.appending import DEPTH, FORGETS_EARLY_MS, Halt, Move, Pipeline, horizon, next_move, shifted
+from tanist.domain.appending import DEPTH, FORGETS_EARLY_MS, Halt, Move, Pipeline, next_move, remembered_since, shifted
 from tanist.domain.broker_errors import InvalidProducerEpoch, MessageTooLarge, NotLeader
 from tanist.domain.copying import Append, Fill, Refuse
 from tanist.domain.errors import BrokerError, CompactionHole, RecordTooLarge, Sealed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 YOUNG, OLD = 0, 1
-"""The model's batches have timestamp 0: as a horizon these make them young and old."""
+"""The model's batches have timestamp 0: as the oldest that is remembered these make them young and old."""
 
 
 def a_pipeline(*steps: Append[Stored, Stored] | Fill | Refuse, end: int = 0) -> Pipeline[Stored, Stored]:
@@ -89,11 +89,11 @@ def test_what_was_young_when_it_was_sent_grows_old_while_a_source_rests() -> Non
     pipeline = a_pipeline(records(0))
     pipeline.last_timestamp = sent_at
     young = Stored(0, 1, (0,))
-    assert horizon(EpochMs(sent_at + 1000), day) < sent_at
-    assert horizon(EpochMs(sent_at + day), day) == sent_at + FORGETS_EARLY_MS
+    assert remembered_since(EpochMs(sent_at + 1000), day) < sent_at
+    assert remembered_since(EpochMs(sent_at + day), day) == sent_at + FORGETS_EARLY_MS
     pipeline.steps[0] = Append(young, young)
     assert next_move(pipeline, YOUNG) is Move.APPEND
-    assert next_move(pipeline, horizon(EpochMs(sent_at + day), day)) is Move.APPEND_UNDER_LEASE
+    assert next_move(pipeline, remembered_since(EpochMs(sent_at + day), day)) is Move.APPEND_UNDER_LEASE
 
 
 def test_a_gap_waits_until_nothing_is_in_flight_and_the_map_is_looked_at_behind_it() -> None:

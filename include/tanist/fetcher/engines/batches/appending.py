@@ -15,8 +15,8 @@ from tanist.domain.appending import (
     DEPTH,
     Misplaced,
     Move,
-    horizon,
     next_move,
+    remembered_since,
     shifted,
     translate_refusal,
 )
@@ -97,7 +97,7 @@ class Appending:
         """One step of each partition that can do one; False: all wait for answers."""
         gaps: list[BatchPartition] = []
         batches: defaultdict[BrokerId, list[tuple[BatchPartition, Sent[BatchHeader], memoryview]]] = defaultdict(list)
-        oldest = horizon(self._clock.now(), self._remembered_ms)
+        oldest = remembered_since(self._clock.now(), self._remembered_ms)
         for each in busy:
             move = next_move(each.pipeline, oldest)
             if move is Move.EXTEND_MAP:
