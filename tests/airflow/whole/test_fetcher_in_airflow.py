@@ -27,7 +27,7 @@ from tanist.usecases.sides import Run
 from tanist.wiring.world import World
 from tanist_testkit.sandbox.airflow.connections import connections
 from tanist_testkit.sandbox.airflow.home import Component
-from tanist_testkit.sandbox.airflow.rest import AirflowRefused
+from tests.airflow.whole import variables
 from tests.kafka.cli.conftest import Broker, section
 from tests.kafka.sandbox.conftest import pause
 
@@ -125,7 +125,8 @@ def hosted(
         create(Request(mirror=MIRROR, include=(topic,)), world.connect("east"), world.connect("west"), run)
         box = airflow(connections(settings))
         with box.rest("admin") as admin:
-            name_destination(admin.call)
+            variables.name(admin.call, TANIST_DESTINATIONS="west")
+        (box.spec.dags / f"{DAG}.py").touch()  # a changed file is read at once, the others every 20 s
         found = Hosted(box, world, topic, clusters["east"].bootstrap_servers)
         until(lambda: "tanist" in str(dag(box).get("asset_expression")))
         found.pause(paused=False)
@@ -135,14 +136,6 @@ def hosted(
             if box.running:
                 found.pause(paused=True)
                 until(lambda: not found.fetchers())
-
-
-def name_destination(call: Callable[..., Any]) -> None:
-    body = {"key": "TANIST_DESTINATIONS", "value": "west"}
-    try:
-        call("POST", "/variables", body)
-    except AirflowRefused:
-        call("PATCH", "/variables/TANIST_DESTINATIONS", body)
 
 
 def dag(box: Airflow) -> dict[str, Any]:

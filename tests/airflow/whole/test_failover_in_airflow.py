@@ -16,6 +16,7 @@ import pytest
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.airflow.home import Component
 from tanist_testkit.sandbox.airflow.rest import AirflowRefused, Rest
+from tests.airflow.whole import variables
 
 if TYPE_CHECKING:
     from tanist_testkit.sandbox.airflow.service import Airflow
@@ -94,8 +95,7 @@ def test_a_failover_through_airflow_whose_processes_are_killed(
     pair.mirror(topic_name, topic_name)
     house = airflow(pair.connections())
     with house.rest("admin") as admin, house.rest("op") as op, house.rest("op2") as op2:
-        for key, value in {"TANIST_APPROVERS": "op2", "TANIST_EVIDENCE": str(tmp_path)}.items():
-            admin.call("POST", "/variables", {"key": key, "value": value})
+        variables.name(admin.call, TANIST_APPROVERS="op2", TANIST_EVIDENCE=str(tmp_path))
         op.wait_for_dag(DAG, soon())
         op.unpause(DAG)
         wanted = {"mirror": topic_name, "destination": "west", "fence_proof": 8, "validate": "nothing"}
