@@ -47,6 +47,9 @@ def demo(
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where everything lives (default: a temporary directory).")
     ] = None,
+    records: Annotated[
+        int, typer.Option("--records", min=1000, metavar="N", help="Write at least so many before they are compared.")
+    ] = 100_000,
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
@@ -65,7 +68,8 @@ def demo(
         spec = _airflow() if airflow else None
         started = f"{CLUSTERS} and {AIRFLOW}" if airflow else CLUSTERS
         confirm(f"Starts {started}, {WHERE}, for {MINUTES[airflow]} minutes. Go on?", yes=yes)
-        promises = _told(Telling(airflow=spec, interactive=interactive, directory=directory, keep=keep), as_json)
+        how = Telling(airflow=spec, interactive=interactive, directory=directory, keep=keep, records=records)
+        promises = _told(how, as_json)
     if not all(promise.ok for promise in promises):
         raise typer.Exit(REFUSED)
 

@@ -51,8 +51,9 @@ LAG_SECONDS: Final = 90
 
 @dataclass(slots=True)
 class Story(Scene):
-    """Its chapters, in order. What one finds out, the later ones use."""
+    """Its chapters, in order. What one finds out, the later ones use. `records`: at least so many are written."""
 
+    records: int = RECORDS
     early: Traces = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
@@ -118,7 +119,7 @@ class Story(Scene):
 
     def _watch(self, load: Load, step: Step, over: threading.Event) -> None:
         while not over.wait(0.5):
-            if load.acknowledged >= RECORDS:
+            if load.acknowledged >= self.records:
                 load.ease(EASED)
             step.detail = f"{load.acknowledged:,} records acknowledged by the source"
 
@@ -142,7 +143,7 @@ class Story(Scene):
 
     def _until_enough(self, load: Load) -> None:
         by = self.clock.deadline(STEP_SECONDS)
-        while load.acknowledged < RECORDS and by.left(self.clock.monotonic()):
+        while load.acknowledged < self.records and by.left(self.clock.monotonic()):
             self.clock.wait(0.1)
 
     # ── after ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,6 +228,7 @@ class Telling:
     interactive: bool = False
     directory: Path | None = None
     keep: bool = False
+    records: int = RECORDS
 
 
 def tell(
@@ -245,7 +247,7 @@ def tell(
             )
             home = until_the_end.enter_context(building)
             step.detail = "up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment"
-        story = Story(screen, clock, home, Commands(home.config, screen))
+        story = Story(screen, clock, home, Commands(home.config, screen), records=how.records)
         runbook = _runbook(story, how)
         try:
             promises = _chapters(story, runbook, short=how.airflow is None)
