@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 PROJECT: Final = Path(__file__).resolve().parents[1]
 
 
-FOLDERS: Final = ("airflow", "contracts", "kafka", "storm", "spark", "explorer", "unit")
-"""Folders of tests, each the marker of its tests, in the order in which they begin: first what takes long."""
+ORDER: Final = (
+    *("kafka/failover", "airflow/whole", "airflow", "spark", "kafka/cli", "kafka/demo", "kafka/fetcher/faults"),
+    *("kafka/fetcher", "contracts", "kafka", "explorer", "storm", "unit"),
+)
+"""Folders of tests in the order in which they begin: first what takes long, so that no processor is idle in the end."""
 
 
 def folders(nodeid: str) -> tuple[str, ...]:
@@ -60,10 +63,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shared:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marked by their folder, in its order; whoever needs the shared Airflow, one after the other."""
+    """Marked by their folder, in `ORDER`; whoever needs the shared Airflow, one after the other."""
     for item in items:
         item.add_marker(folders(item.nodeid)[0])
-    items.sort(key=lambda item: (FOLDERS.index(folders(item.nodeid)[0]), needs_airflow(item)))
+    items.sort(key=lambda item: (begins(item.nodeid), needs_airflow(item)))
+
+
+def begins(nodeid: str) -> int:
+    """The place in `ORDER` of the folder that the test lies in, or of the next one around it."""
+    around = folders(nodeid)
+    named = ("/".join(around[:n]) for n in range(len(around), 0, -1))
+    return next((ORDER.index(at) for at in named if at in ORDER), len(ORDER))
 
 
 def needs_airflow(item: pytest.Item | None) -> bool:
