@@ -145,7 +145,7 @@ class Judge:
         shown = self._ask.question("fence", "show", self._scene.mirror)
         if not any(row["topic"] == topic and row["stands"] for row in shown):
             yield f"a fence that nobody has on record: {topic}, {shown}"
-        self._ask.command("fence", "lift", self._scene.mirror)
+        self._ask.command("fence", "lift", self._scene.mirror, "--unrecorded")
         if not (taken := probe(self._scene.pair.east, topic, "judge")):
             yield f"a fence that nobody can lift: {topic}"
         self.probes += taken

@@ -39,13 +39,17 @@ def lift(
     promoted: Annotated[
         bool, typer.Option("--promoted", help="Also of topics that took over: both sides can be written to then.")
     ] = False,
+    unrecorded: Annotated[
+        bool,
+        typer.Option("--unrecorded", help="Also a fence that is not on record; somebody else's DENY looks the same."),
+    ] = False,
 ) -> None:
     """Lift the fences that stand, from the snapshot that was stored before: exactly what was there comes back.
 
     Example: tanist fence lift dr --destination west
     """
     with opened(now, name) as clusters:
-        after = lift_fences(clusters, now.run, of_promoted=promoted)
+        after = lift_fences(clusters, now.run, of_promoted=promoted, unrecorded=unrecorded)
     rows = [FenceRow(fence=each, stands=None) for each in after]
     emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
     owed = [each.topic for each in after if each.status is FenceStatus.LIFT_OWED]

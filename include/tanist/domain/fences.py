@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +45,8 @@ class FenceBefore:
 class FenceStatus(StrEnum):
     SNAPSHOT, STANDING, PROVED, UNPROVED = "snapshot", "standing", "proved", "not proved"
     OWED, LIFT_OWED, LIFTED = "owed", "lift owed", "lifted"
+    UNRECORDED = "not on record"
+    """It stands, and no failover of this mirror has recorded it. Never stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,8 @@ class FencedTopic:
 
 STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"
 """The reason of a lifted fence that a late command, or somebody else, has put up again."""
+UNRECORDED: Final = "stands at the source and is not on record: `tanist fence lift --unrecorded` takes it away"
+"""The reason of a fence that a deleted mirror's late command, or somebody else, has put up."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
 
 
@@ -74,6 +78,17 @@ def may_stand(fence: FencedTopic) -> bool:
 def is_stray(fence: FencedTopic, *, stands: bool | None) -> bool:
     """Whether a fence of ours stands at the source, as `stands` says, though the record says that it was lifted."""
     return fence.status is FenceStatus.LIFTED and stands is True and fence.before is not None and fence.before.alters
+
+
+def unrecorded(found: FenceBefore) -> FencedTopic | None:
+    """A source fence of which this mirror has no record, from what `found` says of the topic now; None: there is none.
+
+    A late request of a mirror that was deleted has put it up, or somebody else: only a person knows.
+    """
+    if found.alters:
+        return None
+    before = replace(found, had_deny=False, max_message_bytes=None)
+    return FencedTopic(topic=found.topic, status=FenceStatus.UNRECORDED, owed_by="", before=before)
 
 
 # ── by hand ───────────────────────────────────────────────────────────────────────────────────────────────────────

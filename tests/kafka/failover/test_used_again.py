@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import ROUTES
 from tanist.kafka.wire.admin import AccessRule
-from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, take
+from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, give, take
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -43,6 +43,24 @@ def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: P
     assert '"items":[]' in pair.tanist("fence", "show", "twice", "--json").out.replace(" ", "").replace("\n", "")
     assert pair.east.writes("twice", range(10, 12)), "its source is alive and nobody fences it"
     pair.tanist("mirrors", "wait", "twice", "--for", "lag=0", "--timeout", "40s")
+
+
+def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted(pair: Pair) -> None:
+    """Its request was late, and the mirror that has the name now had no record: `fence lift` found nothing."""
+    pair.worker()
+    pair.mirror("late", "late")
+    give(pair.east.cluster, AccessRule(TOPIC, "late", LITERAL, "User:*", "*", WRITE, DENY))
+    found = pair.tanist("status", "late", "--json").item
+    assert "SOURCE_FENCED" in {each["name"] for each in found["limitations"]["planned"]}, found
+    assert found["planned"] == "ACCEPT"
+    row = pair.tanist("fence", "show", "late", "--json").item
+    assert (row["topic"], row["status"], row["stands"]) == ("late", "not on record", True)
+    assert "--unrecorded" in pair.tanist("fence", "lift", "late", expected=1).err
+    assert not pair.east.writes("late", range(20, 22))
+    pair.tanist("fence", "lift", "late", "--unrecorded")
+    assert pair.east.writes("late", range(20, 22))
+    after = pair.tanist("status", "late", "--json").item
+    assert "SOURCE_FENCED" not in {each["name"] for each in after["limitations"]["planned"]}
 
 
 def _make_again(pair: Pair) -> None:

@@ -16,7 +16,7 @@ from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, make_plan, planned_intent, word
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FenceStatus, is_stray
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceStatus, is_stray
 from tanist.domain.records import Following, RunStatus
 
 if TYPE_CHECKING:
@@ -281,9 +281,11 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
 def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None], promoted: Container[str]) -> Check:
     """Do record and source agree on every source fence? `stands`: what the source says; None or missing: nothing.
 
-    Of a `promoted` topic it must stand until it is lifted by command; one that was lifted must not.
+    Of a `promoted` topic it must stand until it is lifted by command; one that was lifted must not, and none may stand
+    that is not on record.
     """
     held = list(fences)
+    strange = [f"{each.topic}: {UNRECORDED}" for each in held if each.status is FenceStatus.UNRECORDED]
     owed = [f"{each.topic}: {each.status}" for each in held if each.status in {FenceStatus.OWED, FenceStatus.LIFT_OWED}]
     stray = [
         f"{e.topic}: {STRAY}"
@@ -295,11 +297,11 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
         for each in held
         if each.status in HOLDS_PRODUCERS_OFF and each.topic in promoted and stands.get(each.topic) is False
     ]
-    wrong = [*gone, *stray, *owed]
+    wrong = [*gone, *stray, *strange, *owed]
     return Check(
         name="fences",
         verdict=Verdict.FAIL if wrong else Verdict.PASS,
-        observed=f"{len(owed)} pending, {len(gone) + len(stray)} differ from the record, of {len(held)}",
+        observed=f"{len(owed)} pending, {len(gone) + len(stray) + len(strange)} differ from the record, of {len(held)}",
         limit="none pending, all match the record",
         reason=named(wrong),
     )

@@ -167,11 +167,16 @@ def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """A source fence that no failover at work has put up keeps producers off a source that is in use."""
     if held(facts) or facts.others_running:  # the fence of a run that is not over: RUN_UNFINISHED says what to do
         return
-    if stale := [
-        f"{each.topic} ({each.fence.status})" for each in facts.of(intent.names) if each.fence and _stands(each)
-    ]:
-        why = f"left by an earlier failover: {_named(stale)}; lift it with `tanist fence lift {intent.mirror}`"
-        yield Limitation("SOURCE_FENCED", why)
+    standing = [(each.topic, each.fence.status) for each in facts.of(intent.names) if each.fence and _stands(each)]
+    lift = f"lift it with `tanist fence lift {intent.mirror}"
+    left = [f"{topic} ({status})" for topic, status in standing if status is not FenceStatus.UNRECORDED]
+    strange = [topic for topic, status in standing if status is FenceStatus.UNRECORDED]
+    why = (
+        *((f"left by an earlier failover: {_named(left)}; {lift}`",) if left else ()),
+        *((f"not on record: {_named(strange)}; {lift} --unrecorded`",) if strange else ()),
+    )
+    if why:
+        yield Limitation("SOURCE_FENCED", "; ".join(why))
 
 
 def _stands(seen: TopicSeen) -> bool:

@@ -9,7 +9,7 @@ from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.domain.write_rules import ANYBODY
 from tanist.kafka.adapters import rules
-from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs, describe_configs
+from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, ConfigValue, alter_configs, topic_config
 from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class KafkaFencing:
             denied = rules.denied(self._router, ANYBODY, by)
             kind = FenceKind.DENY_WRITE
             return {topic: FenceBefore(topic=topic, kind=kind, had_deny=topic in denied) for topic in topics}
-        return {topic: self._snapshot(topic, by) for topic in topics}
+        return self._limits(topics, by)
 
     def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
         answers = rules.deny(self._router, _denying(before), ANYBODY, by)
@@ -46,10 +46,11 @@ class KafkaFencing:
         if denying := _denying(before):
             denied = rules.denied(self._router, ANYBODY, by)
             found |= {topic: topic in denied for topic in denying}
-        for each in _limiting(before):
-            now = self._snapshot(each.topic, by)
-            found[each.topic] = now if isinstance(now, TanistError) else now.max_message_bytes == SMALLEST
-        return found
+        now = self._limits([each.topic for each in _limiting(before)], by)
+        return found | {
+            topic: each if isinstance(each, TanistError) else each.max_message_bytes == SMALLEST
+            for topic, each in now.items()
+        }
 
     def lift(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
         answers = rules.allow_again(self._router, _denying(before, ours=True), ANYBODY, by)
@@ -59,14 +60,12 @@ class KafkaFencing:
     def close(self) -> None:
         self._router.close()
 
-    def _snapshot(self, topic: str, by: Deadline) -> FenceBefore | TanistError:
-        try:
-            found = describe_configs(self._router, ConfigResource(ConfigKind.TOPIC, topic), [MAX_MESSAGE_BYTES], by)
-        except BrokerError as error:
-            return error
-        limit = found.get(MAX_MESSAGE_BYTES)
-        own = limit.value if limit is not None and limit.source == TOPIC_ITSELF else None
-        return FenceBefore(topic=topic, kind=FenceKind.TINY_MESSAGES, max_message_bytes=own)
+    def _limits(self, topics: Sequence[str], by: Deadline) -> dict[str, FenceBefore | TanistError]:
+        """The topics' own settings, in one request."""
+        found = topic_config(self._router, topics, MAX_MESSAGE_BYTES, by)
+        return {
+            topic: each if isinstance(each, TanistError) else _limited(topic, each) for topic, each in found.items()
+        }
 
     def _limit(self, topic: str, value: str | None, by: Deadline) -> TanistError | None:
         try:
@@ -74,6 +73,11 @@ class KafkaFencing:
         except BrokerError as error:
             return error
         return None
+
+
+def _limited(topic: str, limit: ConfigValue | None) -> FenceBefore:
+    own = limit.value if limit is not None and limit.source == TOPIC_ITSELF else None
+    return FenceBefore(topic=topic, kind=FenceKind.TINY_MESSAGES, max_message_bytes=own)
 
 
 def _denying(before: Sequence[FenceBefore], *, ours: bool = False) -> list[str]:

@@ -44,7 +44,10 @@ class Keeping:
 
     def compacted(self, topics: Collection[str], by: Deadline) -> dict[str, bool | TanistError]:
         found = topic_config(self._router, topics, CLEANUP_POLICY, by)
-        return {name: each if isinstance(each, TanistError) else "compact" in each for name, each in found.items()}
+        return {
+            name: each if isinstance(each, TanistError) else each is not None and "compact" in str(each.value)
+            for name, each in found.items()
+        }
 
     def kept(
         self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline

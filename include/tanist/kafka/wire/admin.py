@@ -197,11 +197,17 @@ def describe_configs(
     )
     answer = connection.call(request, by).results[0]
     _raise_for(answer, f"configuration of {resource}")
-    return {each.name: ConfigValue(each.value, each.config_source, each.read_only) for each in answer.configs}
+    return {each.name: _value(each) for each in answer.configs}
 
 
-def topic_config(router: Router, topics: Iterable[str], name: str, by: Deadline) -> dict[str, str | TanistError]:
-    """The value of one configuration as it works for each topic, or why it is not told."""
+def _value(each: Any) -> ConfigValue:
+    return ConfigValue(each.value, each.config_source, each.read_only)
+
+
+def topic_config(
+    router: Router, topics: Iterable[str], name: str, by: Deadline
+) -> dict[str, ConfigValue | TanistError | None]:
+    """One configuration of each topic as it works there (None: nobody knows it), or why it is not told."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -215,7 +221,7 @@ def topic_config(router: Router, topics: Iterable[str], name: str, by: Deadline)
     answer = connection.call(request, by)
     return {
         each.resource_name: _error(each, f"configuration of topic {each.resource_name!r}")
-        or str({config.name: config.value for config in each.configs}.get(name))
+        or next((_value(config) for config in each.configs if config.name == name), None)
         for each in answer.results
     }
 

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import PastReturn, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import Approved
-from tanist.domain.fences import FencedTopic, FenceStatus, is_stray, may_stand
+from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
+from tanist.usecases.failover.source_fences import SourceFences, look
 from tanist.usecases.failover.undo import lifted, undo
 from tanist.usecases.failover.work import BEGINS, Work, book
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.failover.work import Tools
@@ -119,30 +118,34 @@ class FenceRow:
 
 
 def fences(clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
-    """Every fence on record, and whether it stands."""
+    """Every fence on record, and whether it stands; then those that stand and are not on record."""
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        held = observer.view().source_fences(clusters.spec.mirror)
-    return _rows(held, clusters, command)
+        return _rows(observer.view(), clusters, command)
 
 
-def _rows(held: Sequence[FencedTopic], clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
-    before = [each.before for each in held if each.before]
+def _rows(view: StateView, clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
+    held = view.source_fences(clusters.spec.mirror)
+    others = {each.topic for each in view.topics(clusters.spec.mirror)} - {each.topic for each in held}
     source, by = clusters.source, command.clock.deadline(SOURCE_SECONDS)
-    answers = attempt(lambda: source.fencing.standing(before, by)) if isinstance(source, Source) else source
-    return tuple(_row(each, answers) for each in held)
+    seen = attempt(lambda: look(source.fencing, held, others, by)) if isinstance(source, Source) else source
+    if isinstance(seen, TanistError):
+        return tuple(FenceRow(fence=each, stands=None, reason=str(seen)) for each in held)
+    strange = (FenceRow(fence=each, stands=True, reason=UNRECORDED) for each in seen.unrecorded.values())
+    return (*(_row(each, seen) for each in held), *strange)
 
 
-def _row(fence: FencedTopic, answers: object) -> FenceRow:
-    found = answers.get(fence.topic) if isinstance(answers, dict) else answers
+def _row(fence: FencedTopic, seen: SourceFences) -> FenceRow:
+    found = seen.stands.get(fence.topic)
     if isinstance(found, TanistError):
         return FenceRow(fence=fence, stands=None, reason=str(found))
-    return FenceRow(fence=fence, stands=found if isinstance(found, bool) else None)
+    return FenceRow(fence=fence, stands=found)
 
 
-def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[FencedTopic, ...]:
+def lift(clusters: Clusters, command: Run, *, of_promoted: bool, unrecorded: bool = False) -> tuple[FencedTopic, ...]:
     """Lift what stands, exactly; also what was lifted before and stands again, by a late command for instance.
 
-    Of topics that took over only where `of_promoted` says that both sides may be written to then.
+    Of topics that took over only where `of_promoted` says that both sides may be written to then. One that is not on
+    record only where it is asked for (`unrecorded`): what somebody else has made looks the same.
 
     Raises:
         StillNeeded: a run is under way, or there are no fences but of topics that took over. TopicNotInMirror: there is
@@ -150,12 +153,12 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[Fenced
     """
     mirror = clusters.spec.mirror
     with closing(Observer(clusters=clusters, run=command)) as observer:
-        standing = _may_be_lifted(observer.view(), clusters, command, of_promoted=of_promoted)
+        standing = _may_be_lifted(observer.view(), clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
         if command.dry_run:
             return tuple(standing)
         with mirror_lock(clusters.destination.side, mirror, Purpose(operation="fence lift"), command) as lock:
             view = lock.view()
-            standing = _may_be_lifted(view, clusters, command, of_promoted=of_promoted)
+            standing = _may_be_lifted(view, clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
             lock.confirm()
             after = lifted(clusters, standing, command.clock.deadline(2 * SOURCE_SECONDS))
             if changed := fences_with(view.source_fences(mirror), after, clusters.spec, command.clock.now()):
@@ -163,14 +166,20 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool) -> tuple[Fenced
             return tuple(after)
 
 
-def _may_be_lifted(view: StateView, clusters: Clusters, command: Run, *, of_promoted: bool) -> list[FencedTopic]:
+def _may_be_lifted(
+    view: StateView, clusters: Clusters, command: Run, *, of_promoted: bool, unrecorded: bool
+) -> list[FencedTopic]:
     mirror = clusters.spec.mirror
     if (running := view.unfinished(mirror)) is not None:
         raise StillNeeded(f"plan {running.plan} is unfinished: `tanist failover abort` lifts its fence")
-    rows = _rows(view.source_fences(mirror), clusters, command)
-    standing = [pending for row in rows if (pending := _to_be_lifted(row)) is not None]
-    if not standing:
+    rows = _rows(view, clusters, command)
+    found = [pending for row in rows if (pending := _to_be_lifted(row)) is not None]
+    if not found:
         raise TopicNotInMirror(f"mirror {mirror!r} has no fence that stands")
+    standing = [each for each in found if unrecorded or each.status is not FenceStatus.UNRECORDED]
+    if not standing:
+        names = ", ".join(each.topic for each in found[:5])
+        raise StillNeeded(f"the fence of {names} is not on record, so somebody else may have made it (--unrecorded)")
     if of_promoted:
         return standing
     if not (free := [each for each in standing if not view.promoted(mirror, each.topic)]):

@@ -25,8 +25,10 @@ from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Barrier
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import sides
+from tanist.usecases.failover import source_fences
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Clusters, Source
 from tanist.usecases.failover.coordinated import Coordinated, Named
+from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.failover.tails import foreign
 from tanist.usecases.mirrors.describe import Ends, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
@@ -71,7 +73,7 @@ class _FromSource:
     named: Named = field(default_factory=Named)
     uncopied: tuple[Uncopied, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
-    standing: Mapping[str, bool] = field(default_factory=dict)
+    fences: SourceFences = field(default_factory=SourceFences)
     authorizer: bool | None = None
 
 
@@ -127,7 +129,7 @@ class Observer:
         spec, view = self.clusters.spec, self.view()
         fences = {each.topic: each for each in view.source_fences(spec.mirror)}
         copies = self._copies(wanted)
-        source = self._source(wanted, [fences[each.topic] for each in wanted if each.topic in fences], ask=ask_source)
+        source = self._source(wanted, fences, ask=ask_source)
         now = self.run.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         facts = Facts(
@@ -137,7 +139,7 @@ class Observer:
             another_cluster=source.another_cluster,
             source_authorizer=source.authorizer,
             destination_authorizer=self._destination_authorizer(),
-            partitions=self._with_tails(self._partitions(wanted, view, copies, source), source.standing),
+            partitions=self._with_tails(self._partitions(wanted, view, copies, source), source.fences.known()),
             uncopied=source.uncopied,
             topics=tuple(self._topics(wanted, view, fences, source)),
             transactions=source.open,
@@ -164,7 +166,7 @@ class Observer:
     def _soon(self) -> Deadline:
         return Deadline(min(self.run.by.at, self.run.clock.deadline(SOURCE_SECONDS).at))
 
-    def _source(self, wanted: Sequence[TopicDesired], fences: Sequence[FencedTopic], *, ask: bool) -> _FromSource:
+    def _source(self, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic], *, ask: bool) -> _FromSource:
         source = self.clusters.source
         if isinstance(source, TanistError):
             return _silent(source)
@@ -182,7 +184,7 @@ class Observer:
             self.silence.keep(source.side.name, error)
             return _silent(error)
 
-    def _ask(self, source: Source, wanted: Sequence[TopicDesired], fences: Sequence[FencedTopic]) -> _FromSource:
+    def _ask(self, source: Source, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic]) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         true_ends = source.side.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
@@ -196,9 +198,10 @@ class Observer:
         more = growth(wanted, seen.partitions)
         errors += [f"{topic}: {more.trouble(topic)}" for topic in more.untold]
         beyond = known(source.side.logs.ends(more.partitions, by)) if more.partitions else {}
-        held = [each.before for each in fences if each.before and each.status in _WATCHED]
-        standing = known(source.fencing.standing(held, by)) if held else {}
-        fenced = all(standing.get(topic.topic) for topic in wanted)
+        names = {topic.topic for topic in wanted}
+        watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
+        fencing = source_fences.look(source.fencing, watched, names - fences.keys(), by)
+        fenced = all(fencing.stands.get(topic) is True for topic in names)
         authorizer = source.fencing.has_authorizer(by)
         stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
         named = self._coordinated.ask(source.replicas, partitions, self._soon(), fenced=fenced)
@@ -214,7 +217,7 @@ class Observer:
             named=named,
             uncopied=tuple(Uncopied(at, _held(beyond.get(at))) for at in more.partitions),
             ids=seen.topic_ids,
-            standing=standing,
+            fences=fencing,
             authorizer=authorizer,
         )
 
@@ -318,8 +321,8 @@ class Observer:
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
                     generation=view.promotions(mirror, topic.topic),
                     removed=now is not None and now.wish is Wish.REMOVED,
-                    fence=fences.get(topic.topic),
-                    fence_stands=source.standing.get(topic.topic),
+                    fence=fences.get(topic.topic) or source.fences.unrecorded.get(topic.topic),
+                    fence_stands=source.fences.known().get(topic.topic),
                     configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
                     writable=opened.get(topic.topic),
                     shut_out=shut_out.get(topic.topic),

@@ -18,6 +18,7 @@ from tanist.domain.records import RunStatus
 from tanist.domain.states import Wish
 from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Barrier, Kept
+from tanist.usecases.failover import source_fences
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.left_behind import left_behind, taken_over
 from tanist.usecases.failover.observe import attempt
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.checks import Check
+    from tanist.domain.fences import FencedTopic
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
@@ -44,7 +46,7 @@ def checks(clusters: Clusters, view: StateView, silence: Silence, run: Run) -> t
         left_behind_check(_left_behind(clusters, view, silence, run) if taken else {}),
         barrier_check(_sealed(spec, taken, sealing, run), _bare(spec, taken, sealing, run)),
         openings_check(*_shut_out(spec, view, opening, run)),
-        fences_check(view.source_fences(spec.mirror), *_fences(clusters, view, silence, run)),
+        fences_check(*_fences(clusters, view, silence, run), frozenset(each.topic for each in taken_over(spec, view))),
         runs_check(view.failovers(spec.mirror)),
     )
 
@@ -66,18 +68,18 @@ def _left_behind(
 
 def _fences(
     clusters: Clusters, view: StateView, silence: Silence, run: Run
-) -> tuple[Mapping[str, bool | None], frozenset[str]]:
-    """What the source says of each fence on record, as far as it answers; and which topics have taken over."""
-    promoted = frozenset(topic.topic for topic in taken_over(clusters.spec, view))
-    source, held = clusters.source, view.source_fences(clusters.spec.mirror)
-    before = [each.before for each in held if each.before]
-    if not before or not isinstance(source, Source) or silence.of(source.side.name) is not None:
-        return {}, promoted
+) -> tuple[tuple[FencedTopic, ...], Mapping[str, bool | None]]:
+    """The fences of this mirror's source, recorded or not, and what the source says of each, as far as it answers."""
+    mirror = clusters.spec.mirror
+    source, held = clusters.source, view.source_fences(mirror)
+    if not isinstance(source, Source) or silence.of(source.side.name) is not None:
+        return held, {}
     by = Deadline(min(run.by.at, run.clock.deadline(SOURCE_SECONDS).at))
-    answers = attempt(lambda: source.fencing.standing(before, by))
-    if isinstance(answers, TanistError):
-        return {}, promoted
-    return {topic: stands if isinstance(stands, bool) else None for topic, stands in answers.items()}, promoted
+    others = {each.topic for each in view.topics(mirror)} - {each.topic for each in held}
+    seen = attempt(lambda: source_fences.look(source.fencing, held, others, by))
+    if isinstance(seen, TanistError):
+        return held, {}
+    return (*held, *seen.unrecorded.values()), seen.known()
 
 
 def _sealed(

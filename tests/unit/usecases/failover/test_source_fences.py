@@ -9,7 +9,7 @@ import pytest
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.plan import Approved
-from tanist.domain.fences import FenceStatus
+from tanist.domain.fences import FenceBefore, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.standing import checks
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
     from tanist.domain.checks import Check
     from tanist.domain.errors import TanistError
-    from tanist.domain.fences import FenceBefore
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
+
+
+TOPIC = min(TOPICS)
 
 
 def view(world: World) -> StateView:
@@ -91,6 +93,27 @@ def test_status_fails_where_a_lifted_fence_stands_before_any_worker_has_looked()
     MemoryFencing(world.east).apply(before, world.soon())
     assert fences(world).verdict is Verdict.FAIL
     assert "`tanist fence lift`" in fences(world).reason
+
+
+@pytest.mark.parametrize("authorizer", [True, False])
+def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted(authorizer: bool) -> None:
+    """The mirror of that name was made again: producers were refused, nobody said why, and nobody could lift it."""
+    world = World(authorizer=authorizer)
+    before = MemoryFencing(world.east).snapshot([TOPIC], world.soon())
+    MemoryFencing(world.east).apply([each for each in before.values() if isinstance(each, FenceBefore)], world.soon())
+    assert fences(world).verdict is Verdict.FAIL
+    assert "`tanist fence lift --unrecorded`" in fences(world).reason
+    for mode in Mode:
+        found = {each.name: each.detail for each in world.plan(mode).plan.limitations}
+        assert f"not on record: {TOPIC}" in found["SOURCE_FENCED"]
+    (row,) = abort.fences(world.clusters(), world.command())
+    assert (row.fence.topic, row.stands) == (TOPIC, True)
+    with pytest.raises(abort.StillNeeded, match="--unrecorded"):
+        abort.lift(world.clusters(), world.command(), of_promoted=True)
+    assert not world.source_is_as_it_was()
+    abort.lift(world.clusters(), world.command(), of_promoted=False, unrecorded=True)
+    assert world.source_is_as_it_was()
+    assert fences(world).verdict is Verdict.PASS
 
 
 def test_a_run_frozen_between_its_last_look_and_the_point_of_no_return_looks_again(

@@ -1,0 +1,42 @@
+"""What the source says of source fences: of those on record, and of those that nobody has recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.fences import FencedTopic, unrecorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tanist.ports.clock import Deadline
+    from tanist.ports.fencing import Fencing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFences:
+    """`stands`: by topic, whether the recorded fence stands, or why that is unknown. `unrecorded`: by topic."""
+
+    stands: Mapping[str, bool | TanistError] = field(default_factory=dict)
+    unrecorded: Mapping[str, FencedTopic] = field(default_factory=dict)
+
+    def known(self) -> dict[str, bool]:
+        """Only what the source has answered; an unrecorded fence stands."""
+        answered = {topic: stands for topic, stands in self.stands.items() if isinstance(stands, bool)}
+        return answered | dict.fromkeys(self.unrecorded, True)
+
+
+def look(fencing: Fencing, held: Sequence[FencedTopic], topics: Iterable[str], by: Deadline) -> SourceFences:
+    """`held`: the fences on record that are to be looked at. `topics`: of which there is no record.
+
+    Raises:
+        TanistError: the source does not answer, or does not show its ACLs.
+    """
+    before = [each.before for each in held if each.before]
+    others = sorted(topics)
+    stands = fencing.standing(before, by) if before else {}
+    found = fencing.snapshot(others, by) if others else {}
+    stray = [unrecorded(each) for each in found.values() if not isinstance(each, TanistError)]
+    return SourceFences(stands=stands, unrecorded={each.topic: each for each in stray if each is not None})
