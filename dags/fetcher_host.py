@@ -1,11 +1,11 @@
-"""The fetcher, hosted by Airflow: unpaused = running, paused = stopped.
+"""Run the fetcher in Airflow: unpaused = running, paused = stopped.
 
-A trigger of this DAG runs one fetcher for each cluster of `TANIST_DESTINATIONS` (environment, or Airflow Variable) as a
-child process of one triggerer. If it ends by itself it is started again, after 2 to 60 seconds, and a run of this DAG
-says why it ended. Its log is in the triggerer's; its health is on the page *Tanist*.
+A trigger of this DAG runs one fetcher for each cluster in `TANIST_DESTINATIONS` (environment or Airflow Variable), as a
+child process of one triggerer. A fetcher that ends by itself restarts after 2 to 60 seconds, and a run of this DAG logs
+why it ended. The fetcher logs to the triggerer's log; its health is on the page *Tanist*.
 
-Clusters are Airflow connections of type `kafka`, looked up when a fetcher first needs them: pause and unpause this DAG
-to have changed ones read again.
+Clusters are Airflow connections of type `kafka`, which are read when a fetcher first needs them. After you change a
+connection, pause and unpause this DAG.
 """
 
 import logging

@@ -1,18 +1,18 @@
-"""Failover of a mirror: shows the plan, waits for an approver, does one step after the other, and reports.
+"""Fail over a mirror: show the plan, wait for an approver, run the steps, report.
 
-It is the failover of `tanist failover plan|approve|run`. Trigger it with the mirror, its destination and the mode.
+This is the failover of `tanist failover plan|approve|run`. Trigger it with the mirror, its destination and the mode.
 
-- **Who approves** is said in `TANIST_APPROVERS`; nobody approves what they have asked for (`TANIST_FOUR_EYES`).
-- The approval is written to Kafka, by the connection `<destination>_approver`, in the name of who answered. The steps
-  obey that approval alone: a gate that was marked successful by hand permits nothing.
-- A run asks once: after a no, a lost answer or a clear, trigger a new one.
-- `report` says what came of it and what to do now; it is red, and so is the run, unless the failover is done.
-  `validate` goes on beside it, for hours if there is much: it compares source and copy,
-  in Spark, undoes nothing, and makes the run red where they differ or that cannot be told.
-- **If anything fails, trigger it again with the same parameters.** It goes on where it ended, on the same approval.
-  Where something else is unfinished than what is asked for, it says what, and does nothing.
-- **If the source dies during a planned failover**, trigger it with `mode: unplanned` and `unfinished: abort`: what is
-  unfinished is undone, and an unplanned one is planned and asked for. `abort-only` undoes it and does nothing else.
+- `TANIST_APPROVERS` lists the **approvers**; with `TANIST_FOUR_EYES` (the default) nobody approves their own request.
+- The approval is written to Kafka through the connection `<destination>_approver`, in the name of the approver. The
+  steps obey this approval only: a gate that was marked successful by hand permits nothing.
+- A run asks only once. After a rejection, a lost answer or a cleared task, trigger a new run.
+- `report` states the result and the next step. It fails, and so does the run, unless the failover is done. `validate`
+  runs beside it and can take hours: it compares source and destination in Spark, undoes nothing, and fails the run if
+  they differ or if the result is unknown.
+- **If anything fails, trigger the DAG again with the same parameters.** The run resumes where the previous one stopped,
+  with the same approval. If a different failover is unfinished, the run names it and changes nothing.
+- **If the source dies during a planned failover**, trigger the DAG with `mode: unplanned` and `unfinished: abort`: the
+  unfinished failover is undone and an unplanned one is planned for approval. `abort-only` only undoes it.
 """
 
 from datetime import timedelta
@@ -26,7 +26,7 @@ from tanist.airflow.wish import PARAMS
 
 with DAG(
     "mirror_failover",
-    description="Plan, have approved, and run the failover of a mirror",
+    description="Plan, approve and run the failover of a mirror",
     doc_md=__doc__,
     schedule=None,
     catchup=False,

@@ -1,11 +1,11 @@
-"""Positions of the consumer groups of every mirror, every minute: what `tanist groups sync` does.
+"""Translate the committed offsets of consumer groups of every mirror, every minute, like `tanist groups sync`.
 
-The mirrors are those of the clusters that `TANIST_DESTINATIONS` names. Positions are translated, proved record by
-record, and committed at the destination for groups without members there.
+The mirrors are those of the clusters in `TANIST_DESTINATIONS`. Offsets are translated, proved record by record, and
+committed at the destination for groups without members there.
 
-- Each mirror is a task of its own; one that fails leaves the others alone, and the next run tries again.
-- A mirror that a failover holds is skipped: the failover translates for itself.
-- The last task, `report`, has a table of all of them in its log.
+- Each mirror is a task of its own. A task that fails does not affect the others, and the next run retries it.
+- A mirror that is locked by a failover is skipped: the failover translates the offsets itself.
+- The last task, `report`, prints a table of all mirrors to its log.
 """
 
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from tanist.airflow import upkeep
 
 with DAG(
     "mirror_group_offsets",
-    description="Positions of the consumer groups of every mirror are committed at the destination",
+    description="Commit translated consumer group offsets of every mirror at the destination",
     doc_md=__doc__,
     schedule="* * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),

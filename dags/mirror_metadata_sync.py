@@ -1,11 +1,11 @@
-"""Metadata of every mirror, every five minutes: what `tanist metadata sync` does.
+"""Sync the metadata of every mirror, every five minutes, like `tanist metadata sync`.
 
-The mirrors are those of the clusters that `TANIST_DESTINATIONS` names. Partitions, configs and new topics follow the
-source; nothing is ever deleted.
+The mirrors are those of the clusters in `TANIST_DESTINATIONS`. Partitions, configs and new topics follow the source;
+nothing is ever deleted.
 
-- Each mirror is a task of its own; one that fails leaves the others alone, and the next run tries again.
-- A mirror that a failover holds is skipped.
-- The last task, `report`, has a table of all of them in its log.
+- Each mirror is a task of its own. A task that fails does not affect the others, and the next run retries it.
+- A mirror that is locked by a failover is skipped.
+- The last task, `report`, prints a table of all mirrors to its log.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from tanist.airflow import upkeep
 
 with DAG(
     "mirror_metadata_sync",
-    description="Partitions, configs and new topics of every mirror follow the source",
+    description="Make partitions, configs and new topics of every mirror follow the source",
     doc_md=__doc__,
     schedule="*/5 * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),

@@ -1,11 +1,11 @@
-"""Is the copy the same data? What `tanist validate` does, as a Spark job of Airflow's own operator.
+"""Compare a mirror with its source, like `tanist validate`, as a Spark job of Airflow's own operator.
 
 Trigger it with the mirror and its destination. It reads both clusters and changes nothing.
 
-- Green: every partition was read to its end and is the same. Red: the copy differs, or that could not be told; the
-  error says which, and what.
-- `result.json` and `report.html` are below `TANIST_EVIDENCE`, in `validation/<mirror>/<run>`.
-- Spark runs on the worker that has the task (connection `spark_default`): Java, and 3 GB of memory.
+- Success: every partition was read to its end and is equal. Failure: the mirror differs or the result is unknown; the
+  error states which, and lists the differences.
+- `result.json` and `report.html` are written to `validation/<mirror>/<run>` below `TANIST_EVIDENCE`.
+- Spark runs on the worker that runs the task (connection `spark_default`) and needs Java and 3 GB of memory.
 """
 
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tanist.airflow.validation import PARAMS, Validate
 
 with DAG(
     "mirror_validation",
-    description="Compare the copy of a mirror with its source, in Spark",
+    description="Compare a mirror with its source, in Spark",
     doc_md=__doc__,
     schedule=None,
     catchup=False,

@@ -44,14 +44,14 @@ def test_a_connection_of_type_kafka_is_a_cluster(connection: Callable[..., None]
 
 def test_whatever_is_wrong_with_a_connection_is_said_with_its_name(connection: Callable[..., None]) -> None:
     """Missing, of another type, no JSON object, a key missing or unknown: each names the connection."""
-    assert reason("west") == "connection 'west' is not there: add one of type 'kafka' with that id"
+    assert reason("west") == "connection 'west' does not exist: add one of type 'kafka' with that id"
     connection("west", {}, kind="http")
     assert reason("west") == "connection 'west' is of type 'http': it must be 'kafka'"
     for extra in ([1], "no json"):
         connection("west", extra)
         assert "connection 'west': its extra must be a JSON object" in reason("west")
     connection("west", {})
-    assert reason("west") == "connection 'west': bootstrap.servers: is missing"
+    assert reason("west") == "connection 'west': bootstrap.servers: missing"
     connection("west", {"bootstrap.servers": "w:1", "group.id": "g"})
     assert reason("west") == "connection 'west': group.id: unknown key"
 

@@ -233,7 +233,7 @@ def test_a_fetcher_that_hangs_is_started_again(monkeypatch: pytest.MonkeyPatch, 
                 os.kill(trigger.pid, signal.SIGSTOP)
             event = await first
             assert event.payload["exit_code"] == -signal.SIGKILL
-            assert event.payload["last_lines"][-1] == "ERROR hangs, and is killed silent_seconds=1.0"
+            assert event.payload["last_lines"][-1] == "ERROR does not respond and is killed silent_seconds=1.0"
             trigger.heard.clear()
             second = asyncio.ensure_future(anext(events))
             await trigger.heard.until("ready")
@@ -319,11 +319,11 @@ def test_a_run_says_in_one_line_why_a_fetcher_ended_and_what_to_do() -> None:
     }
     line, last = told({"asset": [SimpleNamespace(extra={"payload": payload})]})
     assert line == (
-        "The fetcher of west ended with exit code 2 after 0.4 s; it is started again after 2 s. "
-        "Next step: correct the connection or the Variable named in its last lines."
+        "The fetcher of west ended with exit code 2 after 0.4 s; it restarts after 2 s. "
+        "Next step: correct the connection or the Variable named in its last log lines."
     )
     assert last.endswith("connection 'west' is not there")
-    assert told(None) == ["no fetcher has ended: nothing to tell"]
+    assert told(None) == ["no fetcher has ended: nothing to report"]
 
 
 HOSTS = """
@@ -396,7 +396,7 @@ def test_a_connection_is_asked_for_once_and_late_answers_to_others_are_passed_ov
     assert str(lent["east"].endpoint.bootstrap[0]) == "e:9092"
     thread.join(5)
     assert lent["east"] is lent["east"]
-    with pytest.raises(TimedOut, match="gone before it said what connection 'west' is"):
+    with pytest.raises(TimedOut, match="ended before it returned connection 'west'"):
         lent["west"]
 
 

@@ -125,7 +125,7 @@ def test_a_task_that_was_frozen_in_its_drain_while_the_failover_was_aborted_chan
         assert records(pair, "frozen-drain") == before
     assert writable(pair, "frozen-drain") == ["east"]
     assert (ran.state, ran.tasks["drain"], ran.tasks["groups"]) == ("failed", "failed", "upstream_failed")
-    assert f"RUN_ABORTED: plan {plan} was undone meanwhile" in ran.why("drain")
+    assert f"RUN_ABORTED: plan {plan} was undone in the meantime" in ran.why("drain")
     assert ran.report["verdict"].startswith("UNDONE: aborted by ")
 
 
@@ -150,5 +150,5 @@ def test_a_task_that_was_frozen_at_its_barrier_while_the_failover_was_finished_c
         assert (records(pair, "frozen-seal"), pair.west.read("frozen-seal")) == (before, copy)
     assert writable(pair, "frozen-seal") == ["west"]
     assert [run["status"] for run in runs(pair, "frozen-seal")] == ["DONE"]
-    assert "INTERRUPTED: somebody else has taken this run over" in log, "the task that was frozen"
+    assert "INTERRUPTED: another process has taken over this run" in log, "the task that was frozen"
     assert (ran.state, ran.tasks["seal"], ran.report["verdict"]) == ("success", "success", "DONE"), "its next try"

@@ -82,13 +82,13 @@ def test_an_approver_who_did_not_ask_may_say_yes() -> None:
     [
         ("bob", {"chosen_options": ["Reject"]}, "alice answered Reject"),
         ("bob", {"chosen_options": []}, "alice answered Reject"),
-        ("bob", {"timedout": True}, "no person has answered"),
-        ("bob", {"responded_by_user": None}, "no person has answered"),
-        ("bob", {"responded_by_user": {"id": "9", "name": "eve"}}, "eve answered, who is none of 7, 8"),
-        ("bob", {"responded_by_user": {"id": "9", "name": "7"}}, "7 answered, who is none of 7, 8"),
-        ("alice", {}, "alice asked for this failover"),
-        ("7", {}, "alice asked for this failover"),
-        ("bob", {"error": "", "error_type": "timeout"}, "nobody answered within 1:00:00"),
+        ("bob", {"timedout": True}, "the answer is not from a user"),
+        ("bob", {"responded_by_user": None}, "the answer is not from a user"),
+        ("bob", {"responded_by_user": {"id": "9", "name": "eve"}}, "eve is not an approver (TANIST_APPROVERS=7,8)"),
+        ("bob", {"responded_by_user": {"id": "9", "name": "7"}}, "7 is not an approver (TANIST_APPROVERS=7,8)"),
+        ("alice", {}, "alice requested this failover"),
+        ("7", {}, "alice requested this failover"),
+        ("bob", {"error": "", "error_type": "timeout"}, "no answer within 1:00:00"),
         ("bob", {"error": "broken", "error_type": "unknown"}, "the answer cannot be used"),
     ],
     ids=["no", "neither", "default", "nobody", "no approver", "named as one", "own name", "own id", "late", "error"],
@@ -103,7 +103,7 @@ def test_what_is_no_yes(user: str, event: dict[str, Any], why: str) -> None:
 
 def test_a_run_that_nobody_triggered_needs_four_eyes_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A schedule or another DAG has no name that could be held against the approver's."""
-    with pytest.raises(Misconfigured, match="no user has triggered this run"):
+    with pytest.raises(Misconfigured, match="the run was not triggered by a user"):
         answered(run_of(None))
     monkeypatch.setenv("TANIST_FOUR_EYES", "off")
     assert answered(run_of(None)) == answered(run_of("alice")) == "alice"
@@ -124,7 +124,7 @@ def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monke
     monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
     monkeypatch.setattr(Wish, "to_adopt", lambda *_: None)
     asking = PlanGate(task_id="approve")
-    with pytest.raises(AirflowFailException, match="a run asks once"):
+    with pytest.raises(AirflowFailException, match="a run asks only once"):
         asking.execute(context)
 
 
@@ -142,7 +142,7 @@ def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: py
         ran = house.run(house.dag("mirror_failover"), wanted, by_hand="^(open_run|undo|observe|plan|report)$")
     finally:
         event.remove(DagRun, "before_insert", clear)
-    assert "NOT_APPROVED: a run asks once, and this one was cleared" in ran.why("approve")
+    assert "NOT_APPROVED: a run asks only once, and this run was cleared" in ran.why("approve")
     assert (ran.state, ran.tasks["hold"], ran.tasks["validate"]) == ("failed", "upstream_failed", "upstream_failed")
 
 

@@ -212,7 +212,7 @@ def test_a_destination_that_hangs_delays_nobody(
     assert [each["mirror"] for each in answer["items"]] == ["to-north"]
     (error,) = answer["errors"]
     assert error["destination"] == "west"
-    assert error["reason"] == "'west' has not answered yet: it is asked for 20 s"
+    assert error["reason"] == "'west' has not answered yet; the request times out after 20 s"
     assert cluster.reads == 2
     cluster.held.set()
     assert {each["mirror"] for each in ask()["items"]} == {"to-north", "to-west"}

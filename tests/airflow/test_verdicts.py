@@ -67,7 +67,7 @@ def dag(house: House) -> DAG:
     ("seen", "said"),
     [
         (Seen(record=RECORD, failed={}), "DONE$"),
-        (Seen(record=RECORD, failed={"hold": "RUN_UNDER_WAY"}), "DONE, but not hold$"),
+        (Seen(record=RECORD, failed={"hold": "RUN_UNDER_WAY"}), "DONE; failed tasks: hold$"),
         (Seen(record=ABORTED, failed={}, abort_only=True), "UNDONE, as asked: by eve$"),
     ],
     ids=["done", "done by another", "undone as asked"],
@@ -80,12 +80,12 @@ def test_what_was_asked_for_is_green(seen: Seen, said: str) -> None:
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (Seen(record=None, failed={}), "NOT STARTED: nothing was changed; mend what `failed` names"),
-        (Seen(record=None, failed={}, undone="1c0ffee2"), "NOT STARTED: plan 1c0ffee2 was undone, and nothing else"),
-        (Seen(record=None, failed={"plan": "PLAN_BLOCKED: SOURCE_DOWN"}), ".* nobody can approve .*: unplanned"),
+        (Seen(record=None, failed={}), "NOT STARTED: nothing was changed; fix the failure named under `failed`"),
+        (Seen(record=None, failed={}, undone="1c0ffee2"), "NOT STARTED: plan 1c0ffee2 was undone, nothing else"),
+        (Seen(record=None, failed={"plan": "PLAN_BLOCKED: SOURCE_DOWN"}), ".* cannot be approved: .*unplanned"),
         (Seen(record=ABORTED, failed={"seal": "failed"}), "UNDONE: by eve$"),
         (Seen(record=RUNNING, failed={}), "UNFINISHED: .* `unfinished: continue`; or with `unfinished: abort`"),
-        (Seen(record=replace(RUNNING, no_return=True), failed={}), "UNFINISHED past .*, it finishes the job$"),
+        (Seen(record=replace(RUNNING, no_return=True), failed={}), "UNFINISHED past .* to complete it$"),
         (Seen(record=RUNNING, failed={}, abort_only=True), "UNFINISHED: "),
         (Seen(record=RECORD, failed={}, abort_only=True), f"NOT UNDONE: plan {PLAN} is done$"),
         (Seen(record=None, failed={}, abort_only=True), "NOT STARTED: nothing was changed"),

@@ -56,7 +56,7 @@ def test_reading_beyond_the_end_ends_with_a_reason(rig: Rig, topic_name: str) ->
     answers = read(rig.source.router, Span(partition=at, start=0, until=11), patience=0.5)
     [whole] = next(answers)
     assert bytes(whole.batch[HEADER_SIZE:]) == bytes(made[0][HEADER_SIZE:])
-    with pytest.raises(TimedOut, match="nothing comes before 11"):
+    with pytest.raises(TimedOut, match="no data arrives before 11"):
         next(answers)
 
 

@@ -201,7 +201,7 @@ def test_what_cannot_be_told_is_unknown(told: Told) -> None:
     assert "message.timestamp.type" in reasons[2]
     unknown = told.positions(OTHER.source) + told.positions(STAMPED.source) + told.positions("another")
     assert [(each["destination_offset"], each["precision"]) for each in unknown] == [(None, "unknown")] * 5
-    nowhere = "no such partition is reconciled"
+    nowhere = "the partition is not part of this reconciliation"
     assert [each["reason"] for each in unknown] == [*reasons[:2], nowhere, reasons[2], nowhere]
     assert told.result["unknown"] == 3 + 5
 

@@ -197,7 +197,7 @@ def test_every_option_that_an_error_quotes_exists() -> None:
         ("tanist groups list|nosuch", "there is no command 'nosuch'"),
         ("tanist validate dr --nosuch", "there is no option --nosuch"),
         ("tanist fence lift dr more", "unexpected extra argument"),
-        ("tanist failover run dr --until nosuch", "'nosuch' is no step"),
+        ("tanist failover run dr --until nosuch", "'nosuch' is not a step"),
         ("tanist failover approve dr 1c0ffee", "Missing option '--reason'"),
         ("tanist failover plan|approve --group REGEX", ""),
         ("tanist fence lift", ""),

@@ -64,7 +64,7 @@ class Child:
     async def ended(self, patience: float | None = None) -> Ended:
         """Wait until it has ended and all it said is told.
 
-        `patience`: one that has not said for so many seconds that it is alive hangs, and is killed.
+        `patience`: one that has not said for so many seconds that it is alive does not respond and is killed.
         """
         while patience is not None and not self._listening.done():
             await asyncio.wait(
@@ -72,7 +72,7 @@ class Child:
             )
             await asyncio.sleep(_SETTLE_SECONDS)  # were we frozen ourselves, what it said meanwhile is read first
             if not self._listening.done() and time.monotonic() - self._alive > patience:
-                self._note("error", "hangs, and is killed", {"silent_seconds": patience})
+                self._note("error", "does not respond and is killed", {"silent_seconds": patience})
                 self._signal(signal.SIGKILL)
                 break
         return await asyncio.shield(self._listening)

@@ -87,9 +87,9 @@ def _told(name: str, kind: str = TYPE) -> Iterator[None]:
     try:
         yield
     except AirflowNotFoundException:
-        raise Misconfigured(f"connection {name!r} is not there: add one of type {kind!r} with that id") from None
+        raise Misconfigured(f"connection {name!r} does not exist: add one of type {kind!r} with that id") from None
     except AirflowSecretsBackendAccessDenied as denied:
-        raise Misconfigured(f"connection {name!r} may not be read here: {denied}") from denied
+        raise Misconfigured(f"connection {name!r} cannot be read: {denied}") from denied
 
 
 def _check(name: str, found: Connection) -> None:

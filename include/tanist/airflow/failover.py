@@ -51,7 +51,7 @@ OPEN, UNDO, PLAN, GATE, VALIDATE, REPORT = "open_run", "undo", "plan", "approve"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
 _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
 _LAST: Final = {VALIDATE, REPORT}
-_NO_WORD: Final = " without a word: its process was lost, or Airflow lost the answer to it"
+_NO_WORD: Final = " without an error message: its process ended, or Airflow lost the answer"
 _MAY_HAVE_ASKED: Final = {"success", "failed", "skipped"}
 """States of a gate."""
 
@@ -72,7 +72,7 @@ def open_run() -> dict[str, Any]:
         folder = Folder(variables.evidence())
         folder.check()
         held = _to_undo(context, wish, clusters, task) if wish.undoes else _to_adopt(wish, clusters, task)
-        who: dict[str, Any] = {"asked by": "nobody: an unfinished run is finished"}
+        who: dict[str, Any] = {"asked by": "nobody: an unfinished failover is resumed"}
         if held is None or wish.unfinished is Unfinished.ABORT:
             task.world.cluster(wish.approver)
             who = {"asked by": requester(context), "approvers": list(variables.approvers())}
@@ -91,7 +91,9 @@ def _to_adopt(wish: Wish, clusters: Clusters, task: Task) -> FailoverRun | None:
 def _to_undo(context: Context, wish: Wish, clusters: Clusters, task: Task) -> FailoverRun | None:
     """A run that is cleared is not the wish of who has triggered it, and what is unfinished may be its own."""
     if context["dag_run"].clear_number:
-        raise WasCleared(f"`unfinished: {wish.unfinished}` undoes what was there when a run was triggered")
+        raise WasCleared(
+            f"`unfinished: {wish.unfinished}` only undoes a failover that was unfinished when the run was triggered"
+        )
     held = unfinished(clusters, task.run)
     if held is None and wish.unfinished is Unfinished.ABORT_ONLY:
         raise NothingToAbort(f"mirror {wish.mirror!r} has no unfinished failover")
@@ -104,7 +106,7 @@ def undo() -> dict[str, Any]:
     """Undo what was unfinished when this run was opened, where that is asked for: that run alone, however late we are.
 
     Raises:
-        AirflowSkipException: nothing else was asked for.
+        AirflowSkipException: only the abort was requested.
     """
     context = get_current_context()
     wish, held = Wish.of(context), _found_unfinished(context)
@@ -118,11 +120,11 @@ def undo() -> dict[str, Any]:
         why = f"asked for by {by} in Airflow, run {context['run_id']}"
         try:
             for topic in abort(clusters, tools, task.run, why, approval=held["approval"]).owed:
-                _say("undo", f"the fence of {topic} could not be lifted; it is owed, and the fetcher goes on trying")
+                _say("undo", f"the source fence of {topic} could not be lifted; a fetcher keeps retrying")
         except NothingToAbort as already:
             _say("undo", already.reason)
     if wish.unfinished is Unfinished.ABORT_ONLY:
-        raise AirflowSkipException("nothing else was asked for")
+        raise AirflowSkipException("only the abort was requested")
     return {"undone": held["plan"]}
 
 
@@ -234,7 +236,7 @@ def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
     try:
         with at_work(OPEN_SECONDS, {wish.destination: wish.approver}) as task, wish.clusters(task) as clusters:
             if record is None or not adopting.begun_on(record, request, clusters, task.run):
-                planning.withdraw(plan, clusters, task.run, request=request, reason="its run is over")
+                planning.withdraw(plan, clusters, task.run, request=request, reason="the run of it has ended")
     except AirflowException as why:
         _say("report", f"an approval of this run, if there is one, could not be withdrawn: {why}")
 

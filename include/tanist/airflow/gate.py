@@ -34,7 +34,7 @@ WITHDRAW_SECONDS: Final = 20.0
 
 
 class NotAnswered(NotApproved):
-    operator_action = "nothing was changed; trigger the failover again if it is still wanted"
+    operator_action = "nothing was changed; trigger the failover again if it is still needed"
 
 
 class SaidNo(NotAnswered):
@@ -98,7 +98,9 @@ class PlanGate(ApprovalOperator):
         logins = {wish.destination: wish.approver}
         with at_work(TASK_SECONDS, logins) as task, wish.clusters(task) as clusters:
             if (held := unfinished(clusters, task.run)) is not None:
-                raise RunUnderWay(f"plan {held.plan} of {held.runner or 'nobody'} has begun since this was asked")
+                raise RunUnderWay(
+                    f"plan {held.plan} of {held.runner or 'nobody'} has begun since the question was asked"
+                )
             approval = planning.approve(
                 _text(shown, "plan"),
                 wish.asked_as(shown),
@@ -118,7 +120,7 @@ class PlanGate(ApprovalOperator):
         try:
             answer = super().execute_complete(context, event) if not _rejected(event) else None
         except HITLTimeoutError:
-            raise NotAnswered(f"nobody answered within {self.response_timeout}") from None
+            raise NotAnswered(f"no answer within {self.response_timeout}") from None
         except (HITLTriggerEventError, ValueError) as why:
             raise NotAnswered(f"the answer cannot be used: {why}") from why
         user = event.get("responded_by_user") or {}
@@ -127,18 +129,18 @@ class PlanGate(ApprovalOperator):
             kind = SaidNo if who in variables.approvers() else NotAnswered
             raise kind(f"{name or who} answered {self.REJECT}")
         if event.get("timedout") or not who:
-            raise NotAnswered("no person has answered")
+            raise NotAnswered("the answer is not from a user")
         if who not in variables.approvers():
-            raise NotAnswered(f"{name or who} answered, who is none of {', '.join(variables.approvers())}")
+            raise NotAnswered(f"{name or who} is not an approver (TANIST_APPROVERS={','.join(variables.approvers())})")
         if variables.four_eyes() and requester(context) in {who, name}:
-            raise NotAnswered(f"{name or who} asked for this failover, somebody else must approve it")
+            raise NotAnswered(f"{name or who} requested this failover, so another user must approve it")
         return name or who
 
 
 def _must_be_the_first_time(context: Context) -> None:
     """A run that was cleared is the wish of whoever cleared it, and it does not say who that was."""
     if context["ti"].try_number > 1 or context["dag_run"].clear_number:
-        raise NotAnswered("a run asks once, and this one was cleared, or has lost its process")
+        raise NotAnswered("a run asks only once, and this run was cleared or lost its process: trigger a new run")
 
 
 def requester(context: Context) -> str:
@@ -149,7 +151,9 @@ def requester(context: Context) -> str:
     """
     who = str(getattr(context["dag_run"], "triggering_user_name", None) or "")
     if not who and variables.four_eyes():
-        raise Misconfigured("no user has triggered this run, so nobody can say that it is not the approver's own")
+        raise Misconfigured(
+            "the run was not triggered by a user, so it cannot be shown that requester and approver differ"
+        )
     return who or "nobody"
 
 
@@ -161,7 +165,7 @@ def _take_back(wish: Wish, plan: str, reason: str) -> str:
         with at_work(WITHDRAW_SECONDS, {wish.destination: wish.approver}) as task, wish.clusters(task) as clusters:
             planning.withdraw(plan, clusters, task.run, reason=reason)
     except AirflowException as why:
-        return f"; what was approved of plan {plan} before could not be withdrawn: {why}"
+        return f"; an earlier approval of plan {plan} could not be withdrawn: {why}"
     return ""
 
 

@@ -34,28 +34,30 @@ def pause_after(ended: Ended, before: float | None) -> float:
 
 
 _NEXT_STEPS: Final = {
-    0: "somebody told it to stop: nothing to do",
-    1: "read the error in its last lines and remove the cause",
-    2: "correct the connection or the Variable named in its last lines",
-    3: "look at the cluster that did not answer",
-    70: "a bug of ours: report it with its last lines",
-    -signal.SIGKILL: "its last line says whether it hung; if not, look for the out-of-memory killer on its host",
+    0: "it was told to stop: nothing to do",
+    1: "read the error in its last log lines and fix the cause",
+    2: "correct the connection or the Variable named in its last log lines",
+    3: "check the cluster that did not answer",
+    70: "this is a bug in Tanist: report it with the last log lines",
+    -signal.SIGKILL: (
+        "its last log line says whether it was unresponsive; if not, check the host for the out-of-memory killer"
+    ),
 }
 _TAKEN: Final = frozenset({"self", "event", "exc_info", "stack_info"})
 """Names of fields that a logger keeps for itself."""
-_OTHERWISE: Final = "read its last lines"
+_OTHERWISE: Final = "read its last log lines"
 
 
 def told(events: Any) -> list[str]:
     """What to say of asset events (by asset) that this trigger has fired: exit code, how long it lived, what now."""
     payloads = [event.extra["payload"] for each in (events or {}).values() for event in each]
-    return [line for payload in payloads for line in _story(payload)] or ["no fetcher has ended: nothing to tell"]
+    return [line for payload in payloads for line in _story(payload)] or ["no fetcher has ended: nothing to report"]
 
 
 def _story(payload: Mapping[str, Any]) -> list[str]:
     code = payload["exit_code"]
     end = f"The fetcher of {payload['destination']} ended with exit code {code} after {payload['lived_seconds']} s"
-    then = f"it is started again after {payload['again_in_seconds']:.0f} s"
+    then = f"it restarts after {payload['again_in_seconds']:.0f} s"
     step = f"Next step: {_NEXT_STEPS.get(code, _OTHERWISE)}."
     return [f"{end}; {then}. {step}", *(f"    {line}" for line in payload["last_lines"])]
 

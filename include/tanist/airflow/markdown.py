@@ -32,7 +32,7 @@ def plan_page(planned: Planned) -> str:
         _forecast(planned),
         _limitations(item["limitations"]),
         table(
-            ("step", "what it makes true", ""),
+            ("step", "postcondition", ""),
             ((step["id"], step["title"], "done" if step["done"] else "") for step in item["steps"]),
         ),
     ]
@@ -46,10 +46,10 @@ def plan_page(planned: Planned) -> str:
 
 def adopted_page(record: FailoverRun) -> str:
     """Why nobody is asked: somebody has answered already."""
-    way = "It is past the point of no return: forward is the only way." if record.no_return else ""
+    way = "It is past the point of no return and can only be completed." if record.no_return else ""
     return (
         f"Plan `{record.plan}` of mirror `{record.mirror}` is unfinished, approved by {record.approver} "
-        f"(approval `{record.approval}`). Nobody is asked again: this run goes on with it. {way}"
+        f"(approval `{record.approval}`). No new approval is needed: this run resumes it. {way}"
     ).strip()
 
 
@@ -79,9 +79,9 @@ def _forecast(planned: Planned) -> str:
 
 def _limitations(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
-        return "Nothing speaks against it."
+        return "There are no limitations."
     rows = (("BLOCKED" if r["blocks"] else "usual" if r["usual"] else "accept", r["name"], r["detail"]) for r in found)
-    return "**Who approves accepts:**\n\n" + table(("", "limitation", "detail"), rows)
+    return "**By approving you accept:**\n\n" + table(("", "limitation", "detail"), rows)
 
 
 def _cell(value: object) -> str:

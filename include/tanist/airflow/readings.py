@@ -85,7 +85,9 @@ class _Destination:
     def problems(self) -> Items:
         """What to say of it besides its mirrors."""
         if self.ended is None:
-            return self._told(TimedOut(f"{self.name!r} has not answered yet: it is asked for {READ_SECONDS:.0f} s"))
+            return self._told(
+                TimedOut(f"{self.name!r} has not answered yet; the request times out after {READ_SECONDS:.0f} s")
+            )
         return self.errors
 
     def _told(self, refusal: TanistError) -> Items:
@@ -128,7 +130,7 @@ class Readings:
 
 
 _NONE_NAMED: Final = error_items(
-    Misconfigured(f"no destination is named: set {DESTINATIONS} in the environment, or a Variable of that name")
+    Misconfigured(f"no destination is configured: set {DESTINATIONS} in the environment or as an Airflow Variable")
 )
 
 

@@ -55,7 +55,7 @@ def mirrors() -> list[dict[str, str]]:
     """Every mirror of every destination. A destination that cannot be read has an entry too, whose task fails."""
     with at_work() as task:
         if not (names := destinations()):
-            raise Misconfigured(f"which clusters hold mirrors? name them in {DESTINATIONS}")
+            raise Misconfigured(f"no destination is configured: list the clusters that hold mirrors in {DESTINATIONS}")
         return [found for name in names for found in _mirrors_of(name, task)]
 
 
@@ -89,7 +89,7 @@ def _upkeep(target: Mapping[str, str], do: Callable[[Task, str, str], _Upkept]) 
         try:
             done = do(task, target["destination"], target["mirror"])
         except MirrorLocked as held:
-            context["ti"].xcom_push(key=DONE, value={"summary": f"stood back: {held.reason}"})
+            context["ti"].xcom_push(key=DONE, value={"summary": f"skipped: {held.reason}"})
             raise AirflowSkipException(str(held)) from held
     wrong = [*done.decide, *done.again]
     context["ti"].xcom_push(key=DONE, value={"summary": done.summary, "counts": dict(done.counts), "wrong": wrong})

@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 SPARK: Final = "spark_default"
 DEFAULT, NOTHING = "default", "nothing"
 _LEVELS: Final = [DEFAULT, *(level.value for level in Level)]
-_ABOUT: Final = "default: batches, or records where batches are not copied as they are. See `tanist validate --help`."
+_ABOUT: Final = "default: batches, or records for mirrors that do not copy whole batches. See `tanist validate --help`."
 LEVEL: Final = Param(DEFAULT, type="string", enum=_LEVELS, title="Level", description=_ABOUT)
 AFTERWARDS: Final = Param(
     DEFAULT,
     type="string",
     enum=[*(level for level in _LEVELS if level != Level.RANGES), NOTHING],  # ranges tell nothing of what is promoted
     title="Validation at the end",
-    description=f"How deep source and copy are compared once clients may write; nothing waits for it. {_ABOUT}",
+    description=(
+        f"How thoroughly source and destination are compared after the failover; no step waits for it. {_ABOUT}"
+    ),
 )
 PARAMS: Final = {
     "destination": Param(
@@ -53,7 +55,7 @@ PARAMS: Final = {
         type="array",
         items={"type": "string"},
         title="Topics",
-        description="Regular expressions, each for whole names. None: those that are mirrored.",
+        description="Regular expressions that match whole topic names. Empty: all mirrored topics.",
     ),
     "level": LEVEL,
 }
@@ -88,7 +90,7 @@ class Validate(SparkSubmitOperator):
         """
         asked = parameters(context)
         if asked[self.level] == NOTHING:
-            return {"verdict": "NOT DONE", "reason": "nobody wants it"}
+            return {"verdict": "SKIPPED", "reason": "validate=nothing"}
         submission = self._prepared(asked, str(context["run_id"]))
         with told():
             result = self._submitted(context, submission)
@@ -113,7 +115,7 @@ class Validate(SparkSubmitOperator):
             except SourceSilent as silent:
                 if asked.get("mode") != Mode.UNPLANNED:
                     raise
-                leave(f"NOT DONE: {silent}")
+                leave(f"SKIPPED: {silent}")
                 raise AirflowSkipException(str(silent)) from silent
 
     def _submitted(self, context: Context, submission: Submission) -> dict[str, Any]:

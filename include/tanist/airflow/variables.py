@@ -43,7 +43,9 @@ def destinations() -> tuple[str, ...]:
 def approvers() -> tuple[str, ...]:
     """Who may approve a failover. Raises Misconfigured where that is nobody: it never means anybody."""
     if not (found := words(APPROVERS)):
-        raise Misconfigured(f"nobody may approve: name the users in {APPROVERS} (environment, or Airflow Variable)")
+        raise Misconfigured(
+            f"no approver is configured: list the users in {APPROVERS} (environment or Airflow Variable)"
+        )
     return found
 
 

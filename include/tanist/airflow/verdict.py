@@ -19,13 +19,13 @@ UNKNOWN: Final = "UNKNOWN: "
 _BLOCKED: Final = "PLAN_BLOCKED"
 _AGAIN: Final = "trigger it again with the same parameters and `unfinished: continue`"
 _ABORT: Final = (
-    "`unfinished: abort`, which undoes it, plans anew and asks (`mode: unplanned` where the source has died); or with "
-    "`unfinished: abort-only`"
+    "`unfinished: abort`, which undoes it, makes a new plan and asks for approval (with `mode: "
+    "unplanned` if the source is down); or with `unfinished: abort-only`"
 )
-_WAY_ON: Final = "mend what `failed` names, then trigger a new run"
+_WAY_ON: Final = "fix the failure named under `failed`, then trigger a new run"
 _OTHER_WAY: Final = (
-    "nobody can approve that plan: mend what blocks it, or choose the other mode (a source that is gone: unplanned), "
-    "then trigger a new run"
+    "this plan cannot be approved: resolve the blocking limitations or choose the other mode (unplanned "
+    "if the source is down), then trigger a new run"
 )
 
 
@@ -52,18 +52,18 @@ def verdict(seen: Seen) -> str:
         return f"{AS_ASKED}{seen.record.reason}" if undone else f"NOT {UNDONE}: plan {seen.record.plan} is done"
     match seen.record.status:
         case RunStatus.DONE:
-            return DONE if not seen.failed else f"{DONE}, but not {', '.join(seen.failed)}"
+            return DONE if not seen.failed else f"{DONE}; failed tasks: {', '.join(seen.failed)}"
         case RunStatus.ABORTED:
             return f"{UNDONE}: {seen.record.reason or 'aborted'}"
         case RunStatus.RUNNING if seen.record.no_return:
-            return f"UNFINISHED past the point of no return: {_AGAIN}, it finishes the job"
+            return f"UNFINISHED past the point of no return: {_AGAIN} to complete it"
         case RunStatus.RUNNING:
             return f"UNFINISHED: {_AGAIN}; or with {_ABORT}"
 
 
 def _not_started(seen: Seen) -> str:
     blocked = any(_BLOCKED in why for why in seen.failed.values())
-    changed = f"plan {seen.undone} was undone, and nothing else changed" if seen.undone else "nothing was changed"
+    changed = f"plan {seen.undone} was undone, nothing else was changed" if seen.undone else "nothing was changed"
     return f"NOT STARTED: {changed}; {_OTHER_WAY if blocked else _WAY_ON}"
 
 

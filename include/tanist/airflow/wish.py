@@ -59,32 +59,32 @@ def _number(name: str, default: float | None, **schema: Any) -> Param:
 
 PARAMS: Final = {
     "destination": Param(
-        type="string", pattern=_NAME, title="Destination", description="The cluster that takes over: its connection."
+        type="string", pattern=_NAME, title="Destination", description="The connection id of the destination cluster."
     ),
     "mirror": Param(
-        type="string", pattern=_NAME, title="Mirror", description="Its name, as `tanist mirrors list` shows it."
+        type="string", pattern=_NAME, title="Mirror", description="The name of the mirror, see `tanist mirrors list`."
     ),
     "mode": Param(
         Mode.PLANNED.value,
         type="string",
         enum=[mode.value for mode in Mode],
         title="Mode",
-        description="planned: the source lives and nothing is lost; unplanned: it does not answer.",
+        description="planned: the source answers and is drained first; unplanned: it is not waited for.",
     ),
     "unfinished": Param(
         Unfinished.CONTINUE.value,
         type="string",
         enum=[each.value for each in Unfinished],
         values_display={
-            Unfinished.CONTINUE.value: "continue: go on with it, on its approval",
-            Unfinished.ABORT.value: "abort: undo it, then plan this one and ask",
-            Unfinished.ABORT_ONLY.value: "abort-only: undo it, and do nothing else",
+            Unfinished.CONTINUE.value: "continue: resume it with its approval",
+            Unfinished.ABORT.value: "abort: undo it, then plan this failover and ask for approval",
+            Unfinished.ABORT_ONLY.value: "abort-only: undo it and do nothing else",
         },
         title="If a failover of this mirror is unfinished",
         description=(
-            "continue: only if it is what is asked for here (mode, topics, groups, loss); otherwise the run says what "
-            "is unfinished. abort: also where somebody is at work on it, until its point of no return. "
-            "A planned failover whose source has died: mode unplanned, and abort."
+            "continue: only if mode, topics, groups and loss are the same; otherwise the run fails and names the "
+            "unfinished failover. abort: possible until its point of no return, even while another process runs "
+            "it. If the source died during a planned failover, choose mode unplanned and abort."
         ),
     ),
     "topics": Param(
@@ -93,7 +93,7 @@ PARAMS: Final = {
         items={"type": "string"},
         minItems=1,
         title="Topics",
-        description="Regular expressions, each for whole names.",
+        description="Regular expressions that match whole topic names.",
     ),
     "groups": Param(
         list(EVERYTHING),
@@ -101,29 +101,29 @@ PARAMS: Final = {
         items={"type": "string"},
         minItems=1,
         title="Consumer groups",
-        description="Whose positions are translated: regular expressions, each for whole names.",
+        description="Consumer groups whose offsets are translated: regular expressions that match whole group names.",
     ),
     "max_loss": _number(
         "max_loss",
         None,
         type=["null", "integer"],
         title="Offsets that may be lost",
-        description="Unplanned only. Empty: what is forecast when the approver is asked.",
+        description="Empty: the loss that is forecast when the approver is asked.",
     ),
     "fence_proof": _number(
         "fence_proof",
         _PATIENCE.proof,
         title="Proof of the fence (s)",
-        description="How long the ends of a fenced source must rest; 0: nobody looks.",
+        description="How long a fenced source must take no records; 0 skips the proof.",
     ),
     "drain": _number(
-        "drain", _PATIENCE.drain, title="Drain (s)", description="A planned drain that takes longer is undone."
+        "drain", _PATIENCE.drain, title="Drain (s)", description="Longest planned drain; a longer one is undone."
     ),
     "budget": _number(
         "budget",
         _PATIENCE.budget,
         title="Budget (s)",
-        description="How long an unplanned failover drains what still answers.",
+        description="How long an unplanned failover drains partitions that still answer.",
     ),
 }
 
@@ -138,7 +138,7 @@ def parameters(context: Context) -> Mapping[str, Any]:
     given, known = context["params"], context["dag"].params
     with told():
         if strangers := sorted(set(given) - set(known)):
-            raise Misconfigured(f"no such parameter: {', '.join(strangers)}; there are {', '.join(known)}")
+            raise Misconfigured(f"unknown parameters: {', '.join(strangers)}; valid are {', '.join(known)}")
         for name, (least, most) in BOUNDS.items():
             if (value := given.get(name)) is not None and not _within(value, least, most):
                 raise Misconfigured(f"{name} is {str(value)[:40]}: it must be a number from {least} to {most}")
@@ -202,10 +202,10 @@ class Wish:
 
         Raises:
             RunUnderWay: one has begun since what was unfinished was undone. What `must_be_asked_for` raises.
-            AirflowSkipException: nothing but the abort is asked for.
+            AirflowSkipException: only the abort was requested.
         """
         if self.unfinished is Unfinished.ABORT_ONLY:
-            raise AirflowSkipException("nothing but the abort is asked for")
+            raise AirflowSkipException("only the abort was requested")
         if (held := unfinished(clusters, run)) is None:
             return None
         if self.undoes:

@@ -66,9 +66,9 @@ class Lent(Mapping[str, ClusterSettings]):
     def _answer(self, name: str) -> Any:
         while b"\n" not in self._read:
             if not select.select([self._answers], [], [], _ANSWER_SECONDS)[0]:
-                raise TimedOut(f"the triggerer did not say within {_ANSWER_SECONDS:.0f} s what connection {name!r} is")
+                raise TimedOut(f"the triggerer did not return connection {name!r} within {_ANSWER_SECONDS:.0f} s")
             if not (part := os.read(self._answers, 1 << 16)):
-                raise TimedOut(f"the triggerer has gone before it said what connection {name!r} is")
+                raise TimedOut(f"the triggerer ended before it returned connection {name!r}")
             self._read += part
         line, _, self._read = self._read.partition(b"\n")
         return json.loads(line)
@@ -105,7 +105,7 @@ def main() -> int:
             log.error("%s", problem)  # noqa: TRY400 -- a refusal needs no traceback
         return exit_code(refusal)
     except Exception:
-        log.exception("ended by a bug of ours")
+        log.exception("ended by a bug in Tanist")
         return BUG
 
 

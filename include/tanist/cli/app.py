@@ -28,9 +28,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Disaster recovery for Apache Kafka: mirrors, exact positions, approved failover.",
-    epilog="Exit codes: 0 done, or GO; 1 the answer is no; 2 wrong command line or configuration; "
-    "3 unknown, nothing was changed; 4 partial, run it again; 70 a bug of ours; 130 Ctrl-C, 143 SIGTERM.",
+    help="Disaster recovery for Apache Kafka: identical mirrors, exact consumer offsets, approved failover.",
+    epilog=(
+        "Exit codes: 0 done, GO or ACCEPT; 1 check failed, NO-GO or refused; 2 invalid command line or "
+        "configuration; 3 unknown, nothing was changed; 4 partial, run it again; 70 a bug in Tanist; 130 "
+        "Ctrl-C, 143 SIGTERM."
+    ),
 )
 app.add_typer(mirrors.app, name="mirrors")
 app.command("status")(health.status)
@@ -57,9 +60,9 @@ def root(
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of our bugs.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback if Tanist itself fails.")] = False,
 ) -> None:
-    """Disaster recovery for Apache Kafka: mirrors, exact positions, approved failover."""
+    """Disaster recovery for Apache Kafka: identical mirrors, exact consumer offsets, approved failover."""
     if debug:
         os.environ[DEBUG] = "1"
 

@@ -13,7 +13,7 @@ from tanist.domain.errors import MissingDependency
 GROUP: Final = "tanist.commands"
 PACKAGE: Final = "tanist-testkit"
 TESTKIT: Final = {
-    "sandbox": "Real, throw-away Apache Kafka clusters on this machine.",
+    "sandbox": "Run throw-away Apache Kafka clusters on this machine.",
     "demo": "Mirror a cluster while brokers and workers are killed, compare every record, then fail over.",
 }
 """Commands of the testkit, and what `tanist --help` says of them: it loads none of them."""

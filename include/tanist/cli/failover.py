@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from tanist.usecases.failover.clusters import Clusters
     from tanist.usecases.failover.run import Outcome
 
-app = typer.Typer(no_args_is_help=True, help="Failover: plan, approve, run; abort until the first barrier stands.")
+app = typer.Typer(
+    no_args_is_help=True, help=("Plan, approve and run a failover; abort it before its point of no return.")
+)
 
 RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", "past_no_return", "reason")
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
@@ -49,7 +51,8 @@ ABORT_SECONDS = 120.0
 STEPS = tuple(step.id for step in ROUTE)
 
 ModeOption = Annotated[
-    Mode, typer.Option("--mode", help="planned: the source lives and nothing is lost; unplanned: it does not answer.")
+    Mode,
+    typer.Option("--mode", help=("planned: the source answers and is drained first; unplanned: it is not waited for.")),
 ]
 LossOption = Annotated[
     int | None,
@@ -58,18 +61,19 @@ LossOption = Annotated[
         metavar="N",
         min=0,
         max=MOST_OFFSETS,
-        help="Offsets that may be lost (default: what is forecast now).",
+        help="Offsets that may be lost (default: the current forecast).",
     ),
 ]
 PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
 EvidenceOption = Annotated[
-    Path | None, typer.Option("--evidence", metavar="DIR", help="Where evidence goes (default: ./evidence/HASH).")
+    Path | None,
+    typer.Option("--evidence", metavar="DIR", help="Directory for the evidence (default: ./evidence/HASH)."),
 ]
 
 
 def _step(text: str) -> str:
     if text not in STEPS:
-        raise typer.BadParameter(f"{text!r} is no step: {', '.join(STEPS)}")
+        raise typer.BadParameter(f"{text!r} is not a step: {', '.join(STEPS)}")
     return text
 
 
@@ -79,15 +83,15 @@ def _window(text: str | float) -> float:
 
 ProofOption = Annotated[
     float,
-    lasting("--fence-proof", "How long the ends of a fenced source must rest; 0: no proof", "10s", parser=_window),
+    lasting("--fence-proof", "How long a fenced source must take no records; 0 skips the proof", "10s", parser=_window),
 ]
 DrainOption = Annotated[
     float,
-    lasting("--drain", "A planned drain that takes longer is undone", "5m"),
+    lasting("--drain", "Longest planned drain; a longer one is undone", "5m"),
 ]
 BudgetOption = Annotated[
     float,
-    lasting("--budget", "How long an unplanned failover drains what still answers", "15s"),
+    lasting("--budget", "How long an unplanned failover drains partitions that still answer", "15s"),
 ]
 UntilOption = Annotated[
     str | None,
@@ -96,7 +100,7 @@ UntilOption = Annotated[
         metavar="STEP",
         parser=_step,
         autocompletion=lambda: list(STEPS),
-        help=f"Stop once this step is done: {', '.join(STEPS)}.",
+        help=f"Stop after this step: {', '.join(STEPS)}.",
     ),
 ]
 
@@ -122,9 +126,9 @@ def plan(
     group: GroupsOption = None,
     max_loss: LossOption = None,
 ) -> None:
-    """Show what a failover would do, what speaks against it, and what it would cost. Changes nothing.
+    """Show the steps, limitations and forecast of a failover, and the hash to approve. Changes nothing.
 
-    Ends with 1 where something speaks against it that nobody can accept.
+    Exits with 1 if a limitation blocks the failover.
 
     Example: tanist failover plan dr --destination west --mode unplanned
     """
@@ -160,18 +164,18 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
 def approve(
     now: Session,
     name: MirrorArgument,
-    plan: Annotated[str, typer.Argument(metavar="HASH", help="The plan, as `failover plan` shows it.")],
+    plan: Annotated[str, typer.Argument(metavar="HASH", help="The hash that `failover plan` shows.")],
     *,
     reason: Annotated[str, WHY],
-    valid: Annotated[float, lasting("--valid", "How long it holds", "1h")] = 3600.0,
-    mode: Annotated[Mode | None, typer.Option("--mode", help="As it was planned (default: either).")] = None,
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+    mode: Annotated[Mode | None, typer.Option("--mode", help="The mode of the plan (default: either).")] = None,
     topic: TopicsOption = None,
     group: GroupsOption = None,
     max_loss: LossOption = None,
 ) -> None:
-    """Put your name under a plan: the name that you are logged in with. It permits one run.
+    """Approve a plan, as the principal of this login. An approval permits one run.
 
-    Give --topic, --group and --max-loss as they were given to `failover plan`.
+    Give the same --topic, --group and --max-loss as to `failover plan`.
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
@@ -201,15 +205,15 @@ def run(
     budget: BudgetOption = 15.0,
     until: UntilOption = None,
 ) -> None:
-    """Run an approved plan; the same again goes on with one that was cut short.
+    """Run an approved plan. Run the same command again to resume an interrupted run.
 
-    With --until it stops after that step, and the same again with a later step, or with none, goes on.
+    With --until the run stops after that step; the same command with a later step, or without --until, continues.
 
     Example: tanist failover run dr --destination west --plan 1c0ffee2
     """
     patience = Patience(proof=fence_proof, drain=drain, budget=budget)
     if not fence_proof:
-        say("warning: --fence-proof 0: nobody looks whether the fence holds")
+        say("warning: --fence-proof 0 skips the proof that producers are blocked at the source")
     execute(now, name, plan, patience, evidence, until=until)
 
 
@@ -227,12 +231,15 @@ def execute(
 
 def _show(outcome: Outcome, folder: Folder, as_json: bool) -> None:
     if outcome.left:
-        say(f"left: {', '.join(outcome.left)}; the same command goes on")
+        say(f"remaining steps: {', '.join(outcome.left)}. Run the same command again to continue.")
     item = outcome_item(outcome, str(folder.path))
     for mismatch in item["group_mismatches"]:
-        say(f"warning: the map of offsets is wrong: {mismatch}")
+        say(f"warning: the offset map is wrong: {mismatch}")
     if item["group_problems"]:
-        say(f"warning: {len(item['group_problems'])} position(s) of groups need a look, each is named in the evidence")
+        say(
+            f"warning: {len(item['group_problems'])} committed offset(s) of groups need attention; the evidence "
+            "lists them"
+        )
     emit(
         [item],
         ("mirror", "plan_hash", "status", "seconds", "proof_seconds", "evidence"),
@@ -243,9 +250,9 @@ def _show(outcome: Outcome, folder: Folder, as_json: bool) -> None:
 @app.command()
 @asking()
 def status(now: Session, name: MirrorArgument) -> None:
-    """Show the runs of a mirror, and what is left of one that is under way.
+    """Show the failover runs of a mirror, and the remaining steps of an unfinished run.
 
-    Ends with 4 where one is unfinished.
+    Exits with 4 if a run is unfinished.
 
     Example: tanist failover status dr --destination west
     """
@@ -256,8 +263,8 @@ def status(now: Session, name: MirrorArgument) -> None:
     unfinished = [seen for seen in found if seen.facts is not None]
     for seen in unfinished:
         left = ", ".join(step.id for step in seen.steps if step.id in seen.left) or "nothing"
-        stopped = f"; it stopped: {seen.record.reason}" if seen.record.reason else ""
-        say(f"plan {seen.record.plan}: left are {left}{stopped}")
+        stopped = f"; stopped: {seen.record.reason}" if seen.record.reason else ""
+        say(f"plan {seen.record.plan}: remaining steps: {left}{stopped}")
     if unfinished:
         raise typer.Exit(4)
 
@@ -271,7 +278,7 @@ def abort(
     reason: Annotated[str, WHY] = "",
     evidence: EvidenceOption = None,
 ) -> None:
-    """Undo an unfinished run: fences are lifted exactly, the mirror goes on. Not after the first barrier.
+    """Undo an unfinished run: lift its source fences and resume the mirror. Not after the point of no return.
 
     Example: tanist failover abort dr --destination west --reason "east is back"
     """
@@ -283,7 +290,7 @@ def abort(
         tools = Tools(patience=Patience(), sink=folder, runner=runner(), tell=lambda *event: tell(line(*event)))
         aborted = aborting.abort(clusters, tools, now.run, reason)
     for topic in aborted.owed:
-        say(f"warning: the fence of {topic} could not be lifted; it is owed, and the fetcher goes on trying")
+        say(f"warning: the source fence of {topic} could not be lifted; a fetcher keeps retrying")
     emit([run_item(aborted.record, None, str(folder.path)) | {"owed": list(aborted.owed)}], RUN_COLUMNS, now.as_json)
     if aborted.owed:
         raise typer.Exit(4)

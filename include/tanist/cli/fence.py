@@ -14,13 +14,16 @@ from tanist.usecases.failover.abort import FenceRow, fences
 from tanist.usecases.failover.abort import lift as lift_fences
 from tanist.usecases.failover.items import FENCE_COLUMNS, fence_item
 
-app = typer.Typer(no_args_is_help=True, help="Fences of a source: what a failover put up, owes, or has lifted.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help=("Show and lift source fences: the blocks that failovers put on producers at the source."),
+)
 
 
 @app.command()
 @asking()
 def show(now: Session, name: MirrorArgument) -> None:
-    """Show every fence on record, and whether it stands. Ends with 3 where the source does not answer.
+    """Show every recorded source fence and whether it is in force. Exits with 3 if the source does not answer.
 
     Example: tanist fence show dr --destination west
     """
@@ -37,14 +40,17 @@ def lift(
     now: Session,
     name: MirrorArgument,
     promoted: Annotated[
-        bool, typer.Option("--promoted", help="Also of topics that took over: both sides can be written to then.")
+        bool, typer.Option("--promoted", help="Also for failed-over topics: producers can then write to both clusters.")
     ] = False,
     unrecorded: Annotated[
         bool,
-        typer.Option("--unrecorded", help="Also a fence that is not on record; somebody else's DENY looks the same."),
+        typer.Option(
+            "--unrecorded",
+            help="Also a source fence without a record, which another operator's DENY rule may look like.",
+        ),
     ] = False,
 ) -> None:
-    """Lift the fences that stand, from the snapshot that was stored before: exactly what was there comes back.
+    """Lift the source fences in force and restore exactly the ACLs and configs that were stored before.
 
     Example: tanist fence lift dr --destination west
     """
@@ -54,6 +60,6 @@ def lift(
     emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
     owed = [each.topic for each in after if each.status is FenceStatus.LIFT_OWED]
     for topic in owed:
-        say(f"warning: the fence of {topic} could not be lifted yet; the fetcher goes on trying")
+        say(f"warning: the source fence of {topic} could not be lifted yet; a fetcher keeps retrying")
     if owed:
         raise typer.Exit(4)

@@ -10,7 +10,7 @@ from tanist.cli.options import Session, asking
 from tanist.wiring import run_fetcher
 from tanist.wiring.logs import log_to_stderr
 
-app = typer.Typer(no_args_is_help=True, help="The persistent service that copies. Run as many as you like.")
+app = typer.Typer(no_args_is_help=True, help="Run the service that copies records. Start as many as you need.")
 
 
 @app.command()
@@ -18,15 +18,15 @@ app = typer.Typer(no_args_is_help=True, help="The persistent service that copies
 def run(
     now: Session,
     worker: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Name of this worker (default: host and process).")
+        str | None, typer.Option("--id", metavar="ID", help="Name of this worker (default: host name and process id).")
     ] = None,
     metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", metavar="P", help="Serve metrics there.")
+        int | None, typer.Option("--metrics-port", metavar="P", help="Port for Prometheus metrics.")
     ] = None,
 ) -> None:
-    """Copy the topics of all mirrors of a destination, until SIGTERM or Ctrl-C.
+    """Copy the topics of all mirrors of a destination until SIGTERM or Ctrl-C.
 
-    More workers of the same destination share the work.
+    All workers of one destination share its partitions.
 
     Example: tanist fetcher run --destination west --metrics-port 9405
     """
@@ -38,4 +38,4 @@ def run(
 
 @app.callback()
 def root() -> None:
-    """The persistent service that copies. Run as many as you like."""
+    """Run the service that copies records. Start as many as you need."""

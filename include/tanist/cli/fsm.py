@@ -14,11 +14,11 @@ COLUMNS = ("row", "from", "when", "trigger", "to", "reason")
 
 
 def fsm(
-    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid diagram.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid diagram.")] = False,
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Show the rows of the state machine of a mirrored partition. Their numbers never change.
+    """Show the state machine of a mirror partition. Row numbers never change.
 
     Example: tanist fsm --mermaid
     """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.sides import Side
 
-app = typer.Typer(no_args_is_help=True, help="Where consumer groups go on at the destination.")
+app = typer.Typer(no_args_is_help=True, help="Translate and commit the offsets of consumer groups.")
 
 LIST_COLUMNS = ("group", "kind", "state", "destination_state", "topics", "at_home", "lag", "position_age_ms")
 COLUMNS = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "precision", "proof")
@@ -41,21 +41,19 @@ _STRATEGIES = ("map",)
 
 StrategyOption = Annotated[
     str,
-    typer.Option("--strategy", metavar="map", help="How to translate: by the map of offsets that the copier keeps."),
+    typer.Option("--strategy", metavar="map", help="How to translate; map: with the offset map of the mirror."),
 ]
 ExistingOption = Annotated[
     bool,
-    typer.Option("--existing", help="Also groups that were at the destination before; never those with members."),
+    typer.Option("--existing", help="Also groups that existed at the destination before; never groups with members."),
 ]
-BackwardsOption = Annotated[
-    bool, typer.Option("--backwards", help="Also to offsets before those committed at the destination.")
-]
+BackwardsOption = Annotated[bool, typer.Option("--backwards", help="Also move committed offsets backwards.")]
 
 
 @app.command("list")
 @asking()
 def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> None:
-    """Show the groups that read topics of a mirror; with a dead source, as they were last seen.
+    """Show the groups that consume topics of a mirror; if the source does not answer, as last observed.
 
     Example: tanist groups list dr --json
     """
@@ -69,9 +67,9 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
 @app.command()
 @asking()
 def translate(now: Session, name: MirrorArgument, group: GroupsOption = None, strategy: StrategyOption = "map") -> None:
-    """Show where each group would go on, how precise that is, and whether the records at both ends are the same.
+    """Show the translated offset of each group, its precision, and whether the records at both offsets match.
 
-    Changes nothing. Ends with 1 if a proof fails, 3 if anything is unknown.
+    Changes nothing. Exits with 1 if a proof fails, 3 if anything is unknown.
 
     Example: tanist groups translate dr --group 'billing.*'
     """
@@ -96,10 +94,10 @@ def sync(
     existing: ExistingOption = False,
     backwards: BackwardsOption = False,
 ) -> None:
-    """Commit the translated positions at the destination, for groups without members there.
+    """Commit translated offsets at the destination, for groups without members there.
 
-    What is not committed is listed with the reason. Ends with 1 if a proof fails, 4 if a commit failed: run it again. A
-    failover of the mirror ends it with MIRROR_LOCKED.
+    Offsets that are not committed are listed with the reason. Exits with 1 if a proof fails, 4 if a commit failed (run
+    it again). During a failover of the mirror it exits with MIRROR_LOCKED.
 
     Example: tanist groups sync dr --destination west --group 'billing.*' --dry-run
     """
@@ -122,9 +120,9 @@ def sync(
 def explain(
     now: Session,
     name: MirrorArgument,
-    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="The group, by its whole name.")],
+    group: Annotated[str, typer.Option("--group", metavar="GROUP", help="The whole name of the group.")],
 ) -> None:
-    """Show for each partition of one group how its translation came about, and what proves it.
+    """Show how each offset of one group was translated, and the proof.
 
     Example: tanist groups explain dr --group billing
     """
@@ -141,7 +139,7 @@ def explain(
     for item in _home_items(group, found):
         print("\n  ".join(item["explanation"]))
     if group not in found.seen.names:
-        say(f"group {group!r} has no position in mirror {spec.mirror}")
+        say(f"group {group!r} has no committed offset in mirror {spec.mirror}")
 
 
 def _home_items(group: str, found: Synced) -> list[dict[str, Any]]:
@@ -176,7 +174,7 @@ def _chosen(groups: Sequence[str] | None) -> Chosen:
 
 def _supported(strategy: str) -> None:
     if strategy not in _STRATEGIES:
-        raise Misconfigured(f"--strategy {strategy!r}: there is {', '.join(_STRATEGIES)}")
+        raise Misconfigured(f"--strategy {strategy!r} is not one of {', '.join(_STRATEGIES)}")
 
 
 def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest) -> None:
@@ -185,30 +183,33 @@ def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: S
         return
     planned = sync_groups(spec, contacts, request, replace(now.run, dry_run=True))
     _summary(planned, dry_run=True)
-    confirm(f"commit these positions on {spec.destination}?", yes=False)
+    confirm(f"Commit these offsets on {spec.destination}?", yes=False)
 
 
 def _say_how(seen: Gathered) -> None:
     """Where positions come from, if it is not the best there is."""
     if seen.asked.down is not None:
-        say(f"warning: the source {seen.spec.source} does not answer: {seen.asked.down.reason}")
+        say(f"warning: source {seen.spec.source} does not answer: {seen.asked.down.reason}")
     followed = seen.followed
     if followed is None:
-        say("warning: no fetcher keeps positions of groups: with the source dead there would be none")
+        say("warning: no fetcher keeps committed offsets of groups, so none would be available without the source")
     elif followed.how is not Following.TAILING or followed.reason:
-        say(f"warning: positions of groups: {followed.how}: {followed.reason}")
+        say(f"warning: committed offsets of groups: {followed.how}: {followed.reason}")
 
 
 def _show(now: Session, found: Synced, columns: Sequence[str]) -> None:
     _say_how(found.seen)
     emit([position_item(row) for row in found.rows], columns, now.as_json)
     if found.seen.at_home:
-        say(f"{len(found.seen.at_home)} group(s) are at home on topics that took over; see `tanist groups list`")
+        say(
+            f"{len(found.seen.at_home)} group(s) are owned by this cluster (their topics were failed over) and "
+            "are not translated; see `tanist groups list`"
+        )
 
 
 def _summary(synced: Synced, *, dry_run: bool) -> None:
     say(summary(synced, dry_run=dry_run))
-    _say_some("clamped to the end of the copy", synced.clamped)
+    _say_some("clamped to the end of the mirror partition", synced.clamped)
     _say_some("not committed", [*synced.withheld, *synced.failed])
 
 

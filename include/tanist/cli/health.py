@@ -29,9 +29,9 @@ _WORST_FIRST = ((Readiness.NO_GO, 1), (Readiness.UNKNOWN, 3))
 
 @asking()
 def doctor(now: Session) -> None:
-    """Check this host, the configuration, every cluster, rights and state topics.
+    """Check this host, the configuration, every cluster, permissions and state topics.
 
-    Ends with 1 if anything fails, 3 if anything could not be told.
+    Exits with 1 if a check fails, 3 if a check is unknown.
 
     Example: tanist doctor --json
     """
@@ -46,14 +46,14 @@ def doctor(now: Session) -> None:
 def status(
     now: Session,
     name: MaybeMirrorArgument = None,
-    mode: Annotated[Mode | None, typer.Option("--mode", help="Only this kind of failover (default: both).")] = None,
+    mode: Annotated[Mode | None, typer.Option("--mode", help="Only this mode (default: both).")] = None,
 ) -> None:
     """Can I fail over now? One verdict for a planned failover, one for an unplanned. Changes nothing.
 
-    GO: only what every such failover has to accept. ACCEPT: more than that must be accepted by name. The verdict is
-    that of `tanist failover plan` for all topics and the loss that is forecast.
+    GO: only the limitations of every such failover. ACCEPT: more limitations, each to be accepted by name. The verdict
+    is that of `tanist failover plan` for all topics and the forecast loss.
 
-    Ends with 0 for GO and ACCEPT, with 1 for any NO-GO, else with 3 for any UNKNOWN.
+    Exits with 0 for GO and ACCEPT, 1 for any NO-GO, otherwise 3 for any UNKNOWN.
 
     Example: tanist status dr --mode unplanned
     """
@@ -61,7 +61,7 @@ def status(
     destinations = now.destinations(mirror)
     if not destinations:
         known = ", ".join(now.world.names())
-        raise NoStateTopic(f"no cluster has mirrors: none of {known} has a topic {STATE_TOPIC}")
+        raise NoStateTopic(f"no cluster has mirrors: topic {STATE_TOPIC} exists on none of {known}")
     found: list[Status] = []
     for destination in destinations:
         found += [seen.status for seen in look(now.world, destination, mirror, now.run)]

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from tanist.domain.metadata import MetadataRow
     from tanist.domain.names import MirrorName
 
-app = typer.Typer(no_args_is_help=True, help="Topics, partitions and configs of a mirror follow the source.")
+app = typer.Typer(no_args_is_help=True, help="Make topics, partitions and configs of a mirror follow the source.")
 
 
 @app.command()
 @asking()
 def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
-    """Show where a mirror's topics differ from the source's, and what `sync` would do about it.
+    """Show how the topics of a mirror differ from the source, and what `metadata sync` would change.
 
-    Ends with 1 if something is to be done, 3 if a topic could not be looked at.
+    Exits with 1 if there is a difference to sync or to decide, 3 if a topic could not be read.
 
     Example: tanist metadata diff dr --topic 'orders.*'
     """
@@ -43,10 +43,10 @@ def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
 @app.command()
 @asking(changes=True, confirms=True)
 def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
-    """Create missing copies, add partitions, set configs as at the source. Nothing is ever deleted.
+    """Create missing mirror topics, add partitions, copy configs. Topics are never deleted.
 
-    Topics that the filters of the mirror match are taken in. During a failover it stands back.
-    Ends with 1 if somebody must decide, 4 if something failed: run it again.
+    New source topics that match the mirror's filters are added. During a failover the mirror is skipped.
+    Exits with 1 if an operator must decide, 4 if a change failed (run it again).
 
     Example: tanist metadata sync dr --destination west --dry-run
     """
@@ -56,7 +56,7 @@ def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
         planned = compare(request, destination, now.world.connect, now.run)
         say(summary(planned.rows))
         if any(decision.due for decision in planned.decisions):
-            confirm(f"change this on {destination.name}?", yes=False)
+            confirm(f"Change this on {destination.name}?", yes=False)
     synced = bring(request, destination, now.world.connect, announcing(now, "change"))
     _show(now, synced.spec.mirror, synced.rows)
     if not now.run.dry_run:

@@ -27,14 +27,14 @@ def remove(
     fence_proof: ProofOption = 10.0,
     drain: DrainOption = 300.0,
 ) -> None:
-    """Take topics out of a mirror: they become ordinary topics here. This is a failover of them, by an approved plan.
+    """Remove topics from a mirror: they become ordinary topics. This is a failover of them, with an approved plan.
 
-    --dry-run prints that plan; the same command runs it once it is approved, and goes on with one that was cut short.
+    --dry-run prints that plan. Run the same command once the plan is approved, and again to resume an interrupted run.
 
     Example: tanist mirrors remove dr --destination west --topic orders --dry-run
     """
     if not topic:
-        raise Misconfigured("which topics? give --topic REGEX")
+        raise Misconfigured("no topic is selected: give --topic REGEX")
     asked = Asked(include=tuple(topic))
     with opened(now, name) as clusters:
         if now.run.dry_run:

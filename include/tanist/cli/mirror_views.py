@@ -29,7 +29,7 @@ LIST_COLUMNS = ("mirror", "topics", "cluster_id", "bootstrap_server")
 
 @asking()
 def list_mirrors(now: Session) -> None:
-    """Show all mirrors: of the destination that is named, or of every cluster that answers.
+    """Show all mirrors of the given destination, or of every cluster that answers.
 
     Example: tanist mirrors list --json
     """
@@ -48,7 +48,7 @@ def list_mirrors(now: Session) -> None:
 
 @asking()
 def describe(now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption = None) -> None:
-    """Show every partition: offsets on both sides, lag, state and why. A dead source leaves its last known ends.
+    """Show every partition: offsets on both clusters, lag, state and reason; the last known ones if the source is down.
 
     Example: tanist mirrors describe dr --topic orders
     """
@@ -64,7 +64,7 @@ def describe(now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption
         refuse(idle)
     for each in found:
         if each.source_down:
-            say(f"warning: the source of {each.spec.mirror} does not answer: {each.source_down}")
+            say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
     items = [row_item(row) for each in found for row in each.rows]
     emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
 
@@ -76,7 +76,7 @@ def wait(
     goal: Annotated[str, typer.Option("--for", metavar="state=STATE|lag=0", help="What to wait for.")],
     topic: TopicsOption = None,
 ) -> None:
-    """Wait until every partition has a state, or nothing is left to copy; --timeout says how long.
+    """Wait until every partition is in a state or has no lag, for at most --timeout.
 
     Example: tanist mirrors wait dr --for lag=0 --timeout 5m
     """

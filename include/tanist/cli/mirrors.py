@@ -18,7 +18,9 @@ from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import Request
 from tanist.usecases.mirrors.create import create as create_mirror
 
-app = typer.Typer(no_args_is_help=True, help="Mirrors: topics of one cluster, kept identical on another.")
+app = typer.Typer(
+    no_args_is_help=True, help=("Create, change and show mirrors: topics of one cluster, kept identical on another.")
+)
 
 SPEC_COLUMNS = ("mirror", "source", "destination", "offsets", "engine", "include", "exclude")
 TOPIC_COLUMNS = ("mirror", "topic", "state")
@@ -27,15 +29,21 @@ ExcludeOption = Annotated[
     list[str] | None, typer.Option("--exclude", metavar="REGEX", help="Topics to leave out; repeatable.")
 ]
 PromotedOption = Annotated[
-    bool, typer.Option("--promoted", help="Also topics in which another cluster took over from this source.")
+    bool, typer.Option("--promoted", help="Accept topics of this source that were failed over to another cluster.")
 ]
 ReplicationOption = Annotated[
     int | None,
-    typer.Option("--replication-factor", metavar="N", help="Of the copies (default: the destination's own)."),
+    typer.Option(
+        "--replication-factor",
+        metavar="N",
+        help=("Replication factor of the mirror topics (default: the destination's)."),
+    ),
 ]
 AbandonReason = Annotated[
     str,
-    typer.Option("--reason", metavar="TEXT", parser=one_line, help="Why the fence is abandoned; printed, not stored."),
+    typer.Option(
+        "--reason", metavar="TEXT", parser=one_line, help="Why the source fence is abandoned; printed, not stored."
+    ),
 ]
 
 
@@ -48,14 +56,16 @@ def create(
     source: Annotated[str, typer.Option("--source", "-s", metavar="NAME", help="The cluster to mirror.")],
     topic: TopicsOption = None,
     exclude: ExcludeOption = None,
-    offsets: Annotated[OffsetMode, typer.Option(help="How offsets of source and copy relate.")] = OffsetMode.IDENTICAL,
+    offsets: Annotated[
+        OffsetMode, typer.Option(help="How source and destination offsets relate.")
+    ] = OffsetMode.IDENTICAL,
     engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
     replication_factor: ReplicationOption = None,
     promoted: PromotedOption = False,
 ) -> None:
-    """Register a mirror and make its empty copies; `tanist fetcher run` fills them.
+    """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
-    The same again changes nothing; the same name with something else is refused.
+    The same specification again changes nothing; the same name with another specification is refused.
 
     Example: tanist mirrors create dr --source east --destination west --topic 'orders.*'
     """
@@ -73,7 +83,7 @@ def create(
     _warn(created.warnings)
     done = created.changed and not now.run.dry_run
     if not created.changed:
-        say(f"mirror {name} exists already, exactly like this: nothing was changed")
+        say(f"mirror {name} already exists with this specification: nothing was changed")
     elif done:
         say(f"created mirror {name} on {destination.name}")
     topics = [each.topic for each in created.topics]
@@ -83,7 +93,7 @@ def create(
 @app.command()
 @asking(changes=True)
 def add(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, promoted: PromotedOption = False) -> None:
-    """Take more topics of the source into a mirror.
+    """Add topics of the source to a mirror.
 
     Example: tanist mirrors add dr --destination west --topic payments
     """
@@ -96,7 +106,7 @@ def add(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, promo
 @app.command()
 @asking(changes=True)
 def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
-    """Stop copying topics for a while; their copies stay as they are.
+    """Stop copying topics until they are resumed; their mirror topics stay unchanged.
 
     Example: tanist mirrors pause dr --destination west --topic 'orders.*'
     """
@@ -107,7 +117,7 @@ def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> Non
 @app.command()
 @asking(changes=True)
 def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None:
-    """Go on copying paused topics, exactly where they stopped.
+    """Resume copying of paused topics where they stopped.
 
     Example: tanist mirrors resume dr --destination west --topic 'orders.*'
     """
@@ -126,12 +136,16 @@ def alter(
     replication_factor: ReplicationOption = None,
     max_start_fill: Annotated[
         int | None,
-        typer.Option("--max-start-fill", metavar="N", help="Most offsets to fill in where a log starts above 0."),
+        typer.Option(
+            "--max-start-fill",
+            metavar="N",
+            help=("Largest gap to fill for a log that starts above offset 0, in offsets."),
+        ),
     ] = None,
 ) -> None:
-    """Change what holds for topics that a mirror takes from now on; those in it stay.
+    """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
-    --topic and --exclude replace the filters that the mirror has.
+    --topic and --exclude replace the mirror's filters.
 
     Example: tanist mirrors alter dr --destination west --replication-factor 3
     """
@@ -143,7 +157,7 @@ def alter(
     )
     altered = administer.alter(name, alteration, now.destination(), now.run)
     if not altered.changed:
-        say(f"mirror {name} is like this already: nothing was changed")
+        say(f"mirror {name} already has these values: nothing was changed")
     _show_spec(now, altered.spec, changed=altered.changed and not now.run.dry_run)
 
 
@@ -154,21 +168,24 @@ def delete(
     name: MirrorArgument,
     *,
     abandon_fence: Annotated[
-        bool, typer.Option("--abandon-fence", help="Also where a source fence stands: prints how to lift it by hand.")
+        bool,
+        typer.Option(
+            "--abandon-fence", help=("Delete although a source fence is in force; prints how to lift it by hand.")
+        ),
     ] = False,
     reason: AbandonReason = "",
 ) -> None:
-    """Forget an empty mirror. Topics stay; its name can be used again.
+    """Delete an empty mirror. Topics stay; the name can be used again.
 
-    A source fence that stands or is pending could not be lifted by it any more: `tanist fence lift` comes first, or
+    Lift a source fence that is in force or pending first (`tanist fence lift`): it cannot be lifted afterwards. Or give
     --abandon-fence with a --reason.
 
     Example: tanist mirrors delete dr --destination west
     """
     if abandon_fence and not reason.strip():
-        raise Misconfigured("--abandon-fence needs a --reason: it is printed with the commands, and stored nowhere")
+        raise Misconfigured("--abandon-fence needs a --reason, which is printed with the commands and not stored")
     destination = now.destination()
-    confirm(f"forget mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.run.dry_run)
+    confirm(f"Delete mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.run.dry_run)
     deleted = administer.delete(name, destination, now.run, abandon=reason if abandon_fence else "")
     say(f"{'would delete' if now.run.dry_run else 'deleted'} mirror {name}")
     by_hand = commands_to_lift(deleted.abandoned, now.world.bootstrap(deleted.spec.source) or "SOURCE:PORT")

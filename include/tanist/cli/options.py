@@ -38,7 +38,7 @@ def duration(text: str | float) -> float:
     match = _DURATION.fullmatch(str(text).strip())
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= _LONGEST_SECONDS:
-        raise typer.BadParameter(f"{text!r} is no duration: 30s, 500ms, 10m, 1h")
+        raise typer.BadParameter(f"{text!r} is not a valid duration; examples: 30s, 500ms, 10m, 1h")
     return seconds
 
 
@@ -49,7 +49,7 @@ def lasting(flag: str, means: str, default: str, *, parser: Callable[[str], floa
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Names of clusters (default: $TANIST_CONFIG, ./tanist.toml)."),
+    typer.Option("--config", metavar="FILE", help="Configuration file (default: $TANIST_CONFIG, ./tanist.toml)."),
 ]
 DestinationOption = Annotated[
     str | None,
@@ -58,31 +58,37 @@ DestinationOption = Annotated[
         "-d",
         metavar="NAME",
         envvar="TANIST_DESTINATION",
-        help="The cluster that holds the mirror. Changes need it; reading finds it.",
+        help="Destination cluster of the mirror (default: $TANIST_DESTINATION). Commands that only read can find it.",
     ),
 ]
 BootstrapOption = Annotated[
     str | None,
-    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="The destination, in place of a configured name."),
+    typer.Option(
+        "--bootstrap-server", metavar="HOST:PORT", help="The destination's brokers, instead of a configured cluster."
+    ),
 ]
 CommandConfigOption = Annotated[
     Path | None,
-    typer.Option("--command-config", metavar="FILE", help="Properties for --bootstrap-server, as kafka-*.sh take."),
+    typer.Option(
+        "--command-config", metavar="FILE", help=("Client properties file for --bootstrap-server, as for kafka-*.sh.")
+    ),
 ]
 TopicsOption = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="REGEX", help="Topics, by a regular expression for the whole name; repeatable."),
+    typer.Option("--topic", metavar="REGEX", help="Regular expression that matches whole topic names; repeatable."),
 ]
 GroupsOption = Annotated[
     list[str] | None,
-    typer.Option("--group", metavar="REGEX", help="Groups, by a regular expression for the whole name; repeatable."),
+    typer.Option("--group", metavar="REGEX", help="Regular expression that matches whole group names; repeatable."),
 ]
-WHY: Final = typer.Option("--reason", metavar="TEXT", parser=one_line, help="Why; others read it later.")
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing asks.")]
-NeverAskOption = Annotated[bool, typer.Option("--yes", "-y", help="Changes nothing: this command never asks.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
+WHY: Final = typer.Option("--reason", metavar="TEXT", parser=one_line, help="The reason, stored for others to read.")
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help=("Do not ask for confirmation. Without a terminal no command asks."))
+]
+NeverAskOption = Annotated[bool, typer.Option("--yes", "-y", help="Accepted for scripts; this command does not ask.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check everything and change nothing.")]
 MirrorArgument = Annotated[str, typer.Argument(metavar="NAME", help="The mirror.")]
-MaybeMirrorArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The mirror; by default all.")]
+MaybeMirrorArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The mirror (default: all).")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +126,8 @@ class Session:
             Misconfigured: none was.
         """
         if self.named is None:
-            known = ", ".join(self.world.names()) or "none is configured"
-            raise Misconfigured(f"which cluster is the destination? --destination NAME or $TANIST_DESTINATION: {known}")
+            known = ", ".join(self.world.names()) or "no cluster is configured"
+            raise Misconfigured(f"no destination is given: use --destination NAME or $TANIST_DESTINATION ({known})")
         return self.world.connect(self.named)
 
     def destinations(self, mirror: MirrorName | None) -> tuple[Side, ...]:
@@ -145,7 +151,7 @@ def session(asked: Asked, seconds: float) -> Iterator[Session]:
             name, cluster = _from_flags(asked, asked.bootstrap_server, settings)
             extra = {name: cluster}
         elif asked.command_config is not None:
-            raise Misconfigured("--command-config goes with --bootstrap-server")
+            raise Misconfigured("--command-config needs --bootstrap-server")
         with World(settings, extra) as world:
             until = by if asked.timeout else None
             yield Session(world=world, run=run, named=name, as_json=as_json, yes=asked.yes, until=until)
@@ -247,7 +253,7 @@ def asking(
 
 
 def _timeout(seconds: float) -> inspect.Parameter:
-    means = "How long the whole command may take: 500ms, 30s, 10m"
+    means = "Time limit of the whole command, for example 500ms, 30s, 10m"
     option = Annotated[float | None, lasting("--timeout", means, f"{seconds:.0f}s")]
     return inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
 

@@ -34,7 +34,7 @@ class Format(StrEnum):
     TABLE, JSON = "table", "json"
 
 
-OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print what was found.")]
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for -o json.")]
 
 

@@ -35,7 +35,7 @@ class Board:
         from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
         from rich.text import Text  # noqa: PLC0415
 
-        table = Table("", "step", "what it makes true", "s", box=None, pad_edge=False)
+        table = Table("", "step", "postcondition", "s", box=None, pad_edge=False)
         for step in ROUTE:
             what, began, last = self._seen.get(step.id, ("", 0.0, 0.0))
             end = time.monotonic() if what in {"begins", "not yet"} else last

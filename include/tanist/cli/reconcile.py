@@ -28,24 +28,29 @@ POSITION_COLUMNS = ("group", "topic", "partition", "source_offset", "destination
 LONGEST_SECONDS = 6 * 3600.0
 _UNKNOWN = 3
 
-NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The mirror, or none: --source-topic.")]
+NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The mirror; omit it to give --source-topic.")]
 SourceOption = Annotated[
-    str | None, typer.Option("--source", metavar="NAME", help="The cluster of --source-topic, for topics of no mirror.")
+    str | None,
+    typer.Option("--source", metavar="NAME", help=("The cluster of --source-topic, for topics outside of a mirror.")),
 ]
 SourceTopicOption = Annotated[
-    str | None, typer.Option("--source-topic", metavar="TOPIC", help="A topic of --source, in place of a mirror.")
+    str | None, typer.Option("--source-topic", metavar="TOPIC", help="A topic of --source, instead of a mirror.")
 ]
 DestinationTopicOption = Annotated[
     str | None,
-    typer.Option("--destination-topic", metavar="TOPIC", help="Its copy (default: the same name)."),
+    typer.Option("--destination-topic", metavar="TOPIC", help="The topic to compare with (default: the same name)."),
 ]
 PositionsOption = Annotated[
     Path | None,
-    typer.Option("--positions", metavar="FILE", help='To translate: a JSON list of {"topic", "partition", "offset"}.'),
+    typer.Option(
+        "--positions", metavar="FILE", help='Offsets to translate: a JSON list of {"topic", "partition", "offset"}.'
+    ),
 ]
 FolderOption = Annotated[
     Path | None,
-    typer.Option("--report", metavar="DIR", help="For result.json and runs.parquet (default: ./reconciliation/NAME)."),
+    typer.Option(
+        "--report", metavar="DIR", help=("Directory for result.json and runs.parquet (default: ./reconciliation/NAME).")
+    ),
 ]
 
 
@@ -61,11 +66,11 @@ def reconcile(
     positions_file: PositionsOption = None,
     report: FolderOption = None,
 ) -> None:
-    """Find which offset of a copy holds which record of its source, from the records alone. Changes nothing.
+    """Find the destination offset of every source record by comparing the records. Changes nothing.
 
-    Works for a mirror, and for any two topics: copies by MirrorMaker 2, copies with losses, repeats and gaps.
+    Works for a mirror and for any two topics: copied by MirrorMaker 2, or with losses, repeats and gaps.
 
-    Reads both topics once, in Spark on this machine. Ends with 3 if anything could not be told.
+    Reads both topics once, in Spark on this machine. Exits with 3 if anything is unknown.
 
     Example: tanist reconcile --source east --source-topic orders --destination west --destination-topic east.orders
     """
@@ -93,8 +98,8 @@ def _paired(
         destination = now.destination()
         return destination, of_topics(now.world.connect(source), destination, (topic, copy or topic), run)
     raise Misconfigured(
-        "name either a mirror (and with --topic some of its topics), or two topics: --source, --source-topic, "
-        "--destination, and --destination-topic if the copy has another name"
+        "give either a mirror (optionally with --topic), or two topics: --source, --source-topic, "
+        "--destination, and --destination-topic if the name differs"
     )
 
 

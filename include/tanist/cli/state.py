@@ -14,26 +14,29 @@ from tanist.usecases import sides
 from tanist.wiring import dump as dump_records
 from tanist.wiring import follow as follow_records
 
-app = typer.Typer(no_args_is_help=True, help="The state topics of a destination, which are all that Tanist remembers.")
+app = typer.Typer(no_args_is_help=True, help="Read the state topics of a destination, where Tanist stores everything.")
 
 
 @app.command()
 @asking()
 def dump(
     now: Session,
-    key: Annotated[str, typer.Option("--key", metavar="PREFIX", help="Only keys that begin with this.")] = "",
+    key: Annotated[str, typer.Option("--key", metavar="PREFIX", help="Only keys with this prefix.")] = "",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="From the beginning, then live, until Ctrl-C or --timeout.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help=("Print from the beginning and keep following, until Ctrl-C or --timeout.")
+        ),
     ] = False,
 ) -> None:
-    """Print every record, one JSON object a line; what cannot be read is printed with the reason.
+    """Print every record as one JSON object per line; a record that cannot be decoded is printed with the reason.
 
     Example: tanist state dump --destination west --key partition/dr/ --follow
     """
     found = now.destinations(None)
     if len(found) != 1:
         names = ", ".join(side.name for side in found) or "none"
-        raise Misconfigured(f"clusters with state topics: {names}; say which with --destination")
+        raise Misconfigured(f"several clusters have state topics: {names}; choose one with --destination")
     (destination,) = found
     sides.identify((destination,), now.run)
     if follow:
@@ -50,4 +53,4 @@ def dump(
 
 @app.callback()
 def root() -> None:
-    """The state topics of a destination, which are all that Tanist remembers."""
+    """Read the state topics of a destination, where Tanist stores everything."""

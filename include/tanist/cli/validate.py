@@ -37,13 +37,15 @@ LevelOption = Annotated[
     Level | None,
     typer.Option(
         "--level",
-        help="ranges: offsets only; batches: every raw batch; records: every record, by the official Kafka connector.",
-        show_default="batches; records where batches are not copied as they are",
+        help="ranges: offsets only; batches: every raw batch; records: every record, read by Spark's Kafka connector.",
+        show_default="batches, or records for mirrors that do not copy whole batches",
     ),
 ]
 ReportOption = Annotated[
     Path | None,
-    typer.Option("--report", metavar="DIR", help="Where result.json and report.html go (default: ./validation/NAME)."),
+    typer.Option(
+        "--report", metavar="DIR", help=("Directory for result.json and report.html (default: ./validation/NAME).")
+    ),
 ]
 
 
@@ -55,9 +57,9 @@ def validate(
     topic: TopicsOption = None,
     report: ReportOption = None,
 ) -> None:
-    """Compare a copy with its source, in Spark on this machine. Names what differs, by offset. Changes nothing.
+    """Compare a mirror with its source, in Spark on this machine, and list differences by offset. Changes nothing.
 
-    Ends with 0 if everything is equal, 1 if anything differs, 3 if it could not be told.
+    Exits with 0 if everything is equal, 1 if anything differs, 3 if it is unknown.
 
     Example: tanist validate dr --topic 'orders.*' --level records
     """

@@ -65,7 +65,7 @@ class FencedTopic:
 
 STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"
 """The reason of a lifted fence that a late command, or somebody else, has put up again."""
-UNRECORDED: Final = "stands at the source and is not on record: `tanist fence lift --unrecorded` takes it away"
+UNRECORDED: Final = "in force at the source without a record: remove it with `tanist fence lift --unrecorded`"
 """The reason of a fence that a deleted mirror's late command, or somebody else, has put up."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
 

@@ -178,7 +178,7 @@ class StateView(Mapping[str, StateRecord]):
         return (each for each in found if self._of(each.mirror, each) is not None)
 
     def _of(self, mirror: MirrorName, record: _M | None) -> _M | None:
-        """`record`, unless it is of an earlier mirror of that name."""
+        """`record`, unless it belongs to a deleted mirror of the same name."""
         spec = self.mirror(mirror)
         return record if record is None or spec is None or _is_of(record, spec) else None
 

@@ -22,7 +22,7 @@ MARGIN_SECONDS: Final = 0.2
 
 class NotOurs(CouldNotTell):
     name = "NOT_OUR_SLICE"
-    operator_action = "none: the worker that owns it goes on"
+    operator_action = "none: the worker that owns it continues"
 
 
 def held_epoch(view: StateView, number: int) -> int:
@@ -59,7 +59,11 @@ class Claims:
 
     def objection(self, of: Assigned) -> NotOurs | None:
         """Why nothing exclusive may be sent for this partition now; None: it may. Ask immediately before sending."""
-        return None if self.holds(of.slice) else NotOurs(f"{of.partition}: the lease of slice {of.slice} is over")
+        return (
+            None
+            if self.holds(of.slice)
+            else NotOurs(f"{of.partition}: the lease of state partition {of.slice} has expired")
+        )
 
     def must_hold(self, of: Assigned) -> None:
         """Raise the `objection`, if there is one."""
@@ -90,15 +94,15 @@ class Claims:
         """
         with self._claiming:
             if not self.holds(number):
-                raise NotOurs(f"slice {number} is not ours any more")
+                raise NotOurs(f"state partition {number} is no longer assigned to this worker")
             mine = self._next(self._store.catch_up(by), number, above)
             held = self._store.append([mine], by).get(mine.key)
         if held != mine:
-            raise NotOurs(f"slice {number} was claimed by somebody else")
+            raise NotOurs(f"state partition {number} was claimed by another worker")
         return mine.epoch
 
     def _next(self, view: StateView, number: int, above: int = 0) -> Claim:
         epoch = next_epoch(held_epoch(view, number), above)
         if epoch is None:
-            raise FillerEpochsExhausted(f"slice {number} was claimed {LAST_EPOCH} times")
+            raise FillerEpochsExhausted(f"state partition {number} was claimed {LAST_EPOCH} times")
         return Claim(slice=number, epoch=epoch, worker=self._worker)

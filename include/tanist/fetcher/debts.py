@@ -242,7 +242,7 @@ def _due(seen: _Seen, view: StateView, spec: MirrorSpec) -> FencedTopic | None:
         reason = STRAY if is_stray(fence, stands=stands) else ""
         return replace(fence, reason=reason) if fence.reason != reason else None
     if fence.status in HOLDS_PRODUCERS_OFF and stands is False and view.promoted(spec.mirror, fence.topic):
-        return replace(fence, status=FenceStatus.OWED, reason="somebody has lifted it at the source")
+        return replace(fence, status=FenceStatus.OWED, reason="it was lifted at the source by another client")
     return None
 
 

@@ -189,7 +189,7 @@ class GroupTail(RoundThread):
         if self._trouble:
             how, reason = Following.TROUBLED, self._trouble
         elif isinstance(self._source, Asking):
-            how, reason = Following.POLLING, f"asked each second: {self._reason}; {self._source.listed} group(s) seen"
+            how, reason = Following.POLLING, f"polled each second: {self._reason}; {self._source.listed} group(s) found"
         elif isinstance(self._source, OffsetsLog):
             reason = _remarks(self._source)
         return GroupsFollowed(
@@ -216,9 +216,9 @@ def _remarks(source: OffsetsLog) -> str:
         said.append("reading from the beginning")
     if source.broken:
         at, why = next(iter(source.broken.items()))
-        said.append(f"{len(source.broken)} partition(s) cannot be read, {at}: {why.reason}")
+        said.append(f"{len(source.broken)} partition(s) cannot be read, for example {at}: {why.reason}")
     if source.held_back:
-        said.append(f"open transactions hide later positions in {source.held_back} partition(s)")
+        said.append(f"open transactions hide later commits in {source.held_back} partition(s)")
     if source.unreadable:
         said.append(f"{source.unreadable} record(s) could not be read")
     return "; ".join(said)

@@ -31,7 +31,9 @@ class FetcherCollector(Collector):
         reports = self._service.reports()
         yield _states(self._service.view())
         yield _per_mirror(
-            GaugeMetricFamily("tanist_max_lag_records", "Largest lag of a partition (MaxLag)", labels=["mirror"]),
+            GaugeMetricFamily(
+                "tanist_max_lag_records", "Largest lag of any partition, in offsets (MaxLag)", labels=["mirror"]
+            ),
             [(copied.mirror, _lag(report)) for copied, report in reports.items()],
             max,
         )
@@ -46,7 +48,9 @@ class FetcherCollector(Collector):
             sum,
         )
         yield _per_mirror(
-            GaugeMetricFamily("tanist_troubled_partitions", "Partitions that cannot go on now", labels=["mirror"]),
+            GaugeMetricFamily(
+                "tanist_troubled_partitions", "Partitions that currently cannot be copied", labels=["mirror"]
+            ),
             [(copied.mirror, int(report.error is not None)) for copied, report in reports.items()],
             sum,
         )

@@ -181,5 +181,5 @@ def recreated(topic: TopicDesired, found: UUID | None) -> SourceTopicRecreated |
     if found is None or not topic.source_topic_id or topic_id_text(found) == topic.source_topic_id:
         return None
     return SourceTopicRecreated(
-        f"topic {topic.topic!r} has id {topic_id_text(found)}, it had {topic.source_topic_id} when it was added"
+        f"topic {topic.topic!r} has id {topic_id_text(found)}, but had {topic.source_topic_id} when it was added"
     )

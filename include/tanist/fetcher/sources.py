@@ -106,7 +106,7 @@ def _led(info: TopicInfo) -> bool:
 
 def _same_cluster(spec: MirrorSpec, found: str | None) -> None:
     if spec.source_cluster_id and found != spec.source_cluster_id:
-        raise AnotherCluster(f"{spec.source!r} is cluster {found}, mirror {spec.mirror!r} was made for another")
+        raise AnotherCluster(f"{spec.source!r} is cluster {found}, mirror {spec.mirror!r} was created for another")
 
 
 def by_lane(assigned: Mapping[Copied, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:

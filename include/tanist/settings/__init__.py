@@ -77,7 +77,7 @@ class Settings:
         if found := self.clusters.get(name):
             return found
         known = ", ".join(sorted(self.clusters)) or "none"
-        raise Misconfigured(f"no cluster is called {name!r}{_suggestion(name, self.clusters)}; {self.origin}: {known}")
+        raise Misconfigured(f"no cluster is named {name!r}{_suggestion(name, self.clusters)}; {self.origin}: {known}")
 
     def endpoint(self, name: str) -> Endpoint:
         """How to reach the cluster of that name; raises as `cluster` does."""
@@ -224,7 +224,7 @@ class _Reading:
         if isinstance(value, list) and key == "bootstrap_servers" and all(isinstance(v, str) for v in value):
             value = ",".join(value)
         if not isinstance(value, str):
-            self.problem(f"{key}: must be a text in quotes")
+            self.problem(f"{key}: must be a string")
             return ""
         if (environ := self._environ) is None:
             return value
@@ -247,7 +247,7 @@ class _Reading:
 
     def _secret_file(self, key: str, value: Any, *, twice: bool) -> str:
         if twice:
-            self.problem(f"{key}: {key.removesuffix('_file')} is given as well; one of the two")
+            self.problem(f"{key}: {key.removesuffix('_file')} is also set; use only one of them")
         file = self._beside(self._text(key, value))
         try:
             secret = bounded_text(file, SECRET_BYTES).rstrip("\r\n")
@@ -264,7 +264,7 @@ class _Reading:
     def _addresses(self, servers: str) -> tuple[Address, ...]:
         found = tuple(self._address(server.strip()) for server in servers.split(",") if server.strip())
         if not found:
-            self.problem("bootstrap_servers: is missing")
+            self.problem("bootstrap_servers: missing")
         return found
 
     def _address(self, server: str) -> Address:
@@ -275,7 +275,7 @@ class _Reading:
             self.problem(f"bootstrap_servers: {server!r} is not HOST:PORT")
         number = int(port)
         if not 0 < number < 1 << 16:
-            self.problem(f"bootstrap_servers: {server!r}: there is no port {number}")
+            self.problem(f"bootstrap_servers: {server!r}: {number} is not a valid port")
         return Address(host, number)
 
     def _one_of(self, kind: type[_E], values: Mapping[str, str], key: str, default: _E) -> _E | None:
@@ -284,7 +284,7 @@ class _Reading:
         try:
             return kind(values[key].upper())
         except ValueError:
-            self.problem(f"{key}: {values[key]!r} is none of {', '.join(kind)}")
+            self.problem(f"{key}: {values[key]!r} is not one of {', '.join(kind)}")
             return None
 
     def _belongs(self, protocol: SecurityProtocol, part: str, prefix: str, values: Mapping[str, str]) -> bool:
@@ -292,13 +292,13 @@ class _Reading:
         if part in protocol.split("_"):
             return True
         if given := sorted(key for key in values if key.startswith(prefix)):
-            self.problem(f"{', '.join(given)}: security_protocol {protocol} has no {part}")
+            self.problem(f"{', '.join(given)}: security_protocol {protocol} does not use {part}")
         return False
 
     def _sasl(self, values: Mapping[str, str]) -> Sasl:
         for key in _SASL:
             if key not in values:
-                self.problem(f"{key}: is missing, security_protocol needs it")
+                self.problem(f"{key}: missing, but required by security_protocol")
         return Sasl(
             mechanism=self._one_of(SaslMechanism, values, "sasl_mechanism", SaslMechanism.PLAIN) or SaslMechanism.PLAIN,
             username=values.get("sasl_username", ""),
@@ -308,10 +308,10 @@ class _Reading:
     def _tls(self, values: Mapping[str, str]) -> Tls:
         files = {key: self._existing(key, values[key]) for key in _FILES if key in values}
         if ("ssl_certificate_location" in files) != ("ssl_key_location" in files):
-            self.problem("ssl_certificate_location and ssl_key_location: one is useless without the other")
+            self.problem("ssl_certificate_location and ssl_key_location: set both or neither")
         algorithm = values.get("ssl_endpoint_identification_algorithm", "https").lower()
         if algorithm not in {"https", "none", ""}:
-            self.problem(f"ssl_endpoint_identification_algorithm: {algorithm!r} is none of https, none")
+            self.problem(f"ssl_endpoint_identification_algorithm: {algorithm!r} is not one of https, none")
         return Tls(
             ca_location=files.get("ssl_ca_location"),
             certificate_location=files.get("ssl_certificate_location"),

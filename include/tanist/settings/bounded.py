@@ -43,7 +43,7 @@ def bounded_text(file: Path, limit: int) -> str:
 def pem_problem(file: Path) -> str:
     """Why TLS cannot be given `file`; empty: nothing speaks against it. OpenSSL would read a device for ever."""
     if not file.exists():
-        return f"there is no {file}"
+        return f"{file} does not exist"
     if not file.is_file():
         return f"{file} is not a regular file"
     size = file.stat().st_size
@@ -69,7 +69,7 @@ def _content(file: Path, handle: int, limit: int) -> bytes:
         is_pipe = not stat.S_ISREG(os.fstat(handle).st_mode)
         while len(found) <= limit:
             if is_pipe and not select.select([handle], [], [], max(0.0, ends - time.monotonic()))[0]:
-                raise Misconfigured(f"{file} cannot be read: its end did not come within {WRITER_SECONDS:.0f} s")
+                raise Misconfigured(f"{file} cannot be read: it was not complete within {WRITER_SECONDS:.0f} s")
             portion = os.read(handle, _PORTION)
             if not portion:
                 return found

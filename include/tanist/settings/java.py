@@ -45,7 +45,7 @@ def problems(of: Mapping[str, str]) -> list[str]:
     """What those tools understand and we do not."""
     stores = [name for name in ("truststore", "keystore") if f"ssl.{name}.location" in of]
     return [
-        f"ssl.{name}.type: only PEM can be read here; convert the Java key store"
+        f"ssl.{name}.type: only PEM is supported; convert the Java key store"
         for name in stores
         if of.get(f"ssl.{name}.type") != "PEM"
     ]

@@ -50,7 +50,7 @@ def _detail(at: TopicPartition, each: Difference, ours: Router, theirs: Router) 
     try:
         return first_difference(_records(ours, at, each.source), _records(theirs, at, each.destination))
     except TanistError as closed:
-        return f"the record could not be named: {closed}"
+        return f"the differing record could not be located: {closed}"
 
 
 def _records(router: Router, at: TopicPartition, offset: int | None) -> list[Record]:
@@ -62,7 +62,7 @@ def _records(router: Router, at: TopicPartition, offset: int | None) -> list[Rec
     for header, batch in split(answer.records):
         if header.base_offset <= offset <= header.last_offset:
             return [record for record in records_of(batch) if record.offset >= offset]
-    raise UnsupportedBatch(f"{at} has no whole batch at {offset} any more")
+    raise UnsupportedBatch(f"{at} no longer has a whole batch at {offset}")
 
 
 def first_difference(source: Sequence[Record], copy: Sequence[Record]) -> str:
@@ -72,7 +72,7 @@ def first_difference(source: Sequence[Record], copy: Sequence[Record]) -> str:
     )
     ours, theirs = source[alike:], copy[alike:]
     if not ours and not theirs:
-        return "the same records, packed otherwise"
+        return "the same records in different batches"
     if len(ours) == len(theirs):
         changed = [a for a, b in zip(ours, theirs, strict=True) if not a.same(b)]
         return f"changed: source record {_offsets(changed)}"

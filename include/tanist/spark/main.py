@@ -99,7 +99,7 @@ def read(file: Path, kind: Callable[..., _T]) -> _T:
         job: _T = reader(kind)(stored)
         file.unlink()
     except (OSError, ValueError, TypeError) as error:
-        raise Misconfigured(f"{file} holds no job: {error}") from error
+        raise Misconfigured(f"{file} is not a job file: {error}") from error
     return job
 
 

@@ -129,10 +129,10 @@ def _wait(router: Router, trouble: TanistError, span: Span, position: int, by: D
 def _check_empty(answer: FetchedPartition, span: Span, position: int, by: Deadline) -> None:
     """Nothing came. More than nothing that is no whole batch will not become one."""
     if len(answer.records):
-        raise CorruptBatch(f"{span.partition}: the batch at offset {position} does not end: its length is damaged")
+        raise CorruptBatch(f"{span.partition}: the batch at offset {position} has a corrupt length")
     if not by.left(time.monotonic()):
         seen = f"its stable offsets end at {answer.last_stable_offset}"
-        raise TimedOut(f"{span.partition} at offset {position}: nothing comes before {span.until}; {seen}")
+        raise TimedOut(f"{span.partition} at offset {position}: no data arrives before {span.until}; {seen}")
 
 
 def _soon(seconds: float) -> Deadline:

@@ -59,5 +59,5 @@ def check_jvm(running: str) -> None:
     """Refuse a JVM of another Spark than ours, $SPARK_HOME leads there."""
     if running != pyspark.__version__:
         raise MissingDependency(
-            f"the JVM runs Spark {running}, pyspark is {pyspark.__version__}: check $SPARK_HOME and spark-submit"
+            f"the JVM runs Spark {running} but pyspark is {pyspark.__version__}: check $SPARK_HOME and spark-submit"
         )

@@ -66,7 +66,7 @@ def _reason(verdict: Sameness, found: Sequence[PartitionFound]) -> str:
     wrong = [f"{each.asked.partition}: {each.reason}" for each in found if each.verdict is verdict]
     if not wrong:
         return "an expectation could not be evaluated"
-    more = [f"and {len(wrong) - _MOST_TOLD} partitions more"] if len(wrong) > _MOST_TOLD else []
+    more = [f"and {len(wrong) - _MOST_TOLD} more partitions"] if len(wrong) > _MOST_TOLD else []
     return "; ".join([*wrong[:_MOST_TOLD], *more])
 
 

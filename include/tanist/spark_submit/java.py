@@ -22,10 +22,10 @@ def java() -> str:
     """
     path = shutil.which("java")
     if path is None:
-        raise MissingDependency(f"no `java` on PATH: Kafka brokers need a Java {OLDEST} or newer runtime (JRE or JDK)")
+        raise MissingDependency(f"no `java` on PATH: a Java runtime (JRE or JDK), version {OLDEST} or newer, is needed")
     found = _VERSION.search(_asked(path))
     if found is None:
-        raise MissingDependency(f"{path} does not tell its version: a Java {OLDEST} or newer is needed")
+        raise MissingDependency(f"{path} does not report its version: Java {OLDEST} or newer is needed")
     if int(found[1]) < OLDEST:
         raise MissingDependency(f"{path} is Java {found[1]}{found[2]}: Java {OLDEST} or newer is needed")
     return path

@@ -116,4 +116,4 @@ def application(name: str) -> Path:
     for home in (_HERE.parent, _HERE.parents[2]):
         if (file := home / "spark_jobs" / name).is_file():
             return file
-    raise MissingDependency(f"this installation of tanist has no spark_jobs/{name}: install it again")
+    raise MissingDependency(f"this installation of Tanist has no spark_jobs/{name}: reinstall it")

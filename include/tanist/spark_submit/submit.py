@@ -37,7 +37,7 @@ def run(submission: Submission, by: Deadline, tell: Callable[[str], None]) -> di
     code = submit(submission, by, tell)
     if result := result_of(submission):
         return result
-    raise ProcessFailed(f"the job ended with {code} and left no result, log: {submission.folder / LOG}")
+    raise ProcessFailed(f"the job exited with {code} without a result, log: {submission.folder / LOG}")
 
 
 def result_of(submission: Submission) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _run(command: list[str], log: Path, by: Deadline, tell: Callable[[str], None
             timer.cancel()
             _end(process)
     if late.is_set():
-        raise TimedOut(f"the job was still running, log: {log}")
+        raise TimedOut(f"the job did not finish in time, log: {log}")
     return code
 
 

@@ -76,7 +76,7 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
         return
     if purpose.plan:
         raise RunUnderWay(f"plan {run.plan} of {run.runner or 'nobody'} is unfinished: {run.ways_on}")
-    raise MirrorLocked(f"failover {run.plan} of mirror {mirror!r} is under way: {run.ways_on}")
+    raise MirrorLocked(f"failover {run.plan} of mirror {mirror!r} is unfinished: {run.ways_on}")
 
 
 @contextmanager
@@ -225,7 +225,7 @@ class LockedMirror:
         if held is not None and (held.epoch, held.holder) == (self._record.epoch, self._record.holder):
             return
         self._lost = True
-        by = f"{held.holder or 'somebody'} ({held.operation})" if held else "somebody"
+        by = f"{held.holder or 'another process'} ({held.operation})" if held else "somebody"
         raise MirrorLocked(f"{by} has taken the lock of mirror {self.spec.mirror!r} from {self._record.operation}")
 
 
@@ -314,5 +314,5 @@ def _holder(view: StateView, mirror: MirrorName, purpose: Purpose, command: Run)
 
 
 def _refusal(held: MirrorLock, purpose: Purpose) -> MirrorLocked:
-    who = f"{held.holder} is at work on mirror {held.mirror!r}: {held.operation}"
+    who = f"{held.holder} holds the lock of mirror {held.mirror!r}: {held.operation}"
     return RunUnderWay(who) if purpose.plan and held.plan else MirrorLocked(who)

@@ -68,20 +68,22 @@ def source_needs(topics: Iterable[str]) -> tuple[Need, ...]:
         for topic in topics
         for need in (
             _need("READ", "Topic", topic, "fetching records"),
-            _need("DESCRIBE_CONFIGS", "Topic", topic, "giving the copy the same configs"),
+            _need("DESCRIBE_CONFIGS", "Topic", topic, "copying topic configurations"),
         )
     )
 
 
 def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[Need, ...]:
     """What the copier needs to write the existing `topics`; `state`: and the existing state topics."""
-    needs = [_need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "markers that keep offsets identical")]
+    needs = [
+        _need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical")
+    ]
     for topic in topics:
         needs += [
             _need("WRITE", "Topic", topic, "appending records"),
-            _need("READ", "Topic", topic, "finding where the copy ends"),
-            _need("ALTER_CONFIGS", "Topic", topic, "holding retention while it mirrors"),
-            _need("DELETE", "Topic", topic, "starting the copy at the source's log start"),
+            _need("READ", "Topic", topic, "finding the end of the mirror topics"),
+            _need("ALTER_CONFIGS", "Topic", topic, "deferring retention while topics are mirrored"),
+            _need("DELETE", "Topic", topic, "setting the log start of mirror topics"),
         ]
     for topic in (STATE_TOPIC, OFFSETS_TOPIC) if state else ():
         needs += [_need("WRITE", "Topic", topic, "recording states"), _need("READ", "Topic", topic, "reading states")]
@@ -91,30 +93,33 @@ def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[Need, ...]
 def promotion_needs(topics: Iterable[str]) -> tuple[Need, ...]:
     """What the login of a failover needs behind its point of no return, where it can neither go on without nor back."""
     needs = [
-        _need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the barrier that shuts the mirror out"),
-        _need("ALTER", "Cluster", CLUSTER, "access rules for whoever may write once it takes over"),
+        _need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence"),
+        _need("ALTER", "Cluster", CLUSTER, "granting producers WRITE at a failover"),
     ]
     for topic in topics:
         needs += [
-            _need("ALTER_CONFIGS", "Topic", topic, "configuring it as at the source"),
-            _need("WRITE", "Topic", topic, "proving that it takes a transaction"),
+            _need("ALTER_CONFIGS", "Topic", topic, "restoring topic configurations at a failover"),
+            _need("WRITE", "Topic", topic, "the canary transaction of a failover"),
         ]
     return tuple(needs)
 
 
 def source_group_needs(groups: Iterable[str]) -> tuple[Need, ...]:
     """What following `groups` needs, besides reading their log."""
-    return tuple(_need("DESCRIBE", "Group", group, "seeing where the group stands") for group in groups)
+    return tuple(_need("DESCRIBE", "Group", group, "reading committed offsets") for group in groups)
 
 
 GROUP_LOG_NEED = _need(
-    "READ", "Topic", "__consumer_offsets", "positions within milliseconds; asked for each second without"
+    "READ",
+    "Topic",
+    "__consumer_offsets",
+    ("reading committed offsets within milliseconds (without it they are polled each second)"),
 )
 
 
 def destination_group_needs(groups: Iterable[str]) -> tuple[Need, ...]:
     """What committing the positions of `groups` needs."""
-    return tuple(_need("READ", "Group", group, "committing the group's positions") for group in groups)
+    return tuple(_need("READ", "Group", group, "committing offsets of the group") for group in groups)
 
 
 def met(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[NeedMet, ...]:
@@ -131,14 +136,15 @@ def _met(need: Need, held: Mapping[Right, tuple[Verdict, str]]) -> NeedMet:
         for found, reason in held.values():
             if found is verdict:
                 return NeedMet(need, verdict, reason)
-    return NeedMet(need, Verdict.UNKNOWN, "the cluster did not say")
+    return NeedMet(need, Verdict.UNKNOWN, "the cluster did not report it")
 
 
 def refusals(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[AuthorizationFailed, ...]:
     """An error for every need that is certainly not met. What cannot be told is left to the calls themselves."""
     return tuple(
         AuthorizationFailed(
-            f"on {side.name!r}, our principal lacks {found.need.title}, needed for {found.need.rights[0].needed_for}"
+            f"on {side.name!r}, the principal of this login lacks {found.need.title}, which is needed for "
+            f"{found.need.rights[0].needed_for}"
         )
         for found in met(side, needs, by)
         if found.verdict is Verdict.FAIL
@@ -148,5 +154,5 @@ def refusals(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[Authoriza
 def named(error: TanistError, side: Side, right: str) -> TanistError:
     """`error`, or if a broker refused for want of a right, the error that names it."""
     if isinstance(error, _REFUSALS):
-        return AuthorizationFailed(f"on {side.name!r}, our principal lacks {right}: {error.reason}")
+        return AuthorizationFailed(f"on {side.name!r}, the principal of this login lacks {right}: {error.reason}")
     return error

@@ -181,5 +181,7 @@ def still(view: StateView, examined: MirrorSpec) -> MirrorSpec:
     """
     found = spec_of(view, examined.mirror, examined.destination)
     if (found.id, found.source) != (examined.id, examined.source):
-        raise UnknownMirror(f"mirror {examined.mirror!r} was deleted meanwhile, and another of that name was made")
+        raise UnknownMirror(
+            f"mirror {examined.mirror!r} was deleted in the meantime and re-created under the same name"
+        )
     return found

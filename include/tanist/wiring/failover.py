@@ -166,7 +166,9 @@ class Folder:
         try:
             return from_json(file.read_text(encoding="utf-8"))
         except (ValueError, KeyError, TypeError) as why:
-            raise Misconfigured(f"{file} is no evidence of ours any more ({why}): choose another --evidence") from why
+            raise Misconfigured(
+                f"{file} was modified or is corrupt ({why}): choose another --evidence directory"
+            ) from why
 
     def check(self) -> None:
         """Whether evidence can be written there, before anything is done. Raises Misconfigured."""

@@ -25,7 +25,7 @@ def host_checks(world: World) -> tuple[Check, ...]:
             name="configuration",
             verdict=Verdict.PASS if configured else Verdict.FAIL,
             observed=f"{world.settings.origin}: {configured or 'no clusters'}",
-            reason="" if configured else "name your clusters in tanist.toml, or `tanist sandbox up`",
+            reason="" if configured else "define your clusters in tanist.toml, or start some with `tanist sandbox up`",
         ),
     )
 
@@ -47,6 +47,6 @@ def _java() -> Check:
             name="java",
             verdict=Verdict.FAIL,
             observed="missing",
-            reason=f"{error.reason}; only sandbox and Spark need it",
+            reason=f"{error.reason}; only the sandbox and Spark need it",
         )
     return Check(name="java", verdict=Verdict.PASS, observed=found)

@@ -130,10 +130,10 @@ class World:
         if mirror and not found:
             if silent:
                 refuse(silent)
-            raise UnknownMirror(f"{mirror!r} on none of {', '.join(names)}")
+            raise UnknownMirror(f"mirror {mirror!r} is on none of {', '.join(names)}")
         if mirror and len(found) > 1:
             several = ", ".join(side.name for side in found)
-            raise Misconfigured(f"{several} have a mirror {mirror!r}: say which with --destination")
+            raise Misconfigured(f"several clusters have a mirror {mirror!r} ({several}): choose one with --destination")
         if not found and silent:
             refuse(silent)
         return found

@@ -70,7 +70,7 @@ def approved(asks: Rest, approves: Rest, wanted: dict[str, Any]) -> str:
             return run
         assert asks.wait_for_run(DAG, run, by) == "failed"
         why = asks.result(DAG, run, "report")["failed"]["approve"]
-        assert why.startswith("failed without a word"), why
+        assert why.startswith("failed without an error message"), why
 
 
 def log_of(person: Rest, run: str, task: str, tries: int) -> str | None:

@@ -171,7 +171,7 @@ def test_a_killed_fetcher_is_started_again_and_a_run_says_so(hosted: Hosted) -> 
         assert op.wait_for_run(DAG, run, Deadline(time.monotonic() + 60)) == "success"
         log = op.log(DAG, run, "say_why_it_ended")
     assert "The fetcher of west ended with exit code -9" in log
-    assert "look for the out-of-memory killer" in log
+    assert "check the host for the out-of-memory killer" in log
     hosted.copies()
 
 

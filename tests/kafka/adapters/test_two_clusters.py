@@ -49,7 +49,7 @@ def test_a_name_that_lists_brokers_of_two_clusters_is_named_at_once(
             topics.cluster_id(SOON(8))
         assert time.monotonic() - began < 2
     assert raised.value.reason == (
-        f"bootstrap_servers of 'mixed' lead to two clusters: {address(first)} is cluster {first.cluster_id}, "
+        f"bootstrap_servers of 'mixed' lead to different clusters: {address(first)} is cluster {first.cluster_id}, "
         f"{address(second)} is cluster {second.cluster_id}"
     )
 

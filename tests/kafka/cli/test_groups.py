@@ -38,7 +38,7 @@ def test_list_translate_sync_explain(
     commit(clusters["east"].bootstrap_servers, group, {at: 0})
     listed = tanist("groups", "list", mirror, "--json", "--destination", "west")
     assert listed.code == 0, listed.err
-    assert "no fetcher keeps positions" in listed.err
+    assert "no fetcher keeps committed offsets" in listed.err
     (item,) = listed.items
     assert (item["group"], item["kind"], item["state"], item["topics"]) == (group, "classic", "Empty", [topic_name])
     assert (item["lag"], item["position_age_ms"]) == (0, 0)
@@ -59,7 +59,7 @@ def test_list_translate_sync_explain(
 
     told = tanist("groups", "explain", mirror, "--destination", "west", "--group", group)
     assert told.code == 0
-    assert "as the source says now" in told.out
+    assert "reported by the source now" in told.out
     assert "map: identical" in told.out
     assert f"committed by us (tanist {mirror} east@0)" in told.out
 

@@ -76,7 +76,7 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
         assert "wide has 4, the mirror 2" in named["COPY_HAS_MORE_PARTITIONS"]
         assert "kept-short: retention.ms=1000" in named["COPY_CONFIGS_ALTERED"]
         assert "compacted: cleanup.policy=compact" in named["COPY_CONFIGS_ALTERED"]
-        assert "reborn was deleted and created again at the destination" in named["TOPIC_RECREATED"]
+        assert "reborn was deleted and re-created at the destination" in named["TOPIC_RECREATED"]
         assert limitations(pair, "judged", "cut", "--max-loss", "2")["BEYOND_TOLERANCE"]
         assert "BEYOND_TOLERANCE" not in limitations(pair, "judged", "cut", "--max-loss", "3")
         for topic, name in (

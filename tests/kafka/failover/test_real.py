@@ -88,7 +88,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     pair.west.commit("billing", "orders", 5)
     told = pair.tanist("groups", "explain", "one", "--group", "billing").out
     assert "orders-0 took over: group billing is at home at west" in told
-    assert "has 5, committed by a consumer there" in told
+    assert "has 5, committed by a consumer at the destination" in told
     listed = pair.tanist("groups", "list", "one", "--json").item
     assert (listed["group"], listed["topics"], listed["at_home"]) == ("billing", [], ["orders"])
     assert (listed["lag"], listed["position_age_ms"]) == (None, None)

@@ -67,13 +67,16 @@ def test_what_is_missing_is_named_with_what_it_is_needed_for(readers: Pair) -> N
     found = doctor(readers)
     assert found["log of groups of readers on east"] == (
         "PASS",
-        "missing: READ on Topic __consumer_offsets (positions within milliseconds; asked for each second without)",
+        (
+            "missing: READ on Topic __consumer_offsets (reading committed offsets within milliseconds (without "
+            "it they are polled each second))"
+        ),
     )
     assert found["groups of readers on east"] == (
         "FAIL",
-        "missing: DESCRIBE on Group reader-1 (seeing where the group stands)",
+        "missing: DESCRIBE on Group reader-1 (reading committed offsets)",
     )
     assert found["groups of readers on west"] == (
         "FAIL",
-        "missing: READ on Group reader-2 (committing the group's positions)",
+        "missing: READ on Group reader-2 (committing offsets of the group)",
     )

@@ -257,7 +257,7 @@ DAMAGED = {
     "COPY_HAS_FOREIGN_RECORDS": changed(foreign=True),
     "COPY_TRUNCATED": changed(start=DestinationOffset(5)),
     "COPY_HAS_MORE_PARTITIONS": altered(partitions=4),
-    "TOPIC_RECREATED": altered(recreated="orders was deleted and created again at the destination"),
+    "TOPIC_RECREATED": altered(recreated="orders was deleted and re-created at the destination"),
     "COPY_CONFIGS_ALTERED": altered(altered=("retention.ms=1000",)),
 }
 

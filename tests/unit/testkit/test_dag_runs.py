@@ -57,9 +57,9 @@ def test_a_broken_promise_is_told(changed: dict[str, Any], promise: int) -> None
     ("failed", "lost"),
     [
         ({}, False),
-        ({"approve": "failed without a word: its process was lost"}, True),
+        ({"approve": "failed without an error message: its process was lost"}, True),
         ({"approve": "NOT_APPROVED: op2 answered Reject"}, False),
-        ({"hold": "failed without a word: its process was lost"}, False),
+        ({"hold": "failed without an error message: its process was lost"}, False),
     ],
     ids=["well", "lost", "no", "another task"],
 )

@@ -157,7 +157,7 @@ def test_an_add_to_a_mirror_that_was_deleted_and_made_again_meanwhile_is_refused
         return changing(*asked)
 
     monkeypatch.setattr("tanist.usecases.mirrors.desire.changing", frozen)
-    with pytest.raises(UnknownMirror, match="another of that name"):
+    with pytest.raises(UnknownMirror, match="re-created under the same name"):
         pair.add("ann", "payments")
     assert "payments" not in pair.west.topics
 
@@ -186,7 +186,7 @@ def test_an_add_of_many_topics_is_not_taken_for_dead_while_it_makes_them(
         made = real(self, new, *rest, **more)
         if not more.get("validate_only"):
             pair.clock.jump(len(new) / 10)
-            with pytest.raises(MirrorLocked, match="ann is at work"):
+            with pytest.raises(MirrorLocked, match="ann holds the lock"):
                 desire.wish("dr", ["orders"], desire.paused, pair.west.side(), pair.of("bob"))
             refused.append(len(new))
         return made

@@ -478,7 +478,7 @@ def test_a_source_that_was_told_of_a_promotion_is_no_destination_that_fails(pair
     checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
     of_east = [check for check in checks if check.name.endswith(" of east")]
     assert [(check.name, check.verdict) for check in of_east] == [("state topic of east", Verdict.PASS)]
-    assert of_east[0].reason == "not a destination; promoted elsewhere: orders of mirror dr"
+    assert of_east[0].reason == "not a destination; failed over to another cluster: orders of mirror dr"
 
 
 def test_doctor_says_who_we_are_and_that_rules_do_not_bind_a_super_user(pair: Pair) -> None:

@@ -176,7 +176,7 @@ def test_a_failover_is_never_disturbed(pair: Pair) -> None:
     pair.grow("orders", 4)
     pair.write(RUN)
     before = dict(pair.west.operators)
-    with pytest.raises(errors.MirrorLocked, match="failover p1 of mirror 'dr' is under way"):
+    with pytest.raises(errors.MirrorLocked, match="failover p1 of mirror 'dr' is unfinished"):
         pair.sync()
     with pytest.raises(errors.MirrorLocked):
         diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
@@ -244,7 +244,7 @@ def test_a_sync_of_a_mirror_that_was_deleted_and_made_again_meanwhile_is_refused
         pair.west.calls.clear()
 
     _before_the_lock(monkeypatch, made_again)
-    with pytest.raises(errors.UnknownMirror, match="another of that name"):
+    with pytest.raises(errors.UnknownMirror, match="re-created under the same name"):
         pair.sync()
     assert pair.west.calls == []
 

@@ -27,7 +27,7 @@ function tell() {
   const age = Date.now() - seen, old = age > STALE_MS, stale = document.getElementById("stale");
   document.body.classList.toggle("old", old);
   stale.hidden = !old;
-  if (old) stale.textContent = `? UNKNOWN: this page could not be refreshed for ${Math.round(age / 1000)} s. What it shows is old. ${why}`;
+  if (old) stale.textContent = `? UNKNOWN: this page could not be refreshed for ${Math.round(age / 1000)} s, so its content is out of date. ${why}`;
 }
 
 async function refresh() {

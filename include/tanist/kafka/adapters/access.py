@@ -93,7 +93,7 @@ class KafkaAccess:
         return {(_CLUSTER, ""): self._told(_CLUSTER, self._read(cluster_operations, by, _CLUSTER))}
 
     def _read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, kind: str) -> _T:
-        return self._asking.read(ask, by, Doing(f"ask for rights on {kind}s", "DESCRIBE"))
+        return self._asking.read(ask, by, Doing(f"ask for permissions on {kind}s", "DESCRIBE"))
 
     def _told(self, resource: str, found: _Told) -> _Told:
         if isinstance(found, TanistError):
@@ -109,9 +109,11 @@ def _held(right: Right, told: Mapping[tuple[str, str], _Told]) -> RightHeld:
     kind = right.resource_type.lower()
     operations = told.get((kind, "" if kind == _CLUSTER else right.resource))
     if operations is None:
-        return _unknown(right, f"brokers do not tell rights on a {right.resource_type}")
+        return _unknown(right, f"brokers do not report permissions on a {right.resource_type}")
     if isinstance(operations, AuthorizationFailed):
-        return RightHeld(right=right, verdict=Verdict.FAIL, reason=f"it cannot even be seen: {operations.reason}")
+        return RightHeld(
+            right=right, verdict=Verdict.FAIL, reason=f"it is not visible to this login: {operations.reason}"
+        )
     if isinstance(operations, UnknownTopicOrPartition):
         return _absent(right, told)
     if isinstance(operations, TanistError):
@@ -125,10 +127,10 @@ def _absent(right: Right, told: Mapping[tuple[str, str], _Told]) -> RightHeld:
     """A topic that is not there yet: CREATE may come from the cluster, DESCRIBE is proven, the rest is not told."""
     cluster = told.get((_CLUSTER, ""))
     if right.operation.upper() == "DESCRIBE":
-        return RightHeld(right=right, verdict=Verdict.PASS, reason="the topic is not there, and we may know that")
+        return RightHeld(right=right, verdict=Verdict.PASS, reason="the topic does not exist (this login has DESCRIBE)")
     if right.operation.upper() == "CREATE" and isinstance(cluster, frozenset) and "CREATE" in cluster:
         return RightHeld(right=right, verdict=Verdict.PASS, reason="granted on the cluster")
-    return _unknown(right, "the topic is not there, and brokers tell rights on existing topics only")
+    return _unknown(right, "the topic does not exist, and brokers report permissions on existing topics only")
 
 
 def _unknown(right: Right, reason: str) -> RightHeld:

@@ -44,8 +44,8 @@ CONFIGS: Final = {
 _POLL: Final = 0.2
 _STATE: Final = At(STATE_TOPIC, 0)
 """Where operators write what they do."""
-_LOOK: Final = "look at the topic before approving again"
-_FORGETFUL: Final = "approvals must be kept for ever, in the brokers' time"
+_LOOK: Final = "check the topic before approving again"
+_FORGETFUL: Final = "approvals need unlimited retention and broker timestamps"
 
 
 class KafkaApprovals:
@@ -99,7 +99,7 @@ class KafkaApprovals:
         self._must_be_sane(by)
         offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
         if offset is None:
-            raise CouldNotTell(f"{APPROVALS_TOPIC} has the approval, at an unknown offset: {_LOOK}")
+            raise CouldNotTell(f"{APPROVALS_TOPIC} has the approval at an unknown offset: {_LOOK}")
         mine = [each for each in approvals(self.all(by)) if each.id == f"0-{offset}"]
         if not mine:
             raise CouldNotTell(f"the approval at offset {offset} of {APPROVALS_TOPIC} cannot be read back")
@@ -134,7 +134,9 @@ class KafkaApprovals:
             if not isinstance(found, TanistError):
                 return found
             if isinstance(found, TopicAuthorizationFailed):
-                raise AuthorizationFailed(f"the brokers' time needs READ on topic {STATE_TOPIC}: {found.reason}")
+                raise AuthorizationFailed(
+                    f"reading broker timestamps needs READ on topic {STATE_TOPIC}: {found.reason}"
+                )
             if not found.retriable or by.left(time.monotonic()) <= _POLL:
                 raise found
             self._router.pause(_POLL, by)
@@ -171,7 +173,7 @@ class KafkaApprovals:
 
     def _write(self, value: bytes, by: Deadline) -> int | None:
         """The offset of what was written; None: it was, and no broker has told where."""
-        doing = Doing("approve", f"WRITE on topic {APPROVALS_TOPIC}: only approvers have it")
+        doing = Doing("approve", f"WRITE on topic {APPROVALS_TOPIC}, which only approvers have")
         options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
         producer = Producer(configuration(self._endpoint, "approvals", self._witness, **options))
         ended: list[tuple[KafkaError | None, int | None]] = []

@@ -54,7 +54,7 @@ class Bounds:
             wanted = self._started + 1
             while self._asking and self._finished < wanted:
                 if not self._changed.wait(by.left(time.monotonic())):
-                    raise TimedOut(f"{self._what}: nobody tells where it ends")
+                    raise TimedOut(f"{self._what}: its end offsets are unknown")
             if self._finished >= wanted:
                 return self._answer
             self._asking = True

@@ -180,7 +180,7 @@ class Witness:
         if self._refused:
             return self.refusal(doing)
         if self._down:
-            closed = f"they close the connection: is {self._endpoint.security_protocol} right?"
+            closed = f"the brokers close the connection: check security_protocol {self._endpoint.security_protocol}"
             why = self._transport or KafkaError(KafkaError._ALL_BROKERS_DOWN, closed)  # noqa: SLF001
             return translate(why, doing, self._endpoint)
         return None

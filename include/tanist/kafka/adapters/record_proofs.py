@@ -108,7 +108,7 @@ class _Log:
                     self._from(at, position, positions, found, by)
         except TanistError as error:
             for position in positions:
-                found.setdefault((at, position), f"{self._name} does not give it: {error.reason}")
+                found.setdefault((at, position), f"{self._name} did not return it: {error.reason}")
         return found
 
     def _from(self, at: TopicPartition, position: int, positions: Sequence[int], found: _Read, by: Deadline) -> None:
@@ -124,11 +124,11 @@ class _Log:
                 found[at, position] = hit
                 return
             start = seen.until
-        found[at, position] = f"no record follows in {self._name} that a reader would see"
+        found[at, position] = f"{self._name} has no visible record after it"
 
     def _fetch(self, at: TopicPartition, offset: int, size: int, by: Deadline) -> Seen:
         if by.left(time.monotonic()) <= 0:
-            raise TimedOut(f"no time was left to read {at}")
+            raise TimedOut(f"{at} could not be read in time")
         answer = fetch(self._router, {at: offset}, by, FetchLimits(max_wait_ms=0), size)[at]
         if isinstance(answer, TanistError):
             raise answer
@@ -149,8 +149,8 @@ def _sorted_out(
 ) -> tuple[list[int], _Read]:
     """The positions at which there may be something to read, and why there is nothing at the others."""
     if isinstance(span, TanistError):
-        return [], {(at, position): f"{name} does not tell its ends: {span.reason}" for position in positions}
+        return [], {(at, position): f"{name} does not report its offsets: {span.reason}" for position in positions}
     start, end = span
-    early: _Read = {(at, p): f"{name} begins at {start}: deleted there" for p in positions if p < start}
+    early: _Read = {(at, p): f"{name} begins at {start}: the record was deleted" for p in positions if p < start}
     late: _Read = {(at, p): f"at the end of {name}" for p in positions if p >= end}
     return [p for p in positions if start <= p < end], early | late

@@ -164,7 +164,7 @@ def _meaning(at: TopicPartition, answer: TanistError | None) -> Barrier | Tanist
         return Barrier.SEALED
     if isinstance(answer, TransactionCoordinatorFenced):
         return Barrier.OPEN
-    return answer or MalformedFrame(f"{at}: a marker that no leader may take was taken")
+    return answer or MalformedFrame(f"{at}: a marker was accepted that no leader may accept")
 
 
 def _all_of(at: TopicPartition, answers: list[Barrier | TanistError]) -> Barrier | TanistError:
@@ -172,7 +172,7 @@ def _all_of(at: TopicPartition, answers: list[Barrier | TanistError]) -> Barrier
     if Barrier.OPEN in answers:
         return Barrier.OPEN
     errors = [answer for answer in answers if isinstance(answer, TanistError)]
-    return errors[0] if errors else Barrier.SEALED if answers else CouldNotTell(f"{at}: nothing was asked")
+    return errors[0] if errors else Barrier.SEALED if answers else CouldNotTell(f"{at}: no marker was sent")
 
 
 def _sealed(
@@ -181,5 +181,5 @@ def _sealed(
     if isinstance(barrier, TanistError):
         return barrier
     if barrier is Barrier.OPEN:
-        return CouldNotTell(f"{at}: the markers did not land")
+        return CouldNotTell(f"{at}: the markers were not written")
     return end if isinstance(end, TanistError) else DestinationOffset(end)

@@ -82,12 +82,12 @@ def _appeared(topics: KafkaTopics, topic: str, by: Deadline) -> TopicFacts | Tan
 def _flaws(facts: TopicFacts, layout: TopicLayout) -> Iterator[str]:
     configs = facts.effective
     if configs.get("cleanup.policy") != "compact":
-        yield f"cleanup.policy is {configs.get('cleanup.policy')}, records would be lost: it must be compact"
+        yield f"cleanup.policy is {configs.get('cleanup.policy')}, which deletes records: it must be compact"
     if facts.partitions != layout.partitions:
-        yield f"it has {facts.partitions} partitions, pinned are {layout.partitions}"
+        yield f"it has {facts.partitions} partitions, expected are {layout.partitions}"
     if layout.allow_small:
         return
     if facts.replication_factor < REPLICAS:
-        yield f"replication factor {facts.replication_factor}, needed are {REPLICAS}"
+        yield f"replication factor is {facts.replication_factor}, required is {REPLICAS}"
     if int(configs.get("min.insync.replicas", "1")) < MIN_IN_SYNC:
-        yield f"min.insync.replicas {configs.get('min.insync.replicas')}, needed are {MIN_IN_SYNC}"
+        yield f"min.insync.replicas {configs.get('min.insync.replicas')}, required is {MIN_IN_SYNC}"

@@ -51,7 +51,7 @@ def confirmed(ends: dict[int, int | None], message: Message) -> None:
     """
     partition, offset = message.partition(), message.offset()
     if partition is None:
-        raise CouldNotTell(f"a record of topic {message.topic()} was confirmed for no partition")
+        raise CouldNotTell(f"a record of topic {message.topic()} was acknowledged without a partition")
     before = ends.get(partition, 0)
     ends[partition] = None if offset is None or before is None else max(before, offset + 1)
 
@@ -87,7 +87,9 @@ class Writer:
         Raises: as the port `StateStore.append`.
         """
         if not self._turn.acquire(timeout=by.left(time.monotonic())):
-            raise TimedOut(f"{self._doing.what} of {self._endpoint.name}: another append is under way, nothing written")
+            raise TimedOut(
+                f"{self._doing.what} of {self._endpoint.name}: another append is in progress, nothing was written"
+            )
         try:
             return self._append(self._ready(by), records, by)
         except OperatorFenced as fenced:
@@ -206,5 +208,5 @@ class Writer:
             raise self._named(failures[0], self._doing)
         if len(producer):
             raise self._witness.excuse(self._doing) or TimedOut(
-                f"{self._doing.what} of {self._endpoint.name}: not acknowledged, it is not known whether it was written"
+                f"{self._doing.what} of {self._endpoint.name}: not acknowledged, so it may or may not have been written"
             )

@@ -214,7 +214,7 @@ def _facts(
     if isinstance(description, TanistError):
         return description
     if configs is None or isinstance(configs, TanistError):
-        return configs or UnknownTopicOrPartition(f"topic {description.name} has just gone")
+        return configs or UnknownTopicOrPartition(f"topic {description.name} was just deleted")
     told = {name: each for name, each in configs.items() if each.value is not None}
     return TopicFacts(
         name=description.name,

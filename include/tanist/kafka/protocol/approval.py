@@ -37,7 +37,7 @@ class _Stored:
     def __post_init__(self) -> None:
         _check(self.v, self.mirror, self.plan, self.shown, self.approver, self.reason, self.request)
         if not 0 < self.valid_for_ms <= LONGEST_MS:
-            raise ValueError(f"it would hold for {self.valid_for_ms} ms")
+            raise ValueError(f"its validity of {self.valid_for_ms} ms is out of range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,9 @@ def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     """
     for header, batch in split(records):
         if not is_sound(header, batch):
-            raise CorruptBatch(f"batch at offset {header.base_offset}: stored checksum {header.crc:#010x} does not fit")
+            raise CorruptBatch(
+                f"batch at offset {header.base_offset}: stored checksum {header.crc:#010x} does not match"
+            )
         yield header, batch
 
 
@@ -136,7 +138,7 @@ def header_of(batch: memoryview) -> BatchHeader:
         UnsupportedBatch: message format 0 or 1.
     """
     if len(batch) < HEADER_SIZE:
-        raise CorruptBatch(f"{len(batch)} bytes are no batch: its header alone has {HEADER_SIZE}")
+        raise CorruptBatch(f"{len(batch)} bytes are not a batch: the header alone has {HEADER_SIZE} bytes")
     return _header(batch, 0)
 
 
@@ -158,7 +160,7 @@ def _check_stump(records: memoryview, at: int) -> None:
 
 def _refuse(base: int, length: int, magic: int) -> None:
     if magic in {0, 1}:
-        raise UnsupportedBatch(f"batch at offset {base}: message format {magic}; only format 2 can be copied as it is")
+        raise UnsupportedBatch(f"batch at offset {base}: message format {magic}; only format 2 can be copied unchanged")
     if magic != _MAGIC:
         raise CorruptBatch(f"batch at offset {base}: unknown message format {magic}")
     raise CorruptBatch(f"batch at offset {base}: impossible length {length}")

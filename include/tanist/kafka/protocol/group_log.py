@@ -42,7 +42,7 @@ _LONGEST_VARINT: Final = 5
 
 class UnreadableGroupRecord(CouldNotTell):
     name, retriable = "UNREADABLE_GROUP_RECORD", False
-    operator_action = "none: it is skipped and told; `tanist groups sync` asks the source itself"
+    operator_action = "none: the record is skipped and reported; `tanist groups sync` asks the source itself"
 
 
 class Committed(NamedTuple):
@@ -213,7 +213,7 @@ class _Fields:
             number |= (byte & ~_MORE) << 7 * index
             if byte < _MORE:
                 return number
-        raise IndexError(f"a number without an end at byte {self._at}")
+        raise IndexError(f"an unterminated number at byte {self._at}")
 
     def count(self, *, flexible: bool) -> int:
         """Of entries or bytes; -1 is null."""

@@ -85,17 +85,17 @@ def compare(source: Found, copy: Found) -> tuple[Proof, str]:
     except PackedAway:
         return _packed(source.header, copy.header)
     if ours is None or theirs is None:
-        return Proof.NONE, "compaction took the record away"
+        return Proof.NONE, "compaction removed the record"
     if ours.same(theirs):
-        return Proof.MATCH, "the same record, in batches that were cut otherwise"
-    return Proof.MISMATCH, f"another record lies at {theirs.offset} of the copy than at {ours.offset} of the source"
+        return Proof.MATCH, "the same record, in differently split batches"
+    return Proof.MISMATCH, f"destination offset {theirs.offset} and source offset {ours.offset} hold different records"
 
 
 def _packed(source: BatchHeader, copy: BatchHeader) -> tuple[Proof, str]:
     """Batches that differ and cannot be looked into: as the source's producer wrote it, a batch would be the same."""
     if source.is_dense and copy.is_dense:
-        return Proof.MISMATCH, "another batch lies at that offset of the copy"
-    return Proof.NONE, "compaction has rewritten the batch, and its codec cannot be unpacked here"
+        return Proof.MISMATCH, "the destination has another batch at that offset"
+    return Proof.NONE, "compaction rewrote the batch, and its codec cannot be decompressed here"
 
 
 def _record(found: Found) -> Record | None:

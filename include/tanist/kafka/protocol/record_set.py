@@ -75,11 +75,11 @@ def _unpacked(batch: memoryview, codec: int) -> bytes:
     if codec == _NONE:
         return bytes(batch[HEADER_SIZE:])
     if codec != _GZIP:
-        raise PackedAway(f"codec {codec}: only none and gzip can be unpacked here")
+        raise PackedAway(f"codec {codec}: only none and gzip can be decompressed here")
     try:
         return zlib.decompressobj(wbits=_GZIP_WINDOW).decompress(batch[HEADER_SIZE:], _MOST)
     except zlib.error as broken:
-        raise CorruptBatch(f"records do not unpack: {broken}") from broken
+        raise CorruptBatch(f"records cannot be decompressed: {broken}") from broken
 
 
 def _record(body: bytes, at: int, end: int) -> tuple[Record, int]:

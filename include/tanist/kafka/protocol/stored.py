@@ -53,7 +53,7 @@ def decode(key: bytes, value: bytes | None) -> StateRecord | Unreadable:
 def _decode(name: str, value: bytes) -> StateRecord:
     kind: Any = KINDS.get(name.partition("/")[0])
     if kind is None:
-        raise ValueError("this version knows no records of that kind")
+        raise ValueError("this version does not know records of that kind")
     stored = json.loads(value)
     if not isinstance(stored, dict):
         raise TypeError("the value is not a JSON object")

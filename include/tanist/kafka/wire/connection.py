@@ -130,7 +130,7 @@ class Connection:
         if theirs is None or theirs[0] > highest or theirs[1] < lowest:
             spoken = "not at all" if theirs is None else f"in versions {theirs[0]} to {theirs[1]}"
             wanted = f"{request.__name__} in versions {lowest} to {highest}"
-            raise UnsupportedVersion(f"{self.peer}: we need {wanted}; it speaks it {spoken}")
+            raise UnsupportedVersion(f"{self.peer}: Tanist needs {wanted}; the broker supports it {spoken}")
         return min(highest, theirs[1])
 
     def speaks(self, api_key: int, version: int) -> bool:
@@ -185,7 +185,7 @@ class Connection:
         if _LENGTH.size <= size <= limit:
             return size
         if prefix.startswith((b"\x15\x03", b"\x16\x03")):
-            raise WrongListener(f"{self.peer}: the listener speaks TLS, this connection does not")
+            raise WrongListener(f"{self.peer}: the listener uses TLS, this connection does not")
         if prefix == b"HTTP":
             raise WrongListener(f"{self.peer}: a web server answers there")
         raise MalformedFrame(f"{self.peer}: an answer of {size} bytes ({prefix!r}); at most {limit} are taken")
@@ -228,7 +228,7 @@ class Connection:
 
     def _must_be_open(self) -> None:
         if self.closed:
-            raise ConnectionLost(f"{self.peer}: closed before")
+            raise ConnectionLost(f"{self.peer}: the connection is closed")
 
     def close(self) -> None:
         self.closed = True
@@ -236,4 +236,4 @@ class Connection:
 
 
 def _hint(endpoint: Endpoint) -> str:
-    return f"a listener that is not {endpoint.security_protocol}, as this connection is, hangs up like this"
+    return f"this is typical for a listener that is not {endpoint.security_protocol}"

@@ -275,7 +275,9 @@ def _moved(
         if found != expected:
             was = "nothing" if expected is None else expected.offset
             is_now = "nothing" if found is None else found.offset
-            return PositionMoved(f"group {group!r} in {at}: {was} was committed when this was decided, now {is_now}")
+            return PositionMoved(
+                f"group {group!r} in {at}: {was} was committed when this was decided, now it is {is_now}"
+            )
     return None
 
 

@@ -52,12 +52,12 @@ def _agree(connection: Caller, sasl: Sasl, by: Deadline) -> None:
     answer = connection.call(SaslHandshakeRequest(mechanism=sasl.mechanism.value, version=_VERSION), by)
     match answer.error_code:
         case IllegalSaslState.code:
-            raise WrongListener(f"{connection.peer}: this listener has no login (SASL)")
+            raise WrongListener(f"{connection.peer}: this listener does not use SASL")
         case UnsupportedSaslMechanism.code:
             offered = ", ".join(answer.mechanisms) or "none"
-            raise AuthenticationFailed(f"{connection.peer}: {sasl.mechanism} is not offered, but {offered}")
+            raise AuthenticationFailed(f"{connection.peer}: {sasl.mechanism} is not offered; offered are {offered}")
         case code if code != NONE:
-            raise AuthenticationFailed(f"{connection.peer}: the login is refused with error {code}")
+            raise AuthenticationFailed(f"{connection.peer}: the login was refused with error {code}")
 
 
 def _conversation(sasl: Sasl) -> Conversation:
@@ -78,6 +78,6 @@ def _take_in(conversation: Conversation, token: bytes, who: str) -> None:
     try:
         conversation.receive(bytes(token))
     except (ValueError, KeyError) as lie:
-        raise AuthenticationFailed(f"{who}: the server failed to prove itself: {lie}") from lie
+        raise AuthenticationFailed(f"{who}: the server could not prove its identity: {lie}") from lie
     if conversation.is_done() and not conversation.is_authenticated():
         raise AuthenticationFailed(f"{who}: refused")

@@ -55,7 +55,7 @@ def ongoing_transactions(router: Router, by: Deadline) -> tuple[Ongoing, ...]:
         connection = router.connection(broker, share(by, len(brokers) - index))
         found += _ongoing(connection, share(by, len(brokers) - index))
     if before != _coordinators(router, by):
-        raise CoordinatorNotAvailable("coordinators moved while they were asked: a transaction may have been missed")
+        raise CoordinatorNotAvailable("coordinators moved during the request, so a transaction may have been missed")
     return tuple(found)
 
 
@@ -80,7 +80,7 @@ def _coordinators(router: Router, by: Deadline) -> list[tuple[BrokerId, int]]:
         raise topic.error
     leaders = [(each.leader, each.leader_epoch) for each in topic.partitions if each.leader is not None]
     if len(leaders) < len(topic.partitions):
-        raise CoordinatorNotAvailable(f"a partition of {_TOPIC} has no leader: its transactions cannot be told")
+        raise CoordinatorNotAvailable(f"a partition of {_TOPIC} has no leader, so its transactions are unknown")
     return leaders
 
 

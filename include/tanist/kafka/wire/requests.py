@@ -177,7 +177,7 @@ def init_producer_id(router: Router, by: Deadline) -> ProducerId:
         answer = connection.call(request, by)
         if answer.error_code == NONE:
             if answer.producer_id < 0:
-                raise MalformedFrame(f"{connection.peer}: producer id {answer.producer_id} is none")
+                raise MalformedFrame(f"{connection.peer}: producer id {answer.producer_id} is not valid")
             return ProducerId(answer.producer_id)
         error = error_for(answer.error_code, f"{connection.peer}: a producer id")
         if not isinstance(error, _NOT_YET) or by.left(time.monotonic()) == 0:

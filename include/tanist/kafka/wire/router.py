@@ -238,7 +238,7 @@ class Router:
 def differing(endpoint: Endpoint, *known: tuple[Address, str | None]) -> TwoClusters:
     """The error for an endpoint of whose addresses each, as `known`, leads to another cluster."""
     each = ", ".join(f"{address} is cluster {cluster_id}" for address, cluster_id in known)
-    return TwoClusters(f"bootstrap_servers of {endpoint.name!r} lead to two clusters: {each}")
+    return TwoClusters(f"bootstrap_servers of {endpoint.name!r} lead to different clusters: {each}")
 
 
 def describe_topics(connection: Connection, topics: Sequence[str], by: Deadline) -> Mapping[str, TopicInfo]:

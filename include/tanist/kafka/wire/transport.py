@@ -100,7 +100,7 @@ class Transport:
         try:
             self._eventually(secured.do_handshake, select.POLLIN, by, "the TLS handshake")
         except ConnectionLost as lost:
-            hint = "a listener without TLS hangs up like this on a client with TLS"
+            hint = "this is typical for a listener without TLS"
             raise Unreachable(f"{lost.reason} during the TLS handshake; {hint}") from lost
 
     @property
@@ -185,11 +185,13 @@ class Transport:
         reason = error.reason or str(error)
         match error:
             case ssl.SSLCertVerificationError():
-                return AuthenticationFailed(f"{self._peer}: its certificate is not accepted: {error.verify_message}")
+                return AuthenticationFailed(
+                    f"{self._peer}: the broker's certificate is not accepted: {error.verify_message}"
+                )
             case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
                 return ConnectionLost(f"{self._peer}: closed by the other side")
             case _ if "ALERT" in reason:
-                return AuthenticationFailed(f"{self._peer}: it refuses our side of TLS: {reason}")
+                return AuthenticationFailed(f"{self._peer}: the broker refused the TLS handshake: {reason}")
             case _ if reason in _NOT_TLS:
                 return WrongListener(f"{self._peer}: the listener does not speak TLS ({reason})")
             case _:
@@ -200,7 +202,7 @@ class Transport:
         ready = self._poller.poll(math.ceil(by.left(time.monotonic()) * 1000))
         self._stop.check()
         if not ready:
-            raise TimedOut(f"{self._peer}: {doing} took too long")
+            raise TimedOut(f"{self._peer}: timed out {doing}")
 
     def close(self) -> None:
         self._socket.close()
@@ -210,7 +212,7 @@ def _resolve(address: Address, peer: str) -> Sequence[_Resolved]:
     try:
         return socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except socket.gaierror as unknown:
-        raise Unreachable(f"{peer}: the name does not resolve: {unknown.strerror}") from unknown
+        raise Unreachable(f"{peer}: the host name does not resolve: {unknown.strerror}") from unknown
 
 
 def _tls_context(tls: Tls, cluster: str) -> ssl.SSLContext:

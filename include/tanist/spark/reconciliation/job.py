@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 RUNS: Final = "runs.parquet"
 _LOGS: Final = "topic string, partition int, log int"
-_STAMPED: Final = "the destination sets timestamps itself (message.timestamp.type): records are told apart by theirs"
+_STAMPED: Final = (
+    "the destination sets timestamps itself (message.timestamp.type=LogAppendTime), and records are "
+    "identified by timestamp"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ def _positions(
         together[by_log.get((position.topic, position.partition))].append(position)
     told: list[PositionFound] = []
     for log, positions in together.items():
-        trouble = "no such partition is reconciled" if log is None else partitions[log].trouble
+        trouble = "the partition is not part of this reconciliation" if log is None else partitions[log].trouble
         if log is None or trouble:
             told += [_unknown(position, trouble) for position in positions]
         else:

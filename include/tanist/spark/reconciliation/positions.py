@@ -38,12 +38,14 @@ class Standing(StrEnum):
 
 
 WHY: Final = {
-    Standing.REORDERED: "records that come later in the source lie earlier in the copy: those between come again",
-    Standing.IN_A_GAP: "the source has no record at this offset, or the copy has not: goes on behind the one before",
-    Standing.BEFORE_FIRST_RUN: "older than the first record that both logs hold: goes on at the copy's first record",
-    Standing.BEYOND_TAIL: "ahead of the last record that the copy holds: what is copied from now on comes again",
-    Standing.NOTHING_IN_COMMON: "no record of the source's partition is in the copy's",
-    Standing.NO_POSITION: "a position is an offset from 0 on",
+    Standing.REORDERED: (
+        "later records of the source are earlier at the destination: the records in between are read again"
+    ),
+    Standing.IN_A_GAP: "the source or the destination has no record at this offset: resume after the previous record",
+    Standing.BEFORE_FIRST_RUN: "older than the first common record: resume at the first record of the destination",
+    Standing.BEYOND_TAIL: "after the last copied record: records copied later are read again",
+    Standing.NOTHING_IN_COMMON: "the partitions have no record in common",
+    Standing.NO_POSITION: "a position must be an offset >= 0",
 }
 """What to tell of a position that is not exact."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class NothingToAbort(Refused):
     name = "NOTHING_TO_ABORT"
-    operator_action = "no run of this mirror is unfinished: see `tanist failover status`"
+    operator_action = "no failover of this mirror is unfinished: see `tanist failover status`"
 
 
 class StillNeeded(Refused):
@@ -85,7 +85,7 @@ def _to_abort(view: StateView, clusters: Clusters, approval: str | None) -> Fail
     unfinished = [run for run in running if approval in {None, run.approval}]
     if not unfinished:
         which = f" on approval {approval}" if approval else ""
-        raise NothingToAbort(f"mirror {clusters.spec.mirror!r} has no unfinished run{which}")
+        raise NothingToAbort(f"mirror {clusters.spec.mirror!r} has no unfinished failover{which}")
     if unfinished[0].no_return:
         raise PastReturn(f"plan {unfinished[0].plan} of mirror {clusters.spec.mirror!r}")
     return unfinished[0]
@@ -102,7 +102,7 @@ def _died(work: Work) -> str:
     """Where a run was that could not say so itself: alive still, or killed."""
     events = work.evidence.events
     where = f" in step {events[-1].step}" if events and events[-1].what == "begins" else ""
-    return f"{work.record.runner} was at work{where}" if work.record.runner else ""
+    return f"{work.record.runner} was running it{where}" if work.record.runner else ""
 
 
 # ── fences by themselves ──────────────────────────────────────────────────────────────────────────────────────────
@@ -171,20 +171,25 @@ def _may_be_lifted(
 ) -> list[FencedTopic]:
     mirror = clusters.spec.mirror
     if (running := view.unfinished(mirror)) is not None:
-        raise StillNeeded(f"plan {running.plan} is unfinished: `tanist failover abort` lifts its fence")
+        raise StillNeeded(f"plan {running.plan} is unfinished: `tanist failover abort` lifts its source fence")
     rows = _rows(view, clusters, command)
     found = [pending for row in rows if (pending := _to_be_lifted(row)) is not None]
     if not found:
-        raise TopicNotInMirror(f"mirror {mirror!r} has no fence that stands")
+        raise TopicNotInMirror(f"mirror {mirror!r} has no source fence in force")
     standing = [each for each in found if unrecorded or each.status is not FenceStatus.UNRECORDED]
     if not standing:
         names = ", ".join(each.topic for each in found[:5])
-        raise StillNeeded(f"the fence of {names} is not on record, so somebody else may have made it (--unrecorded)")
+        raise StillNeeded(
+            f"no failover recorded the source fence of {names}; lift it with --unrecorded if it is not in use"
+        )
     if of_promoted:
         return standing
     if not (free := [each for each in standing if not view.promoted(mirror, each.topic)]):
         names = ", ".join(each.topic for each in standing[:5])
-        raise StillNeeded(f"{names} took over: without the fence producers can write to both sides (--promoted)")
+        raise StillNeeded(
+            f"{names} were failed over: without the source fence, producers can write to both clusters (accept "
+            "with --promoted)"
+        )
     return free
 
 

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 class AnotherUnfinished(Refused):
     name = "ANOTHER_FAILOVER_UNFINISHED"
     operator_action = (
-        "ask for just that, which goes on with it; or have it undone first: `tanist failover abort`, in Airflow "
-        "`unfinished: abort`; nothing was changed"
+        "request exactly that failover to resume it, or undo it first: `tanist failover abort`, or "
+        "`unfinished: abort` in Airflow; nothing was changed"
     )
 
 
 class MustBeFinished(Refused):
     name = "FAILOVER_MUST_BE_FINISHED"
     operator_action = (
-        "it is past its point of no return: ask for just that, which finishes it, or `tanist failover run`; then ask "
-        "for this again; nothing was changed"
+        "it is past its point of no return: request exactly that failover or use `tanist failover run` to "
+        "complete it, then request this one again; nothing was changed"
     )
 
 
@@ -55,10 +55,13 @@ def must_be_asked_for(held: FailoverRun, asked: Asked, clusters: Clusters, comma
         Approved.read(held.shown).intent, asked, [each.topic for each in topics if each.wish is not Wish.REMOVED]
     )
     if held.mirror_id != clusters.spec.mirror_id:
-        unlike = ("it is of an earlier mirror of that name", *unlike)
+        unlike = ("it belongs to a deleted mirror of the same name", *unlike)
     if unlike:
         kind = MustBeFinished if held.no_return else AnotherUnfinished
-        raise kind(f"plan {held.plan}, approved by {held.approver}, is unfinished, and not this: {'; '.join(unlike)}")
+        raise kind(
+            f"plan {held.plan}, approved by {held.approver}, is unfinished and differs from this request: "
+            f"{'; '.join(unlike)}"
+        )
 
 
 def differences(intent: Intent, asked: Asked, known: Iterable[str]) -> tuple[str, ...]:
@@ -74,7 +77,7 @@ def differences(intent: Intent, asked: Asked, known: Iterable[str]) -> tuple[str
         ("groups", " ".join(intent.groups), " ".join(asked.groups)),
         ("tolerated loss", str(intent.loss_tolerance), str(tolerated)),
     )
-    return tuple(f"its {what} is {has}, asked for is {wants}" for what, has, wants in pairs if has != wants)
+    return tuple(f"its {what} is {has}, requested is {wants}" for what, has, wants in pairs if has != wants)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ _MOST_NAMED: Final = 5
 
 class CopyChanged(NotPermitted):
     name = "COPY_CHANGED"
-    operator_action = "nothing is sealed yet: `tanist failover abort` undoes what was done; then plan again"
+    operator_action = "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again"
 
 
 def last_look(work: Work) -> None:
@@ -40,7 +40,7 @@ def last_look(work: Work) -> None:
     if work.intent.mode is Mode.PLANNED:
         for step in (FENCE, DRAIN):
             if not step.holds(work.intent, facts):
-                raise NotYet(f"{step.title}: this holds no more")
+                raise NotYet(f"this no longer holds: {step.title}")
 
 
 def must_have_rights(work: Work) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist.ports.logs import Logs
     from tanist.ports.replicas import ClusterSeen, Replicas
 
-NOT_ON_RECORD = "how far it had been copied when it took over is not on record"
+NOT_ON_RECORD = "how far it was copied at the failover is not recorded"
 
 
 def taken_over(spec: MirrorSpec, view: StateView) -> tuple[TopicDesired, ...]:

@@ -392,7 +392,7 @@ def _looked_at(observed: PartitionObserved | None, heard: EpochMs | None) -> Epo
 
 def _recreated(topic: TopicDesired, at_source: str | None, copy: TopicFacts | None, copied_to: set[str]) -> str:
     if at_source and topic.source_topic_id and at_source != topic.source_topic_id:
-        return f"{topic.topic} was deleted and created again at the source"
+        return f"{topic.topic} was deleted and re-created at the source"
     if copy is not None and copied_to - {"", copy.topic_id}:
-        return f"{topic.topic} was deleted and created again at the destination"
+        return f"{topic.topic} was deleted and re-created at the destination"
     return ""

@@ -41,12 +41,14 @@ if TYPE_CHECKING:
 
 class AnotherPlan(Refused):
     name = "ANOTHER_PLAN"
-    operator_action = "`tanist failover plan` shows the plan as it is now; nothing was approved"
+    operator_action = "`tanist failover plan` shows the current plan; nothing was approved"
 
 
 class PlanBlocked(Refused):
     name = "PLAN_BLOCKED"
-    operator_action = "nobody can approve this: mend what is named, and plan again; nothing was changed"
+    operator_action = (
+        "this plan cannot be approved: resolve the limitations named above and plan again; nothing was changed"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +153,7 @@ def must_not_be_blocked(found: Planned) -> None:
 def must_give_a_reason(reason: str) -> None:
     """Raises Misconfigured where there is none. For callers that have not asked any cluster yet, too."""
     if not reason.strip():
-        raise Misconfigured("an approval needs a --reason: it is what others read later")
+        raise Misconfigured("an approval needs a --reason, which is stored with it")
 
 
 def approve_any(  # as `approve`
@@ -209,7 +211,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     approvals = clusters.destination.approvals
     if not approvals.exists(command.by):
         if now.facts.destination_authorizer is not False:
-            raise NoApproverTopic(f"the destination {clusters.spec.destination!r} has none")
+            raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
         approvals.create(command.by)
     signed = Request(
         mirror=clusters.spec.mirror,
@@ -239,8 +241,8 @@ def _words(plan_hash: str, shown: str, now: Planned) -> str:
             return shown
     wanted = now.plan.intent
     raise AnotherPlan(
-        f"{plan_hash} was asked for, {wanted.mode} it is {now.plan.hash} now, with {wanted.loss_tolerance} offsets "
-        "tolerated (where these move, give --max-loss)"
+        f"{plan_hash} was requested, but the {wanted.mode} plan is now {now.plan.hash} with "
+        f"{wanted.loss_tolerance} offsets tolerated (give --max-loss where this number moves)"
     )
 
 

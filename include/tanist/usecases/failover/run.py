@@ -73,13 +73,13 @@ _UNDONE_BY_ITSELF: Final = (drain.DrainMissed, fence.FenceLeaks)
 
 class ApprovalVoid(NotPermitted):
     name = "APPROVAL_VOID"
-    operator_action = "nothing is sealed yet: `tanist failover abort` undoes what was done; then plan again"
+    operator_action = "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again"
 
 
 class RunAborted(Refused):
     name = "RUN_ABORTED"
     operator_action = (
-        "fences that could not be lifted are owed (`tanist fence show`); plan again to fail over all the same"
+        "source fences that could not be lifted are pending (`tanist fence show`); to fail over, plan again"
     )
 
 
@@ -231,7 +231,7 @@ def _permission(asked: _Asked, clusters: Clusters, view: StateView, command: Run
         return choose(entries, view.failovers(mirror), mirror, plan, asked.request)
     own = [each for each in approvals(entries) if each.id == held.approval and each.genuine]
     if not own:
-        raise NotApproved(f"approval {held.approval}, which run {plan} is on, is not there any more")
+        raise NotApproved(f"approval {held.approval} of run {plan} no longer exists")
     return own[0]
 
 
@@ -239,11 +239,11 @@ def _matches(clusters: Clusters, wish: Approved) -> None:
     spec, intent = clusters.spec, wish.intent
     pinned = (spec.mirror, spec.source_cluster_id, spec.destination_cluster_id)
     if (intent.mirror, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
-        raise NotPermitted(f"the plan is of {intent.mirror!r} between other clusters than the mirror is now")
+        raise NotPermitted(f"the plan is for {intent.mirror!r} between other clusters than the mirror has now")
     if intent.mirror_id != spec.id and (
         intent.mirror_id or spec.mirror_id
     ):  # an older plan of an older mirror has none
-        raise NotPermitted(f"the plan is of an earlier mirror {intent.mirror!r}, which was deleted since")
+        raise NotPermitted(f"the plan is for an earlier mirror {intent.mirror!r}, which was deleted since")
 
 
 def _must_permit(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters, command: Run) -> None:
@@ -314,7 +314,7 @@ def _look(work: Work, step: Step) -> None:
         try:
             work.look(ask_source=not _gone_past(work))
         except Stopped as lost:
-            raise Interrupted(f"step {step.id} was done, and not seen: {lost.reason}") from lost
+            raise Interrupted(f"step {step.id} was done, but its result could not be read: {lost.reason}") from lost
         except (CouldNotTell, BrokerError) as why:
             _again(work, step, why)
         else:
@@ -329,7 +329,7 @@ def _must_go_on(work: Work, approval: Approval, wish: Approved) -> None:
         work.tell("approval", "stopped", {"reason": why.reason})
         raise
     if not work.run.by.left(work.run.clock.monotonic()):
-        raise Interrupted(f"run {work.record.plan} is not done in time; next: {_next(work)}")
+        raise Interrupted(f"the failover of plan {work.record.plan} did not finish in time; next: {_next(work)}")
 
 
 def _next(work: Work) -> str:
@@ -357,7 +357,7 @@ def _one(work: Work, step: Step, approval: Approval, wish: Approved) -> float:
         _undo(work, missed)
         raise
     except Stopped as stopped:
-        raise Interrupted(f"step {step.id} is not done: {stopped.reason}") from stopped
+        raise Interrupted(f"step {step.id} failed: {stopped.reason}") from stopped
     except (CouldNotTell, BrokerError) as why:
         _again(work, step, why)
         return 0.0
@@ -373,7 +373,7 @@ def _again(work: Work, step: Step, why: TanistError) -> None:
     if not isinstance(why, TimedOut) or not work.hindered(step.id):
         work.hindrance = step.id, str(why)
     if not why.retriable or not work.run.by.left(work.run.clock.monotonic()):
-        raise Interrupted(f"step {step.id} is not done: {work.hindered(step.id)}") from why
+        raise Interrupted(f"step {step.id} failed: {work.hindered(step.id)}") from why
     work.wait()
 
 
@@ -382,8 +382,8 @@ def _lost(work: Work, why: TanistError) -> TanistError:
     view = attempt(work.observer.view)
     found = None if isinstance(view, TanistError) else view.failover(work.record.mirror, work.record.plan)
     if found is not None and found.approval == work.record.approval and found.status is RunStatus.ABORTED:
-        return RunAborted(f"plan {found.plan} was undone meanwhile: {found.reason}")
-    return Interrupted(f"somebody else has taken this run over: {why.reason}")
+        return RunAborted(f"plan {found.plan} was undone in the meantime: {found.reason}")
+    return Interrupted(f"another process has taken over this run: {why.reason}")
 
 
 def _undo(work: Work, why: TanistError) -> None:

@@ -37,5 +37,5 @@ def left_alone(clusters: Clusters, command: Run) -> FailoverRun | None:
             command.clock.wait(_LOOK_SECONDS)
             now = observer.view().unfinished(clusters.spec.mirror)
             if now is not None and (now.plan, now.at) != (first.plan, first.at):
-                raise RunUnderWay(f"{now.runner or 'somebody'} is at work on plan {now.plan}")
+                raise RunUnderWay(f"{now.runner or 'another process'} is running plan {now.plan}")
         return observer.view().unfinished(clusters.spec.mirror)

@@ -34,7 +34,7 @@ NOT_YET: Final = "not yet"
 
 class NotYet(CouldNotTell):
     name = "NOT_YET"
-    operator_action = "none: it is tried again until the run's deadline"
+    operator_action = "none: it is retried until the deadline of the run"
 
 
 def must_all(answers: Mapping[_K, _V | TanistError | None], what: str) -> None:

@@ -27,9 +27,9 @@ def at_home(group: str, at: TopicPartition, found: Synced) -> tuple[str, ...]:
     """The same for a partition that took over: nothing is translated there any more."""
     where = found.seen.spec.destination
     return (
-        f"{at} took over: group {group} is at home at {where}, what it commits there is its position",
+        f"{at} was failed over: the offsets that group {group} commits at {where} are its own",
         _standing(found.there.standing(group, at)),
-        "decision: nothing is translated, and nothing of it is followed at the source any more",
+        "decision: its offsets are no longer read at the source nor translated",
     )
 
 
@@ -47,7 +47,7 @@ def _lines(row: PositionRow, seen: Gathered) -> Iterator[str]:
 def _position(row: PositionRow, seen: Gathered) -> str:
     where = f"{row.partition} of {seen.spec.source}: the group reads {row.position.offset} next"
     if row.position.direct:
-        return f"{where}, as the source says now"
+        return f"{where}, reported by the source now"
     age = "of unknown age" if row.age_ms is None else f"complete as of {row.age_ms} ms ago"
     why = seen.asked.errors.get(row.group) or seen.asked.down
     return f"{where}, as kept in __mirror_groups, {age}" + (f" ({why.name}: {why.reason})" if why else "")
@@ -56,7 +56,7 @@ def _position(row: PositionRow, seen: Gathered) -> str:
 def _end(row: PositionRow, seen: Gathered) -> str:
     end = seen.source_ends.get(row.partition)
     if end is None:
-        return "the source's end was never seen"
+        return "the end of the source was never observed"
     ahead = end.high_watermark - row.position.offset
     return f"the source ended at {end.high_watermark}, {max(0, seen.now - end.at)} ms ago: {ahead} offset(s) behind it"
 
@@ -65,16 +65,23 @@ def _run(row: PositionRow) -> str:
     runs = row.map.runs
     index = bisect_right(runs, row.position.offset, key=lambda run: run.source)
     if index == 0:
-        return f"map: identical here ({len(runs)} run(s) later on)" if runs else "map: identical, it has no runs"
+        return (
+            f"map: identical here ({len(runs)} range(s) at later offsets)"
+            if runs
+            else "map: identical, it has no ranges"
+        )
     run = runs[index - 1]
     until = f" up to {runs[index].source}" if index < len(runs) else ""
-    return f"map: run {index} of {len(runs)}: source {run.source}{until} lies at {run.destination} ({run.shift:+d})"
+    return (
+        f"map: range {index} of {len(runs)}: source {run.source}{until} is at destination {run.destination} "
+        f"({run.shift:+d})"
+    )
 
 
 def _copy(row: PositionRow) -> str:
     if isinstance(row.copy, TanistError):
-        return f"the copy does not answer: {row.copy.reason}"
-    return f"the copy begins at {row.copy.start} and ends at {row.copy.end}"
+        return f"the destination does not answer: {row.copy.reason}"
+    return f"the mirror partition begins at {row.copy.start} and ends at {row.copy.end}"
 
 
 def _answer(row: PositionRow) -> str:
@@ -93,16 +100,16 @@ def _present(row: PositionRow) -> str:
 
 def _standing(present: Present | TanistError | None) -> str:
     if isinstance(present, TanistError):
-        return f"the destination does not tell where it stands: {present.name}: {present.reason}"
+        return f"the destination does not report its committed offset: {present.name}: {present.reason}"
     if present is None:
-        return "the destination has no position for it"
-    who = f"by us ({present.metadata})" if present.ours else "by a consumer there"
+        return "the destination has no committed offset for it"
+    who = f"by Tanist ({present.metadata})" if present.ours else "by a consumer at the destination"
     return f"the destination has {present.offset}, committed {who}"
 
 
 def _decision(row: PositionRow) -> str:
     if row.decision is None:
-        return "decision: none was asked for"
+        return "decision: none, only the translation was requested"
     if isinstance(row.decision, Commit):
         return f"decision: commit {row.decision.offset}"
-    return f"decision: nothing is committed: {row.decision.why}"
+    return f"decision: not committed: {row.decision.why}"

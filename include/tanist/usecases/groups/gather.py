@@ -225,7 +225,7 @@ def _ask(
 ) -> Asked:
     source = contacts.source
     if not chosen.ask_source:
-        return Asked(down=SourceNotAsked(f"{spec.source!r} is known to be dead"))
+        return Asked(down=SourceNotAsked(f"{spec.source!r} is known not to answer"))
     if isinstance(source, TanistError):
         return Asked(down=source)
     try:
@@ -256,4 +256,4 @@ def _answers(
 
 class SourceNotAsked(TanistError):
     name, exit_code = "SOURCE_NOT_ASKED", 3
-    operator_action = "none: the positions that were kept at the destination are used"
+    operator_action = "none: the committed offsets that are kept at the destination are used"

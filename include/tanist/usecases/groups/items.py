@@ -15,7 +15,7 @@ def summary(synced: Synced, *, dry_run: bool = False) -> str:
     """What was committed, or with a dry run would be."""
     done = sum(row.will_commit if dry_run else row.committed for row in synced.rows)
     verb = "would commit" if dry_run else "committed"
-    return f"{verb} {done} of {len(synced.rows)} position(s), {len({row.group for row in synced.rows})} group(s)"
+    return f"{verb} {done} of {len(synced.rows)} offset(s) of {len({row.group for row in synced.rows})} group(s)"
 
 
 def position_item(row: PositionRow) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _reasons(seen: Gathered, group: str) -> Iterator[str]:
     if error := seen.asked.errors.get(group):
         yield f"{error.name}: {error.reason}"
     if taken := sorted({at.topic for at in seen.at_home.get(group, ())}):
-        yield f"at home at {seen.spec.destination} on {', '.join(taken)}: took over"
+        yield f"owned by {seen.spec.destination} since the failover of {', '.join(taken)}"
 
 
 def _lag(seen: Gathered, positions: Mapping[TopicPartition, Freshest]) -> int | None:

@@ -120,9 +120,9 @@ def _translated(seen: Gathered, group: str, at: TopicPartition, position: Freshe
 def _translation(seen: Gathered, at: TopicPartition, position: Freshest, runs: OffsetMap) -> Translation:
     copy = seen.copies[at]
     if isinstance(copy, TanistError):
-        return Unknown(f"the copy does not answer: {copy.name}: {copy.reason}")
+        return Unknown(f"the destination does not answer: {copy.name}: {copy.reason}")
     if at in seen.preparing:
-        return Unknown("the copy is still being prepared: where it ends means nothing yet")
+        return Unknown("the mirror partition is still PREPARING, so its end offset means nothing yet")
     return translate(position.offset, runs, copy)
 
 
@@ -140,7 +140,7 @@ class There:
         """Why nothing of `group` may be committed."""
         answer = self.committed.get(group, {})
         if isinstance(answer, TanistError):
-            return f"the destination does not tell where it stands there: {answer.name}: {answer.reason}"
+            return f"the destination does not report the committed offset: {answer.name}: {answer.reason}"
         facts = self.groups.get(group)
         if facts is None:
             return None
@@ -172,7 +172,9 @@ def decided(rows: Sequence[PositionRow], there: There, rules: Rules) -> tuple[Po
 def _judged(row: PositionRow, refused: str | None, there: There, rules: Rules) -> PositionRow:
     present = there.present(row.group, row.partition)
     if isinstance(present, TanistError):
-        return replace(row, decision=Withheld(f"what is committed there cannot be told: {present.reason}"))
+        return replace(
+            row, decision=Withheld(f"cannot determine the offset committed at the destination: {present.reason}")
+        )
     if refused is not None:
         return replace(row, present=present, decision=Withheld(refused))
     return replace(row, present=present, decision=decide(row.translation, present, row.compared.proof, rules))

@@ -141,7 +141,7 @@ def _names(
     chosen = Selection(request.include)
     inside, outside = chosen.of(known), chosen.of(frozenset(matching) - known)
     if request.include != EVERYTHING and not inside and not outside:
-        raise TopicNotInMirror(f"{', '.join(request.include)} matches no topic that mirror {spec.mirror!r} is about")
+        raise TopicNotInMirror(f"{', '.join(request.include)} matches no topic of mirror {spec.mirror!r}")
     return inside, outside
 
 
@@ -241,7 +241,7 @@ def _addition(plan: TopicPlan, spec: MirrorSpec, generation: int, now: EpochMs) 
         change=Change.ADD,
         source=f"{new.partitions} partition(s)",
         destination="empty" if plan.exists else None,
-        reason="not in the mirror, and its filters match",
+        reason="not in the mirror, but matched by its filters",
     )
     return Decision(
         topic=plan.name,

@@ -55,7 +55,9 @@ def alter(mirror: str, alteration: Alteration, destination: Side, run: Run) -> A
     found = Findings(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
     found.problems += option_problems(alteration.replication_factor, alteration.max_start_fill or 0)
     if alteration == Alteration():
-        found.problems.append(Misconfigured("nothing to alter: give one of the options"))
+        found.problems.append(
+            Misconfigured("nothing to alter: give at least one option, see `tanist mirrors alter --help`")
+        )
     found.attempt(lambda: mirror_name(mirror))
     found.settle()
     name = mirror_name(mirror)
@@ -72,7 +74,8 @@ def alter(mirror: str, alteration: Alteration, destination: Side, run: Run) -> A
 class FenceOrphaned(Refused):
     name = "FENCE_STANDS"
     operator_action = (
-        "`tanist fence lift NAME`, or `tanist mirrors delete NAME --abandon-fence --reason TEXT`; nothing was changed"
+        "lift it with `tanist fence lift NAME`, or abandon it with `tanist mirrors delete NAME "
+        "--abandon-fence --reason TEXT`; nothing was changed"
     )
 
 
@@ -100,7 +103,9 @@ def delete(mirror: str, destination: Side, run: Run, *, abandon: str = "") -> De
         fences = not_lifted(view.source_fences(name))
         if fences and not abandon.strip():
             topics = ", ".join(each.topic for each in fences[:5])
-            raise FenceOrphaned(f"the source fence of {topics} stands or is pending: nobody could lift it any more")
+            raise FenceOrphaned(
+                f"the source fence of {topics} is in force or pending and could not be lifted after the deletion"
+            )
         return fences
 
     with changing(destination, name, "mirrors delete", run, left_behind) as mirror_now:

@@ -33,7 +33,7 @@ _NO_ID: Final = ProducerId(-1)
 
 
 class NotSupported(UnsupportedVersion):
-    operator_action = "this version of Tanist has nothing else; nothing was changed"
+    operator_action = "choose the value that this version supports; nothing was changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Request:
     engine: Engine = Engine.BATCHES
     replication_factor: int | None = None
     promoted: bool = False
-    """Also topics in which another cluster took over from the source."""
+    """Accept topics of this source that were failed over to another cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,4 +207,4 @@ def remember_longer(destination: Side, by: Deadline) -> tuple[str, ...]:
     if error is None:
         return ()
     lasting = f"{EXPIRATION} of {destination.name!r} could not be set to {LONGEST_EXPIRATION_MS} ({error.name})"
-    return (f"{lasting}: a partition without records for a day is compared before it goes on",)
+    return (f"{lasting}: partitions idle for longer are compared before copying resumes",)

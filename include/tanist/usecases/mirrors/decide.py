@@ -102,14 +102,14 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
 def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
     name, where = source.name, situation.destination
     if existing.records:
-        return DestinationNotEmpty(f"{name!r} on {where!r} has spent {existing.records} offsets already")
+        return DestinationNotEmpty(f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use")
     if existing.facts.partitions != source.partitions:
         found, wanted = existing.facts.partitions, source.partitions
-        return TopicMismatch(f"{name!r} has {found} partition(s) on {where!r}, {wanted} on the source")
+        return TopicMismatch(f"{name!r} has {found} partition(s) on {where!r}, {wanted} at the source")
     wanted_replicas = situation.replication_factor
     if wanted_replicas is not None and existing.facts.replication_factor != wanted_replicas:
         found = existing.facts.replication_factor
         return TopicMismatch(
-            f"{name!r} has {found} replica(s) on {where!r}, --replication-factor asks {wanted_replicas}"
+            f"{name!r} has {found} replica(s) on {where!r}, but --replication-factor is {wanted_replicas}"
         )
     return None

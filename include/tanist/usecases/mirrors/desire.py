@@ -54,7 +54,7 @@ def checked(mirror: str, include: Sequence[str]) -> MirrorName:
     found = Findings(pattern_problems(include))
     name = found.attempt(lambda: mirror_name(mirror))
     if not include:
-        found.problems.append(Misconfigured("which topics? give --topic REGEX"))
+        found.problems.append(Misconfigured("no topic is selected: give --topic REGEX"))
     found.settle()
     return name or mirror_name(mirror)
 
@@ -142,7 +142,7 @@ def add(
     *,
     promoted: bool = False,
 ) -> Desired:
-    """Take more topics of the source into a mirror. `connect` opens the source by the name that the spec gives.
+    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives.
 
     `promoted`: also topics in which another cluster took over from the source.
     """

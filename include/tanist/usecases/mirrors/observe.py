@@ -49,8 +49,10 @@ def _not_found(source: Side, text: str, seen: int, selection: Selection, by: Dea
     spelled_out = [name for name in selection.literals() if name == text.replace("\\", "")]
     for found in source.topics.describe(spelled_out, by).values() if spelled_out else ():
         if isinstance(found, (TopicAuthorizationFailed, AuthorizationFailed)):
-            return AuthorizationFailed(f"on {source.name!r}, our principal lacks DESCRIBE on Topic {spelled_out[0]}")
-    return UnknownTopic(f"{text!r} matches none of the {seen} topics that we may see on {source.name!r}")
+            return AuthorizationFailed(
+                f"on {source.name!r}, the principal of this login lacks DESCRIBE on Topic {spelled_out[0]}"
+            )
+    return UnknownTopic(f"{text!r} matches none of the {seen} topics that this login can see on {source.name!r}")
 
 
 def source_topics(source: Side, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:

@@ -73,11 +73,11 @@ def examine(
 def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[WriteRule, ...] | None]) -> TanistError | None:
     """A near fence is a config, and configs are copied; behind one of rules nobody knows who may write to the copy."""
     if writers.get(topic.name, ()) is None:
-        return TopicFenced(f"{topic.name!r} has a rule DENY WRITE for {ANYBODY} at the source: nobody can write there")
+        return TopicFenced(f"{topic.name!r} is fenced at the source: an ACL denies WRITE to {ANYBODY}")
     if not is_fenced(None, topic.effective):
         return None
     limit = f"{MAX_MESSAGE_BYTES}={topic.effective[MAX_MESSAGE_BYTES]}"
-    return TopicFenced(f"{topic.name!r} has {limit} at the source: nobody can write there, as behind a fence")
+    return TopicFenced(f"{topic.name!r} has {limit} at the source, which blocks producers like a source fence")
 
 
 def situation(destination: Side, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
@@ -129,7 +129,9 @@ def make(destination: Side, plans: Sequence[TopicPlan], by: Deadline) -> None:
     told = rights.named(error, destination, f"CREATE or ALTER_CONFIGS on Topic {name}")
     if isinstance(told, AuthorizationFailed):
         raise told from error
-    raise Interrupted(f"{len(problems)} of {len(plans)} copies could not be made; {name!r}: {error}") from error
+    raise Interrupted(
+        f"{len(problems)} of {len(plans)} mirror topics could not be created; {name!r}: {error}"
+    ) from error
 
 
 def partial(error: TanistError) -> TanistError:

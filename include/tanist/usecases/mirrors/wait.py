@@ -31,7 +31,7 @@ class NotYet(Refused):
 
 class WaitedInVain(Refused):
     name = "PARTITION_FAILED"
-    operator_action = "see `tanist mirrors describe`: FAILED does not pass by itself"
+    operator_action = "see `tanist mirrors describe` for the reason: FAILED partitions need an operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,5 +108,7 @@ def wait_for(
         if not missing:
             return described.rows
         if run.by.left(clock.monotonic()) <= _POLL_SECONDS:
-            raise NotYet(f"{len(missing)} of {len(described.rows)} partition(s) are missing: {_few(missing)}")
+            raise NotYet(
+                f"timed out: {len(missing)} of {len(described.rows)} partitions are not there yet: {_few(missing)}"
+            )
         clock.wait(_POLL_SECONDS)

@@ -85,19 +85,19 @@ def positions(text: str, origin: str) -> tuple[PositionAsked, ...]:
     try:
         listed = json.loads(text)
     except ValueError as error:
-        raise Misconfigured(f"{origin} is no JSON: {error}") from error
+        raise Misconfigured(f"{origin} is not valid JSON: {error}") from error
     if not isinstance(listed, list):
-        raise Misconfigured(f'{origin} is no list of {{"topic", "partition", "offset"}}')
+        raise Misconfigured(f'{origin} is not a JSON list of {{"topic", "partition", "offset"}}')
     return tuple(_position(each, f"{origin}: item {at}") for at, each in enumerate(listed))
 
 
 def _position(item: Any, origin: str) -> PositionAsked:
     wanted = {"topic": str, "partition": int, "offset": int}
     if not isinstance(item, dict) or any(type(item.get(key)) is not kind for key, kind in wanted.items()):
-        raise Misconfigured(f'{origin} is no {{"topic": TEXT, "partition": NUMBER, "offset": NUMBER}}')
+        raise Misconfigured(f'{origin} is not an object {{"topic": TEXT, "partition": NUMBER, "offset": NUMBER}}')
     if not -LARGEST <= item["offset"] <= LARGEST:
-        raise Misconfigured(f"{origin}: {item['offset']} is no offset")
+        raise Misconfigured(f"{origin}: {item['offset']} is not a valid offset")
     group = item.get("group")
     if not isinstance(group, str | None):
-        raise Misconfigured(f"{origin}: the group is a text")
+        raise Misconfigured(f"{origin}: 'group' must be a string")
     return PositionAsked(item["topic"], item["partition"], item["offset"], group)

@@ -68,7 +68,10 @@ def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
         observed=f"{age // 1000} s old",
         limit=f"{STALE_MS // 1000} s",
         age_ms=age,
-        reason=f"it said {item['planned']} for planned, {item['unplanned']} for unplanned; no newer one has come",
+        reason=(
+            f"the last answer was planned {item['planned']}, unplanned {item['unplanned']}, and no newer one has "
+            "arrived"
+        ),
     )
     old = limitation_item(Limitation("READING_OLD", check.reason, blocks=True, unknown=True))
     verdicts = {str(mode): Readiness.UNKNOWN for mode in Mode}

@@ -102,8 +102,8 @@ def _replaced_source(name: str, promotions: Sequence[Generation]) -> Check:
     return Check(
         name=f"state topic of {name}",
         verdict=Verdict.PASS,
-        observed=f"a source: {len(known)} topic(s) promoted elsewhere",
-        reason=f"not a destination; promoted elsewhere: {_some(known, 10)}",
+        observed=f"a source: {len(known)} topic(s) were failed over to another cluster",
+        reason=f"not a destination; failed over to another cluster: {_some(known, 10)}",
     )
 
 
@@ -117,10 +117,10 @@ def _principal(side: Side, topics: Sequence[str], run: Run) -> Check:
     except TanistError as error:
         return unknown(name, error)
     if not seen.authorizer:
-        return Check(name=name, verdict=Verdict.PASS, observed="no authorizer: everybody may do everything")
+        return Check(name=name, verdict=Verdict.PASS, observed="no authorizer: every client may do everything")
     told = f"{seen.login.principal}, from {seen.login.origin}"
     if seen.unbound:
-        why = f"{seen.unbound}; nothing would shut this login out of what takes over"
+        why = f"{seen.unbound}; a failover could not deny WRITE to this login"
         return Check(name=name, verdict=Verdict.FAIL, observed=told, reason=why)
     return Check(name=name, verdict=Verdict.PASS, observed=told)
 
@@ -129,7 +129,7 @@ def _state_topic(side: Side, run: Run) -> Check:
     name = f"state topic of {side.name}"
     if problem := state_topic_problem(side, run):
         return Check(name=name, verdict=Verdict.FAIL, observed="unsafe", reason=problem)
-    return Check(name=name, verdict=Verdict.PASS, observed="compacted, safe replication")
+    return Check(name=name, verdict=Verdict.PASS, observed="compacted and safely replicated")
 
 
 def _expiration(side: Side, run: Run) -> Check:
@@ -139,9 +139,9 @@ def _expiration(side: Side, run: Run) -> Check:
     except TanistError as error:
         return unknown(name, error)
     if value is None:
-        return Check(name=name, verdict=Verdict.UNKNOWN, reason="the broker does not tell")
+        return Check(name=name, verdict=Verdict.UNKNOWN, reason="the broker does not report it")
     short = int(value) < LONGEST_EXPIRATION_MS
-    why = f"below {LONGEST_EXPIRATION_MS}: after that time without records a partition is compared before it goes on"
+    why = f"partitions idle for longer are compared before copying resumes; recommended: {LONGEST_EXPIRATION_MS}"
     return Check(
         name=name, verdict=Verdict.FAIL if short else Verdict.PASS, observed=value, reason=why if short else ""
     )

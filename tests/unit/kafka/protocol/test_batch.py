@@ -195,6 +195,6 @@ def test_fillers_are_null_records_that_count_their_offsets(count: int) -> None:
 
 
 def test_a_stump_has_no_header() -> None:
-    with pytest.raises(CorruptBatch, match="no batch"):
+    with pytest.raises(CorruptBatch, match="not a batch"):
         header_of(memoryview(encode_batch([b""]))[:60])
     assert header_of(memoryview(encode_marker(3, 0))).attributes == TRANSACTIONAL | CONTROL

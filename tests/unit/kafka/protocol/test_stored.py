@@ -317,9 +317,9 @@ def test_fields_of_the_future_are_ignored_and_those_of_the_past_defaulted() -> N
         (b"claim/3", b"\xff\xfe", ""),
         (b"claim/3", b"[]", "not a JSON object"),
         (b"claim/3", b"", "Expecting value"),
-        (b"future/3", b'{"v":1}', "knows no records of that kind"),
-        (b"\xff", b'{"v":1}', "knows no records of that kind"),
-        (b"", b"{}", "knows no records of that kind"),
+        (b"future/3", b'{"v":1}', "does not know records of that kind"),
+        (b"\xff", b'{"v":1}', "does not know records of that kind"),
+        (b"", b"{}", "does not know records of that kind"),
         (
             b"partition/m/t/0",
             b'{"v":1,"mirror":"m","partition":{"topic":"t","partition":0},"state":"ODD","row":1,"at":2}',

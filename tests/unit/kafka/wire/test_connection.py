@@ -80,7 +80,9 @@ def test_nobody_listens(stop: StopSignal) -> None:
 
 def test_a_name_that_does_not_resolve(stop: StopSignal) -> None:
     endpoint = Endpoint(name="east", bootstrap=(Address("no-such-host.invalid", 9092),))
-    with pytest.raises(Unreachable, match=r"no-such-host.invalid:9092 of cluster 'east': the name does not resolve"):
+    with pytest.raises(
+        Unreachable, match=r"no-such-host.invalid:9092 of cluster 'east': the host name does not resolve"
+    ):
         opened(endpoint, stop)
 
 
@@ -96,7 +98,7 @@ def test_a_listener_that_never_answers_costs_the_deadline_and_no_more(stop: Stop
     ("said", "error", "words"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", WrongListener, "web server"),
-        (b"\x15\x03\x03\x00\x02\x02\x28", WrongListener, "speaks TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", WrongListener, "uses TLS"),
         (b"\xff\xff\xff\xff", MalformedFrame, "-1 bytes"),
         (b"\0\0\0\x03abc", MalformedFrame, "3 bytes"),
         (b"\x7f\xff\xff\xff", MalformedFrame, "2147483647 bytes"),
@@ -120,7 +122,7 @@ def test_a_listener_that_hangs_up_on_the_first_real_request_may_want_a_login(sto
         connection = opened(secured, stop)
         with pytest.raises(Unreachable, match="a listener that is not PLAINTEXT"):
             connection.call(metadata(), within(5))
-        with pytest.raises(ConnectionLost, match="closed before"):
+        with pytest.raises(ConnectionLost, match="is closed"):
             connection.call(metadata(), within(5))
 
 
@@ -192,7 +194,7 @@ def test_a_reader_that_does_not_read_costs_the_deadline(stop: StopSignal) -> Non
 
     with server(deaf) as reader:
         connection = opened(reader, stop)
-        with pytest.raises(TimedOut, match="sending took too long"):
+        with pytest.raises(TimedOut, match="timed out sending"):
             connection.send([(1 << 27).to_bytes(4), bytes(1 << 27)], within(0.3))
         assert connection.closed
         release.set()
@@ -271,5 +273,5 @@ def test_a_login_where_there_is_none(stop: StopSignal) -> None:
 
     with server(honest_until_asked(refuse)) as plain:
         login = Sasl(mechanism=SaslMechanism.PLAIN, username="u", password=Secret("p"))
-        with pytest.raises(WrongListener, match="has no login"):
+        with pytest.raises(WrongListener, match="does not use SASL"):
             opened(Endpoint(name="liar", bootstrap=plain.bootstrap, sasl=login), stop)

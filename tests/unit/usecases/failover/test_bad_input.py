@@ -312,7 +312,7 @@ def test_a_run_that_somebody_took_over_stops_at_once(world: World) -> None:
         if point == "fence:applied":
             abort.abort(world.clusters(), world.tools(), world.command())
 
-    with pytest.raises(RunAborted, match="was undone meanwhile: aborted by eve@host") as told:
+    with pytest.raises(RunAborted, match="was undone in the meantime: aborted by eve@host") as told:
         world.run(plan, aborted)
     assert "run the same command again" not in str(told.value), "it would say that its approval was used"
     assert world.source_is_as_it_was()
@@ -349,7 +349,7 @@ def test_a_run_that_was_killed_and_aborted_reads_as_aborted_with_everything_that
     assert (before.record.status, before.record.runner) == (RunStatus.RUNNING, "eve@host")
     abort.abort(world.clusters(), world.tools(runner="bob@host"), world.command(), "east is back")
     (seen,) = statuses.runs(world.clusters(), world.command())
-    said = "aborted by bob@host: east is back; before that: eve@host was at work in step groups"
+    said = "aborted by bob@host: east is back; before that: eve@host was running it in step groups"
     assert (seen.record.status, seen.record.reason, seen.facts) == (RunStatus.ABORTED, said, None)
     assert seen.left == {step.id for step in seen.steps}, "everything was undone"
     assert world.sink.kept is not None
@@ -475,7 +475,7 @@ def test_there_is_no_way_back_from_the_first_barrier(world: World) -> None:
 
 def test_the_fence_of_a_promoted_topic_is_lifted_only_by_name(world: World) -> None:
     world.run(world.approve().plan)
-    with pytest.raises(abort.StillNeeded, match="both sides"):
+    with pytest.raises(abort.StillNeeded, match="both clusters"):
         abort.lift(world.clusters(), world.command(), of_promoted=False)
     assert not world.source_is_as_it_was()
     abort.lift(world.clusters(), world.command(), of_promoted=True)

@@ -55,7 +55,7 @@ def test_an_empty_partition_has_the_marker_alone_and_that_is_said() -> None:
     outcome = world.run(world.approve().plan)
     assert outcome.record.status is RunStatus.DONE
     assert world.west.repeated == set(PARTITIONS) - {at}
-    assert outcome.evidence.found("seal")["by_marker_alone"] == {str(at): "it has no record with a key"}
+    assert outcome.evidence.found("seal")["by_marker_alone"] == {str(at): "the partition has no record with a key"}
     assert barrier(world).verdict is Verdict.PASS
 
 

@@ -65,7 +65,7 @@ def test_a_watermark_that_never_reaches_the_end_misses_the_drain_and_undoes_the_
     world = World()
     plan = world.approve().plan
     world.east.ahead[AT] = 5
-    with pytest.raises(DrainMissed, match=rf"{AT} by 5 \(not in all of its replicas in sync yet\)"):
+    with pytest.raises(DrainMissed, match=rf"{AT} by 5 \(not yet on all in-sync replicas\)"):
         world.run(plan)
     assert world.source_is_as_it_was()
 
@@ -96,7 +96,7 @@ def test_a_transaction_that_never_ends_is_named_when_the_drain_is_missed() -> No
     world = World()
     plan = world.approve().plan
     world.east.named = (transaction(since=1),)
-    with pytest.raises(DrainMissed, match=f"producer 77 holds a transaction open on {AT}"):
+    with pytest.raises(DrainMissed, match=f"producer 77 has had a transaction open on {AT}"):
         world.run(plan)
     assert world.source_is_as_it_was()
 
@@ -147,7 +147,7 @@ def test_growth_that_cannot_be_read_yet_proves_no_fence() -> None:
         world.east.ahead[AT] = world.east.ahead.get(AT, 0) + 1
 
     world.clock.meanwhile = meanwhile
-    with pytest.raises(FenceLeaks, match=f"{AT} could not be watched to the end of the log"):
+    with pytest.raises(FenceLeaks, match=f"{AT} could not be read to the end of the log"):
         world.run(plan)
     assert world.source_is_as_it_was()
 
@@ -207,7 +207,7 @@ def test_a_coordinator_that_stops_answering_behind_the_fence_is_waited_for() -> 
 def test_a_coordinator_that_never_answers_is_named_when_the_drain_is_missed() -> None:
     world = World()
     plan = world.approve().plan
-    with pytest.raises(DrainMissed, match=r"transactions are not told: .*broker 2 of east"):
+    with pytest.raises(DrainMissed, match=r"does not report its transactions: .*broker 2 of east"):
         world.run(plan, partial(silenced, world))
     assert world.source_is_as_it_was()
 

@@ -161,7 +161,7 @@ def test_a_failover_that_wakes_after_another_run_of_it_moves_no_group(sleeps: st
         assert not moving.failover(plan, runner="mallory@host").left
         moving.read_on()
 
-    with pytest.raises(Interrupted, match="taken this run over"):
+    with pytest.raises(Interrupted, match="taken over this run"):
         moving.failover(plan, asleep_at(sleeps, meanwhile))
     assert moving.stands() == 100
 
@@ -242,4 +242,4 @@ def test_a_sync_that_has_waited_for_its_source_still_holds_the_lock_while_it_pro
 
     moving.ask(FRESH_MS / 1000 + 1, change)
     assert [row.committed for row in moving.sync().rows] == [True]
-    assert refused == ["sync is at work on mirror 'dr': groups sync"]
+    assert refused == ["sync holds the lock of mirror 'dr': groups sync"]

@@ -46,7 +46,7 @@ def locked(world: World, holder: str, purpose: Purpose = CHANGE) -> LockedMirror
 def test_a_lock_that_is_held_refuses_by_name_and_opens_nothing() -> None:
     world = World()
     held = locked(world, "ann")
-    with pytest.raises(MirrorLocked, match="ann is at work on mirror 'dr': mirrors pause"):
+    with pytest.raises(MirrorLocked, match="ann holds the lock of mirror 'dr': mirrors pause"):
         locked(world, "bob")
     held.append([])  # who was refused has fenced nobody
 

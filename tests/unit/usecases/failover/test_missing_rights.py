@@ -32,8 +32,8 @@ MARKERS = {("ALTER", CLUSTER), ("CLUSTER_ACTION", CLUSTER)}
 RIGHTS = pytest.mark.parametrize(
     ("denied", "named"),
     [
-        (MARKERS, r"ALTER or CLUSTER_ACTION on Cluster kafka-cluster, needed for the barrier"),
-        ({("ALTER", CLUSTER)}, r"ALTER on Cluster kafka-cluster, needed for access rules"),
+        (MARKERS, r"ALTER or CLUSTER_ACTION on Cluster kafka-cluster, which is needed for the producer fence"),
+        ({("ALTER", CLUSTER)}, r"ALTER on Cluster kafka-cluster, which is needed for granting producers"),
         ({("ALTER_CONFIGS", "payments")}, r"ALTER_CONFIGS on Topic payments"),
         ({("WRITE", "orders")}, r"WRITE on Topic orders"),
     ],

@@ -270,7 +270,7 @@ def test_a_run_that_cannot_see_what_it_has_done_is_interrupted_by_name(monkeypat
     plan = world.approve().plan
     with monkeypatch.context() as broken:
         dying(broken, lambda n: n > 2)
-        with pytest.raises(Interrupted, match="step hold is not done: CONNECTION_LOST"):
+        with pytest.raises(Interrupted, match="step hold failed: CONNECTION_LOST"):
             world.run(plan, seconds=30)
     began = world.clock.monotonic()
     world.run(plan, until="hold")

@@ -69,7 +69,7 @@ def test_a_super_user_that_nobody_saw_leaves_the_run_unfinished_with_producers_a
     world = World()
     world.west.supers.add("mirror")
     plan = world.approve().plan
-    with pytest.raises(Interrupted, match=r"step open is not done: MIRROR_CANNOT_BE_SHUT_OUT: .*super\.users"):
+    with pytest.raises(Interrupted, match=r"step open failed: MIRROR_CANNOT_BE_SHUT_OUT: .*super\.users"):
         world.run(plan)
     assert all(world.west.may_write(topic, "app") for topic in TOPICS)
     held = world.clusters().destination.side.open_store("__mirror_state", None, world.soon()).view().failover(DR, plan)
@@ -89,7 +89,7 @@ def test_the_login_that_copies_is_shut_out_whoever_runs_the_failover() -> None:
     assert {(topic, "User:worker") for topic in TOPICS} <= world.west.deny
     assert not {(topic, "User:mirror") for topic in TOPICS} & world.west.deny
     assert told["mirror"] == ["User:worker"]
-    assert told["proof"].startswith("rules only")
+    assert told["proof"].startswith("ACLs only")
 
 
 def test_without_an_authorizer_nothing_is_said_of_shutting_anybody_out() -> None:

@@ -158,7 +158,7 @@ def test_two_at_one_step_are_one_too_many() -> None:
         refused.append(point)
         busy = world.clock.meanwhile
         world.clock.meanwhile = lambda: beat(busy)
-        with pytest.raises(RunUnderWay, match="first@host is at work"):
+        with pytest.raises(RunUnderWay, match="first@host holds the lock"):
             world.run(plan, until="groups", runner="second@host")
         world.clock.meanwhile = busy
 
@@ -206,5 +206,5 @@ def test_a_run_is_left_alone_only_if_nobody_moves_it_for_longer_than_a_gap_betwe
         world.worker.append([replace(on_record(world, plan), at=world.clock.now())], world.soon())
 
     world.clock.meanwhile = next_step
-    with pytest.raises(RunUnderWay, match=f"at work on plan {plan}"):
+    with pytest.raises(RunUnderWay, match=f"running plan {plan}"):
         left_alone(world.clusters("eve"), world.command())

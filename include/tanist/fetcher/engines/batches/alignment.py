@@ -53,8 +53,8 @@ class Alignment:
         assert way is not None  # noqa: S101  # the caller's contract
         if way.to - way.end > of.assigned.spec.max_start_fill:
             raise LogStartTooFar(
-                f"{of.at}: the source begins at {way.to}, {way.to - way.end} offsets from here; "
-                f"at most {of.assigned.spec.max_start_fill} are filled"
+                f"{of.at}: the source begins at {way.to}, which needs {way.to - way.end} filled offsets; "
+                f"the limit is {of.assigned.spec.max_start_fill}"
             )
         if way.end < way.to:
             self._append(of, way, appends, by)
@@ -81,7 +81,7 @@ class Alignment:
             way.end = DestinationOffset(way.end + count)
             self._behind[of.at] = behind
         else:
-            raise NotAsExpected(f"fillers of {of.at} landed at {answer.base_offset}, not at {way.end}")
+            raise NotAsExpected(f"gap markers of {of.at} were written at {answer.base_offset}, not at {way.end}")
 
     def _distance(self, of: BatchPartition, way: StartFill, by: Deadline) -> int:
         """The end is read after the sequence: what another worker fills in between is then seen."""

@@ -129,11 +129,13 @@ class WireEvidence:
         except OffsetOutOfRange as beyond:
             if position < self.source_start().log_start:
                 return None
-            raise SourceBehind(f"{self._at}: the source ends before {position}, which was copied already") from beyond
+            raise SourceBehind(f"{self._at}: the source ends before {position}, which was already copied") from beyond
         aborted = [Aborted(*each) for each in fetched.aborted]
         steps = list(decide(position, walk(fetched.records), aborted, ends_abort))
         if not steps:
-            raise SourceBehind(f"{self._at}: the source has nothing to read at {position} yet, but the copy goes on")
+            raise SourceBehind(
+                f"{self._at}: the source has nothing to read at {position} yet, but the destination has later records"
+            )
         return steps
 
     def source_start(self) -> SourceStart:

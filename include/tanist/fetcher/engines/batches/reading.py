@@ -118,7 +118,7 @@ class Reading:
             self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
         )
         if not pipeline.take(_steps(pipeline.position, fetched)) and len(fetched.records) and of is self._posted[0]:
-            broken = CorruptBatch(f"the batch at source offset {of.fetch_from} does not end: its length is damaged")
+            broken = CorruptBatch(f"the batch at source offset {of.fetch_from} has a corrupt length")
             of.halt(broken, self._clock.monotonic())
 
     def _refused(self, of: BatchPartition, why: TanistError) -> None:

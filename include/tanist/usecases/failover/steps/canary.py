@@ -20,7 +20,7 @@ def do(work: Work) -> Done:
     answers = work.clusters.destination.opening.canary(work.intent.names, work.run.by)
     side = work.clusters.destination.side
     failed = {topic: named(error, side, f"WRITE on Topic {topic}") for topic, error in answers.items() if error}
-    must_all(failed, "topic(s) take no transaction")
+    must_all(failed, "topic(s) did not accept the test transaction")
     work.tools.checkpoint("canary:sung")
     work.mark("canary")
     return Done({"topics": sorted(answers)})

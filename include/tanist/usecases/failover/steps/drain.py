@@ -24,12 +24,15 @@ asks another one."""
 
 class DrainMissed(TimedOut):
     name = "DRAIN_MISSED"
-    operator_action = "the fence is lifted and the mirror goes on; see which partitions lag, and why, then plan again"
+    operator_action = (
+        "the source fence is lifted and the mirror resumes: find the lagging partitions with `tanist mirrors "
+        "describe`, then plan again"
+    )
 
 
 class SourceLost(TimedOut):
     name = "SOURCE_LOST"
-    operator_action = "`tanist failover abort`, then plan an unplanned failover"
+    operator_action = "undo it with `tanist failover abort`, then plan an unplanned failover"
 
 
 def do(work: Work) -> Done:
@@ -51,7 +54,7 @@ def _planned(work: Work) -> Done:
         if work.facts.source is not SourceState.SILENT:
             heard = clock.monotonic()
         elif clock.monotonic() - heard > _SILENT_SECONDS:
-            raise SourceLost(f"the source went silent before it was drained: {work.facts.source_reason}")
+            raise SourceLost(f"the source stopped answering before it was drained: {work.facts.source_reason}")
         if not by.left(clock.monotonic()):
             raise DrainMissed(_behind(work))
         work.wait()
@@ -77,18 +80,18 @@ def _behind(work: Work) -> str:
     late = [each for each in work.facts.partitions if each.partition in waited_for and not each.drained]
     named = ", ".join(_lag(each) for each in late[:5])
     held = "".join(
-        f"; producer {each.producer_id} holds a transaction open on {each.partition} since {each.since} (ms)"
+        f"; producer {each.producer_id} has had a transaction open on {each.partition} since {each.since} ms"
         for each in (*work.facts.transactions, *work.facts.named)[:5]
     )
     if work.facts.transactions_told is None:
-        held += f"; the source's transactions are not told: {work.facts.transactions_reason}"
-    return f"after {work.tools.patience.drain:.0f} s {len(late)} partition(s) are behind: {named}{held}"
+        held += f"; the source does not report its transactions: {work.facts.transactions_reason}"
+    return f"{len(late)} partition(s) are still behind after {work.tools.patience.drain:.0f} s: {named}{held}"
 
 
 def _lag(each: PartitionFacts) -> str:
     live = each.live
     stalled = live is not None and live.log_end is not None and live.log_end > live.high_watermark
-    return f"{each.partition} by {each.at_risk}" + (" (not in all of its replicas in sync yet)" if stalled else "")
+    return f"{each.partition} by {each.at_risk}" + (" (not yet on all in-sync replicas)" if stalled else "")
 
 
 def _told(work: Work) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _LOOK_SECONDS: Final = 0.5
 
 class FenceLeaks(TimedOut):
     name = "FENCE_LEAKS"
-    operator_action = "find who writes to the topics named in spite of the fence (super users pass an ACL)"
+    operator_action = "find the producers that still write to the topics named above (ACLs do not bind super users)"
 
 
 def do(work: Work) -> Done:
@@ -151,5 +151,5 @@ def _prove(work: Work, source: Source, standing: list[FencedTopic]) -> tuple[flo
 
 def _why(seen: Grown, seconds: float) -> str:
     if seen.data:
-        return f"{', '.join(map(str, seen.data[:5]))} kept growing for {seconds:.0f} s"
-    return f"{', '.join(map(str, seen.untold[:5]))} could not be watched to the end of the log for {seconds:.0f} s"
+        return f"{', '.join(map(str, seen.data[:5]))} kept growing for {seconds:.0f} s after they were fenced"
+    return f"{', '.join(map(str, seen.untold[:5]))} could not be read to the end of the log within {seconds:.0f} s"

@@ -24,8 +24,9 @@ class MirrorNotShutOut(CouldNotTell):
 
     name, retriable = NOT_SHUT_OUT, False
     operator_action = (
-        f"take the mirror's login out of super.users, or name it as the brokers do ({SETTING}), or take WRITE from it "
-        "yourself; then the same run again. Producers may write already"
+        "remove the mirror's login from super.users, or set the principal that the brokers know it by "
+        f"({SETTING}), or revoke its WRITE yourself; then run the same command again. Producers may write "
+        "already"
     )
 
 
@@ -51,11 +52,13 @@ def _proved(work: Work, topics: Sequence[str]) -> dict[str, Any]:
     """
     may = _may_write(work, topics)
     if may and not has_accepted(work.record, NOT_SHUT_OUT):
-        raise MirrorNotShutOut(f"its login may still write to {len(may)} topic(s), {', '.join(may[:3])}")
+        raise MirrorNotShutOut(f"the mirror's login may still write to {len(may)} topic(s): {', '.join(may[:3])}")
     work.mark("open")
     own, told = work.clusters.destination.opening.principal(), principals(work.facts.logins)
     proof = (
-        "authorized operations of this login" if own in told or not told else "rules only: this login copies nothing"
+        "authorized operations of this login"
+        if own in told or not told
+        else "ACLs only: this login is not the mirror's"
     )
     mirror = sorted(told) or [own or "not known"]
     return {"mirror": mirror, "shut_out": sorted(set(topics) - set(may)), "not_shut_out": may, "proof": proof}
@@ -68,7 +71,9 @@ def _may_write(work: Work, topics: Sequence[str]) -> list[str]:
     while True:
         told = work.clusters.destination.opening.shut_out(topics, work.run.by, ours)
         if unknown := [f"{topic}: {told[topic]}" for topic in topics if not isinstance(told[topic], bool)]:
-            raise NotYet(f"{len(unknown)} topic(s), what the mirror may do is not told: {'; '.join(unknown[:3])}")
+            raise NotYet(
+                f"cannot determine what the mirror may do on {len(unknown)} topic(s): {'; '.join(unknown[:3])}"
+            )
         may = [topic for topic in topics if told[topic] is not True]
         if not may or not by.left(clock.monotonic()):
             return may

@@ -30,14 +30,14 @@ def do(work: Work) -> Done:
         looked = work.run.clock.monotonic()
         work.write(_copied(work))
         if work.run.clock.monotonic() - looked > LOOKED_SECONDS:
-            raise NotYet(f"it is longer than {LOOKED_SECONDS:.0f} s ago that the clusters were looked at")
+            raise NotYet(f"the clusters were last observed more than {LOOKED_SECONDS:.0f} s ago")
         work.save(no_return=True)
     work.tools.checkpoint("seal:no-return")
     writers = work.clusters.spec.producer_ids
     open_yet = [each.partition for each in work.facts.partitions if each.sealed is not True]
     work.confirm()
     ends = work.clusters.destination.sealing.seal(dict.fromkeys(open_yet, writers), work.run.by)
-    must_all({at: _named(work, end) for at, end in ends.items()}, "partition(s) could not be sealed")
+    must_all({at: _named(work, end) for at, end in ends.items()}, "partition(s) could not be fenced")
     work.tools.checkpoint("seal:sealed")
     by_marker_alone = _keep(work, writers)
     work.mark("kept")
@@ -70,10 +70,12 @@ def _keep(work: Work, writers: Writers) -> dict[str, str]:
     work.confirm()
     answers = work.clusters.destination.sealing.keep(dict.fromkeys(partitions, writers), work.run.by)
     if failed := [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError) and why.retriable]:
-        raise NotYet(f"{len(failed)} barrier(s) of compacted topics are not kept yet: {'; '.join(failed[:3])}")
+        raise NotYet(
+            f"{len(failed)} producer fence(s) of compacted topics are not durable yet: {'; '.join(failed[:3])}"
+        )
     if bare := [str(at) for at, kept in answers.items() if kept is Kept.BARE]:
-        raise NotYet(f"{len(bare)} barrier(s) of compacted topics are not kept yet: {', '.join(bare[:3])}")
-    empty = {str(at): "it has no record with a key" for at, kept in answers.items() if kept is Kept.EMPTY}
+        raise NotYet(f"{len(bare)} producer fence(s) of compacted topics are not durable yet: {', '.join(bare[:3])}")
+    empty = {str(at): "the partition has no record with a key" for at, kept in answers.items() if kept is Kept.EMPTY}
     return empty | {str(at): str(why) for at, why in answers.items() if isinstance(why, TanistError)}
 
 
