@@ -86,7 +86,7 @@ def test_everything_that_is_wrong_is_told_at_once(file: Path) -> None:
         "'b c' is not HOST:PORT",
         "[clusters.east] sasl_username: security_protocol PLAINTEXT does not use SASL",
         "[clusters.west] bootstrap_servers: missing",
-        "'GSSAPI' is none of PLAIN",
+        "'GSSAPI' is not one of PLAIN",
         "the environment variable NOT_SET is not set",
         "sasl_username: is missing",
         "missing.pem",
