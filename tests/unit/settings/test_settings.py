@@ -88,7 +88,7 @@ def test_everything_that_is_wrong_is_told_at_once(file: Path) -> None:
         "[clusters.west] bootstrap_servers: missing",
         "'GSSAPI' is not one of PLAIN",
         "the environment variable NOT_SET is not set",
-        "sasl_username: is missing",
+        "sasl_username: missing",
         "missing.pem",
         "set both or neither",
         "'http' is not one of https, none",
