@@ -52,25 +52,25 @@ def main(
         loads = _loads(records_1k, records_100b, quick=quick)
         with running(SystemClock()) as pair:
             found = compare(pair, loads, rounds, batch_kb << 10, say)
-        told = document(found, begun.isoformat(timespec="seconds"), busy)
-        kept = _keep(told, f"{begun:%Y-%m-%dT%H%M%S}.json")
-        _show(found, told, as_json=as_json)
+        report = document(found, begun.isoformat(timespec="seconds"), busy)
+        kept = _keep(report, f"{begun:%Y-%m-%dT%H%M%S}.json")
+        _show(found, report, as_json=as_json)
         say(f"load average {busy:.1f} before, {os.getloadavg()[0]:.1f} after; stored in {kept}")
     for target in missed(found):
         say(f"missed: {target}")
     raise typer.Exit(1 if missed(found) else 0)
 
 
-def _keep(told: dict[str, Any], name: str) -> Path:
+def _keep(report: dict[str, Any], name: str) -> Path:
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / name
-    file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return file
 
 
-def _show(found: list[Measured], told: dict[str, Any], *, as_json: bool) -> None:
+def _show(found: list[Measured], report: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(told))
+        print(json.dumps(report))
         return
     console = Console()
     for measured in found:

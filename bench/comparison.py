@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TELL_EVERY: Final = 500_000  # records
 
 
-class Side(Protocol):
+class MirroredSide(Protocol):
     """A module that copies."""
 
     @property
@@ -30,7 +30,7 @@ class Side(Protocol):
     def copy_of(self, topic: str) -> str: ...
 
 
-SIDES: Final[tuple[Side, Side]] = (tanist_side, mm2_side)
+SIDES: Final[tuple[MirroredSide, MirroredSide]] = (tanist_side, mm2_side)
 
 
 @dataclass(slots=True)
@@ -64,19 +64,19 @@ def compare(
 
 
 def _loaded(pair: Pair, load: Load, batch_bytes: int, say: Callable[[str], None]) -> Measured:
-    def tell(sent: int) -> None:
+    def report(sent: int) -> None:
         if sent % _TELL_EVERY == 0:
             say(f"loading {load.title}: {sent / load.records:.0%}")
 
-    produce(pair, load, batch_bytes, tell)
+    produce(pair, load, batch_bytes, report)
     return Measured(load, batch_kilobytes(pair, load))
 
 
-def _run(pair: Pair, side: Side, load: Load, kept: tuple[str, ...]) -> Figures:
+def _run(pair: Pair, mirrored: MirroredSide, load: Load, kept: tuple[str, ...]) -> Figures:
     """One copy of one topic by one side; nothing of it is left."""
-    watch = Watch(pair, side.copy_of(load.topic), PARTITIONS, load.records)
+    watch = Watch(pair, mirrored.copy_of(load.topic), PARTITIONS, load.records)
     begun = pair.clock.monotonic()
-    process = side.start(pair, load.topic)
+    process = mirrored.start(pair, load.topic)
     try:
         watch.until_copied(process, begun)
         peak = peak_megabytes(process.pid)
@@ -87,6 +87,6 @@ def _run(pair: Pair, side: Side, load: Load, kept: tuple[str, ...]) -> Figures:
     return figures(watch.samples, load, peak)
 
 
-def _line(load: Load, number: int, side: Side, found: Figures) -> str:
+def _line(load: Load, number: int, mirrored: MirroredSide, found: Figures) -> str:
     speed = f"{found.mb_per_s:.0f} MB/s, {found.mb_per_cpu_s:.0f} MB per CPU-s, {found.peak_mb:.0f} MB"
-    return f"{load.title}: round {number + 1}, {side.NAME}: {speed}"
+    return f"{load.title}: round {number + 1}, {mirrored.NAME}: {speed}"

@@ -20,7 +20,7 @@ from tanist.fetcher.group_tail import GroupTail, TailTools
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.wire.clock import SystemClock
-from tanist.ports.positions import Change, Committed
+from tanist.ports.positions import CommitChange, CommittedPosition
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tests.fakes.cluster import worker_store
@@ -143,7 +143,7 @@ def _bulk(rig: Rig, at: Sequence[TopicPartition]) -> dict[str, float]:
     with closing(KafkaPositions(rig.source.cluster.endpoint(), rig.spec.mirror)) as source:
         began = time.monotonic()
         positions = {
-            group: {each: Change(None, Committed((n * 7 + each.partition) % RECORDS, "")) for each in at}
+            group: {each: CommitChange(None, CommittedPosition((n * 7 + each.partition) % RECORDS, "")) for each in at}
             for n, group in enumerate(groups)
         }
         source.commit(positions, soon(60))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.pair import Pair
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 PARTITIONS: Final = 8
 FLUSH_SECONDS: Final = 120.0
@@ -43,7 +43,7 @@ class Load:
         return f"{self.records / 1e6:g} M records of {self.size} B"
 
 
-def produce(pair: Pair, load: Load, batch_bytes: int, tell: Callable[[int], None]) -> None:
+def produce(pair: Pair, load: Load, batch_bytes: int, report: Callable[[int], None]) -> None:
     """Make the topic of `load` and fill it, in batches of up to `batch_bytes`; `tell` hears how many were handed over.
 
     Raises:
@@ -55,12 +55,12 @@ def produce(pair: Pair, load: Load, batch_bytes: int, tell: Callable[[int], None
     for number, values in enumerate(_chunks(load)):
         _hand_over(producer, load.topic, number % PARTITIONS, values)
         sent += len(values)
-        tell(sent)
+        report(sent)
     if left := producer.flush(FLUSH_SECONDS):
         raise TimedOut(f"{left} records of {load.topic} were not delivered")
 
 
-def _producer(cluster: Cluster, batch_bytes: int) -> Any:
+def _producer(cluster: SandboxCluster, batch_bytes: int) -> Any:
     from confluent_kafka import Producer
 
     return Producer(

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.rigs import told
+from bench.rigs import report
 from tanist.domain.errors import TimedOut
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.airflow.home import AirflowSpec
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
     from tanist_testkit.sandbox.airflow.rest import Rest
-    from tests.kafka.failover.conftest import Pair, Side
+    from tests.kafka.failover.conftest import KafkaSide, Pair
 
 PARTITIONS: Final = 300
 A_TOPIC: Final = 10
@@ -151,7 +151,7 @@ def _soon(seconds: float = 120) -> Deadline:
 # ── when it is over ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _all_open(west: Side, topics: tuple[str, ...]) -> float:
+def _all_open(west: KafkaSide, topics: tuple[str, ...]) -> float:
     """When the last partition of `topics` has taken a record of a client; monotonic seconds."""
     from confluent_kafka import KafkaException, Producer
 
@@ -169,7 +169,7 @@ def _all_open(west: Side, topics: tuple[str, ...]) -> float:
         for topic, partition in closed:
             with suppress(KafkaException):  # it knows already that it may not
                 producer.produce(
-                    topic, b"mine", partition=partition, on_delivery=partial(_told, taken, (topic, partition))
+                    topic, b"mine", partition=partition, on_delivery=partial(_report, taken, (topic, partition))
                 )
         producer.flush(10)
         closed -= taken
@@ -177,7 +177,7 @@ def _all_open(west: Side, topics: tuple[str, ...]) -> float:
     return time.monotonic()
 
 
-def _told(taken: set[tuple[str, int]], at: tuple[str, int], error: KafkaError | None, _: object) -> None:
+def _report(taken: set[tuple[str, int]], at: tuple[str, int], error: KafkaError | None, _: object) -> None:
     if error is None:
         taken.add(at)
 
@@ -189,4 +189,4 @@ def missed(found: dict[str, Any]) -> list[str]:
 
 if __name__ == "__main__":
     partitions = int(sys.argv[1]) if len(sys.argv) > 1 else PARTITIONS
-    sys.exit(told(lambda: measure(partitions), missed))
+    sys.exit(report(lambda: measure(partitions), missed))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TimedOut
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
 
@@ -37,8 +37,8 @@ _AGAIN_SECONDS: Final = 0.1
 class Pair:
     """Both clusters run. Everything started through `guardian` ends with this process, however it ends."""
 
-    source: Cluster
-    destination: Cluster
+    source: SandboxCluster
+    destination: SandboxCluster
     home: Path
     guardian: Guardian
     clock: Clock
@@ -70,7 +70,7 @@ def running(clock: Clock) -> Iterator[Pair]:
         )
         guardian.remove_at_end(home)
         source, destination = (
-            Cluster.new(_spec(name), home / name, guardian=guardian) for name in (SOURCE, DESTINATION)
+            SandboxCluster.new(_spec(name), home / name, guardian=guardian) for name in (SOURCE, DESTINATION)
         )
         for cluster in (source, destination):
             stack.callback(cluster.close)
@@ -86,7 +86,7 @@ def _spec(name: str) -> ClusterSpec:
     return ClusterSpec(name=name, heap_mb=_HEAP_MB, full_speed=True, properties=_PROPERTIES)
 
 
-def _section(cluster: Cluster) -> str:
+def _section(cluster: SandboxCluster) -> str:
     servers = json.dumps(cluster.bootstrap_servers)
     return f"[clusters.{cluster.name}]\nbootstrap_servers = {servers}\nallow_small_state = true\n"
 
@@ -94,7 +94,7 @@ def _section(cluster: Cluster) -> str:
 # ── topics ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def create_topic(cluster: Cluster, name: str, partitions: int, config: Mapping[str, str], clock: Clock) -> None:
+def create_topic(cluster: SandboxCluster, name: str, partitions: int, config: Mapping[str, str], clock: Clock) -> None:
     """A new topic; returns when all of it has leaders.
 
     Raises:
@@ -114,7 +114,7 @@ def _is_led(admin: Any, name: str, partitions: int) -> bool:
     return found is not None and sum(part.leader >= 0 for part in found.partitions.values()) == partitions
 
 
-def delete_topics(cluster: Cluster, keep: tuple[str, ...], clock: Clock) -> None:
+def delete_topics(cluster: SandboxCluster, keep: tuple[str, ...], clock: Clock) -> None:
     """Every topic but those of `keep` and Kafka's own; returns when they are gone.
 
     Raises:
@@ -135,7 +135,7 @@ def _wait(late: str, by: Deadline, clock: Clock) -> None:
     clock.wait(_AGAIN_SECONDS)
 
 
-def _admin(cluster: Cluster) -> Any:
+def _admin(cluster: SandboxCluster) -> Any:
     from confluent_kafka.admin import AdminClient
 
     return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})

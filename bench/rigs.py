@@ -7,10 +7,10 @@ import os
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
-from tests.kafka.fetcher.rig import Rig, Side
+from tests.kafka.fetcher.rig import Rig, RigCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,17 +21,19 @@ def rigged(heap_mb: int) -> Iterator[Rig]:
     """From `east` to `west`, one broker each; both end with the block."""
     with ExitStack() as stack:
         guardian = stack.enter_context(Guardian())
-        both = [Cluster.new(ClusterSpec(name=name, heap_mb=heap_mb), guardian=guardian) for name in ("east", "west")]
+        both = [
+            SandboxCluster.new(ClusterSpec(name=name, heap_mb=heap_mb), guardian=guardian) for name in ("east", "west")
+        ]
         for cluster in both:
             stack.callback(cluster.close)
             cluster.start()
-        source, destination = (Side(cluster) for cluster in both)
+        source, destination = (RigCluster(cluster) for cluster in both)
         for side in (source, destination):
             stack.callback(side.close)
         yield Rig(source, destination)
 
 
-def told(measure: Callable[[], dict[str, Any]], missed: Callable[[dict[str, Any]], list[str]]) -> int:
+def report(measure: Callable[[], dict[str, Any]], missed: Callable[[dict[str, Any]], list[str]]) -> int:
     """Measures, and prints the figures, the load, and the targets that were missed; 1 if any was."""
     before = os.getloadavg()[0]
     found = measure()

@@ -13,9 +13,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.rigs import rigged, told
+from bench.rigs import report, rigged
 from tanist.domain.validation.job import Level
-from tests.spark.asking import asked, validated
+from tests.spark.asking import validated, validation_job
 from tests.spark.forging import append, many
 from tests.spark.sessions import started
 
@@ -60,7 +60,7 @@ def _compared(rig: Rig, spark: SparkSession, size: int, megabytes: int) -> dict[
 
 def _second(rig: Rig, spark: SparkSession, at: tuple[TopicPartition, ...], level: Level) -> dict[str, Any]:
     """The result of a warm run."""
-    results = [validated(spark, asked(rig, at, level)) for _ in range(2)]
+    results = [validated(spark, validation_job(rig, at, level)) for _ in range(2)]
     assert all(result["verdict"] == "EQUAL" for result in results), results  # noqa: S101
     return results[-1]
 
@@ -83,4 +83,4 @@ def missed(found: dict[str, Any]) -> list[str]:
 
 if __name__ == "__main__":
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES
-    sys.exit(told(lambda: measure(megabytes), missed))
+    sys.exit(report(lambda: measure(megabytes), missed))

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, task
 
-from tanist.airflow.host import FetcherHost, told
+from tanist.airflow.host import FetcherHost, describe_events
 from tanist.airflow.variables import destinations
 
 fetchers = [
@@ -35,7 +35,7 @@ with DAG(
     @task
     def say_why_it_ended(triggering_asset_events: Any = None) -> None:
         """One line for each fetcher that has ended by itself, and the last lines of its log."""
-        for line in told(triggering_asset_events):
+        for line in describe_events(triggering_asset_events):
             logging.getLogger(__name__).info(line)
 
     say_why_it_ended()

@@ -18,7 +18,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tanist_testkit.sandbox.airflow.home import AirflowSpec
 from tanist_testkit.sandbox.airflow.service import Airflow
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist_testkit.sandbox.airflow.rest import Connection
-    from tests.kafka.fetcher.rig import Rig, Side
+    from tanist_testkit.sandbox.airflow.rest import AirflowConnection
+    from tests.kafka.fetcher.rig import Rig, RigCluster
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 
@@ -103,7 +103,7 @@ class ClusterFactory(Protocol):
         authorizer: bool = False,
         tls: bool = False,
         properties: Mapping[str, str] | None = None,
-    ) -> Cluster:
+    ) -> SandboxCluster:
         """A cluster of the test's own, ready; it ends with the test."""
 
 
@@ -114,10 +114,10 @@ def guardian() -> Iterator[Guardian]:
 
 
 @pytest.fixture(scope="session")
-def clusters(guardian: Guardian) -> Iterator[Mapping[str, Cluster]]:
+def clusters(guardian: Guardian) -> Iterator[Mapping[str, SandboxCluster]]:
     """`east` and `west`, one broker each, shared by the whole session: own your topics, not the cluster."""
     with ExitStack() as stack:
-        both = [Cluster.new(ClusterSpec(name=name, heap_mb=384), guardian=guardian) for name in ("east", "west")]
+        both = [SandboxCluster.new(ClusterSpec(name=name, heap_mb=384), guardian=guardian) for name in ("east", "west")]
         for cluster in both:
             stack.callback(cluster.close)
             cluster.launch()
@@ -127,18 +127,18 @@ def clusters(guardian: Guardian) -> Iterator[Mapping[str, Cluster]]:
 
 
 @pytest.fixture(scope="session")
-def sides(clusters: Mapping[str, Cluster]) -> Iterator[tuple[Side, Side]]:
+def sides(clusters: Mapping[str, SandboxCluster]) -> Iterator[tuple[RigCluster, RigCluster]]:
     """`east` and `west` with clients of their own, for what a rig does to either."""
-    from tests.kafka.fetcher.rig import Side  # noqa: PLC0415  # only tests that copy pay for it
+    from tests.kafka.fetcher.rig import RigCluster  # noqa: PLC0415  # only tests that copy pay for it
 
-    both = Side(clusters["east"]), Side(clusters["west"])
+    both = RigCluster(clusters["east"]), RigCluster(clusters["west"])
     yield both
     for side in both:
         side.close()
 
 
 @pytest.fixture
-def rig(sides: tuple[Side, Side]) -> Rig:
+def rig(sides: tuple[RigCluster, RigCluster]) -> Rig:
     """From `east` to `west`, with producer ids of its own: calm tests, topics and groups of their own."""
     from tests.kafka.fetcher.rig import Rig  # noqa: PLC0415
 
@@ -156,9 +156,9 @@ def cluster_factory(guardian: Guardian) -> Iterator[ClusterFactory]:
             authorizer: bool = False,
             tls: bool = False,
             properties: Mapping[str, str] | None = None,
-        ) -> Cluster:
+        ) -> SandboxCluster:
             spec = ClusterSpec(name=name, brokers=brokers, authorizer=authorizer, tls=tls, properties=properties or {})
-            cluster = Cluster.new(spec, guardian=guardian)
+            cluster = SandboxCluster.new(spec, guardian=guardian)
             stack.callback(cluster.close)
             cluster.start()
             return cluster
@@ -179,7 +179,7 @@ class SharedAirflow:
         self._airflow = airflow
         self.first: FirstStart | None = None
 
-    def __call__(self, connections: Sequence[Connection] = ()) -> Airflow:
+    def __call__(self, connections: Sequence[AirflowConnection] = ()) -> Airflow:
         """It, healthy, whatever a test before has done to it, with these connections besides those that it has."""
         began = time.monotonic()
         self._airflow.start(connections)

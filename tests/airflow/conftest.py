@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist_testkit.sandbox.airflow.rest import Connection
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.frozen import Ended, run
 from tests.kafka.failover.conftest import pair
 
@@ -35,7 +35,7 @@ ASKING = "dag_test"
 """Whom `dag.test()` names as the user who triggered."""
 USERS = {"admin": "admin", ASKING: "op", "op": "op", "op2": "op", "user": "user", "viewer": "viewer"}
 """Name (also the password) and role."""
-SPARK = Connection(id="spark_default", type="spark", host="local[2]")
+SPARK = AirflowConnection(id="spark_default", type="spark", host="local[2]")
 
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 (HOME / "passwords.json").write_text(json.dumps({name: name for name in USERS}))
@@ -54,7 +54,7 @@ os.environ |= {
 }
 
 
-def environment(*connections: Connection) -> dict[str, str]:
+def environment(*connections: AirflowConnection) -> dict[str, str]:
     """Where Airflow looks for its connections first."""
     return {
         f"AIRFLOW_CONN_{each.id.upper()}": json.dumps({"conn_type": each.type, "host": each.host, "extra": each.extra})

@@ -23,9 +23,9 @@ ROUTE: Final = ("hold", "fence", "drain", "groups", "seal", "generation", "confi
 @pytest.fixture(scope="module")
 def connections(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """East and west as the mirror's user, and the one connection that may approve."""
-    told = {"TANIST_APPROVERS": f"op,{ASKING}", "TANIST_EVIDENCE": str(tmp_path_factory.mktemp("evidence"))}
+    reported = {"TANIST_APPROVERS": f"op,{ASKING}", "TANIST_EVIDENCE": str(tmp_path_factory.mktemp("evidence"))}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (told | environment(*pair.connections(), SPARK)).items():
+        for name, value in (reported | environment(*pair.connections(), SPARK)).items():
             patch.setenv(name, value)
         yield
 

@@ -41,7 +41,7 @@ def deployment() -> dict[str, Any]:
 
 
 @pytest.fixture
-def told(deployment: dict[str, Any]) -> dict[str, str]:
+def variables_of(deployment: dict[str, Any]) -> dict[str, str]:
     return {each["key"]: each["value"] for each in deployment["environment_variables"]}
 
 
@@ -70,11 +70,11 @@ def test_what_astro_demands_is_there(deployment: dict[str, Any]) -> None:
     assert not configuration["is_development_mode"]
 
 
-def test_what_it_sets_is_read_by_somebody(told: dict[str, str]) -> None:
+def test_what_it_sets_is_read_by_somebody(variables_of: dict[str, str]) -> None:
     """Each variable is one of ours or an option of Airflow; each value is text, which an unquoted `on` is not."""
     from airflow.configuration import conf  # noqa: PLC0415 -- its settings are made by conftest
 
-    for key, value in told.items():
+    for key, value in variables_of.items():
         assert isinstance(value, str), key
         assert value, key
         if match := re.fullmatch(r"AIRFLOW__([A-Z_]+?)__([A-Z_]+)", key):
@@ -82,21 +82,21 @@ def test_what_it_sets_is_read_by_somebody(told: dict[str, str]) -> None:
             assert option in conf.configuration_description[section]["options"], key
         else:
             assert key in OURS
-    assert told["AIRFLOW__CORE__SENSITIVE_VAR_CONN_NAMES"].split(",") == list(MASKED)
+    assert variables_of["AIRFLOW__CORE__SENSITIVE_VAR_CONN_NAMES"].split(",") == list(MASKED)
 
 
-def test_what_it_sets_is_understood(told: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for key, value in told.items():
+def test_what_it_sets_is_understood(variables_of: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in variables_of.items():
         monkeypatch.setenv(key, value)
     assert variables.destinations() == ("west",)
     assert len(variables.approvers()) > 1, "with four eyes one approver can never ask"
     assert variables.four_eyes()
 
 
-def test_the_guide_says_the_same(deployment: dict[str, Any], told: dict[str, str]) -> None:
+def test_the_guide_says_the_same(deployment: dict[str, Any], variables_of: dict[str, str]) -> None:
     """docs/deploy.md names all that can be set, and the image of the runtime."""
     guide = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\| `([A-Z_]+)` \|", guide)) == OURS | set(told)
+    assert set(re.findall(r"\| `([A-Z_]+)` \|", guide)) == OURS | set(variables_of)
     assert f"runtime:{deployment['configuration']['runtime_version']}-python-3.1" in guide
 
 
@@ -109,10 +109,10 @@ def test_the_images_of_the_guide_have_all_that_its_dags_need() -> None:
         assert "[airflow,spark]" in image
         assert "uninstall -y pyspark-client" in image
         assert "default-jre-headless" in image or "`packages.txt` of one line, `default-jre-headless`" in guide
-    untold = {
+    unreported = {
         file.stem for file in (ROOT / "dags").glob("*.py") if f"`{file.stem}`" not in guide.partition("Then unpause")[2]
     }
-    assert not untold
+    assert not unreported
 
 
 def test_it_holds_no_secret(deployment: dict[str, Any]) -> None:

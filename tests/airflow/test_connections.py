@@ -9,9 +9,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tanist.airflow import connections
-from tanist.airflow.tasks import at_work, told
+from tanist.airflow.tasks import at_work, translate_errors
 from tanist.domain.errors import Misconfigured, Unreachable
-from tanist.wiring.world import World
+from tanist.wiring.world import ClusterRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def reason(name: str) -> str:
 def test_a_connection_of_type_kafka_is_a_cluster(connection: Callable[..., None]) -> None:
     """The world opens it by name, as it does one of the configuration file."""
     connection("west", {"bootstrap.servers": "w:9092", "tanist.allow_small_state": True})
-    with World(connections.settings()) as world:
+    with ClusterRegistry(connections.settings()) as world:
         assert world.cluster("west").allow_small_state
         assert world.connect("west").bootstrap == "w:9092"
         assert world.bootstrap("west") == "w:9092"
@@ -59,14 +59,14 @@ def test_whatever_is_wrong_with_a_connection_is_said_with_its_name(connection: C
 def test_a_wrong_connection_fails_its_task_at_once(connection: Callable[..., None]) -> None:
     """No retry mends it; the error has the name, the reason and the next step."""
     with pytest.raises(AirflowFailException) as raised, at_work() as task:
-        task.world.connect("west")
+        task.registry.connect("west")
     assert str(raised.value).startswith("INVALID_CONFIG: connection 'west' is not there")
     assert str(raised.value).endswith("(correct it and run the same command again)")
 
 
 def test_what_may_be_better_later_is_left_to_the_retries_of_the_task() -> None:
     """A cluster that does not answer is no reason to give up."""
-    with pytest.raises(AirflowException) as raised, told():
+    with pytest.raises(AirflowException) as raised, translate_errors():
         raise Unreachable("west does not answer")
     assert not isinstance(raised.value, AirflowFailException)
     assert str(raised.value).startswith("UNREACHABLE: west does not answer")

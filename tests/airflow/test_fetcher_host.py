@@ -21,9 +21,9 @@ import pytest
 import structlog
 
 from tanist.airflow import host
-from tanist.airflow.child import Child, Ended
-from tanist.airflow.host import FetcherHost, pause_after, told
-from tanist.airflow.worker import Lent
+from tanist.airflow.child import Ended, FetcherProcess
+from tanist.airflow.host import FetcherHost, describe_events, pause_after
+from tanist.airflow.worker import RemoteConnections
 from tanist.domain.errors import Misconfigured, TimedOut
 from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.processes import Process, started_at
@@ -96,7 +96,7 @@ def test_a_child_is_heard_line_by_line() -> None:
 
     async def run() -> None:
         heard = Heard()
-        ended = await (await Child.start(stub(says), heard, lends)).ended()
+        ended = await (await FetcherProcess.start(stub(says), heard, lends)).ended()
         assert heard[:2] == [("error", "no", {"why": "because"}), ("info", "%3|rdkafka|FAIL", {})]
         assert heard[-1] == ("info", '{"neither": "ours"}', {})
         assert ended.code == 3
@@ -117,7 +117,7 @@ def test_a_child_is_lent_the_connections_it_asks_for_and_told_why_not() -> None:
 
     async def run() -> None:
         heard = Heard()
-        await (await Child.start(stub(asks), heard, lends)).ended()
+        await (await FetcherProcess.start(stub(asks), heard, lends)).ended()
         lent, refused, leaked = [event for _, event, _ in heard]
         assert json.loads(lent)["extra"]["sasl.password"] == "S3cret"
         assert json.loads(refused) == {"connection": "nowhere", "error": "connection 'nowhere' is not there"}
@@ -129,7 +129,7 @@ def test_a_child_is_lent_the_connections_it_asks_for_and_told_why_not() -> None:
 def test_a_child_is_asked_to_leave_before_it_is_made_to() -> None:
     async def run() -> None:
         heard = Heard()
-        child = await Child.start(stub(WAITS), heard, lends)
+        child = await FetcherProcess.start(stub(WAITS), heard, lends)
         await heard.until("ready")
         await child.stop()
         assert heard[-1][1] == "leaving"
@@ -142,7 +142,7 @@ def test_a_child_is_asked_to_leave_before_it_is_made_to() -> None:
 def test_a_child_that_hears_nothing_is_killed() -> None:
     async def run() -> None:
         heard = Heard()
-        child = await Child.start(stub(IS_DEAF), heard, lends)
+        child = await FetcherProcess.start(stub(IS_DEAF), heard, lends)
         await heard.until("ready")
         await child.stop(grace=0.2)
         assert child.process.returncode == -signal.SIGKILL
@@ -163,7 +163,7 @@ class Hosted(FetcherHost):
     def command(self) -> list[str]:
         return stub(self.code)
 
-    def _tell(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+    def _log_event(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
         self.heard(level, event, fields)
 
     @property
@@ -257,7 +257,7 @@ def test_a_child_that_goes_round_is_left_alone() -> None:
     """
 
     async def run() -> None:
-        child = await Child.start([*stub(goes)], Heard(), lends)
+        child = await FetcherProcess.start([*stub(goes)], Heard(), lends)
         ended = await child.ended(patience=1.0)
         assert (ended.code, ended.seconds > 3) == (0, True)
 
@@ -274,7 +274,7 @@ def test_the_log_of_a_child_is_the_triggers_log_whatever_its_fields_are_called()
 
     async def run() -> None:
         trigger = Hosted(f"import sys; print({line!r}, file=sys.stderr)")
-        trigger._tell = partial(FetcherHost._tell, trigger)  # type: ignore[method-assign]
+        trigger._log_event = partial(FetcherHost._log_event, trigger)  # type: ignore[method-assign]
         events: Any = trigger.run()
         async with aclosing(events):
             with structlog.testing.capture_logs() as logs:
@@ -291,7 +291,7 @@ def test_the_event_loop_is_never_blocked_by_a_child() -> None:
 
     async def run() -> None:
         slowest, last = 0.0, time.monotonic()
-        child = await Child.start(stub(chatters), Heard(), lends)
+        child = await FetcherProcess.start(stub(chatters), Heard(), lends)
         listening = asyncio.ensure_future(child.ended())
         while not listening.done():
             await asyncio.sleep(0)
@@ -317,13 +317,13 @@ def test_a_run_says_in_one_line_why_a_fetcher_ended_and_what_to_do() -> None:
         "again_in_seconds": 2.0,
         "last_lines": ["ERROR INVALID_CONFIG: connection 'west' is not there"],
     }
-    line, last = told({"asset": [SimpleNamespace(extra={"payload": payload})]})
+    line, last = describe_events({"asset": [SimpleNamespace(extra={"payload": payload})]})
     assert line == (
         "The fetcher of west ended with exit code 2 after 0.4 s; it restarts after 2 s. "
         "Next step: correct the connection or the Variable named in its last log lines."
     )
     assert last.endswith("connection 'west' is not there")
-    assert told(None) == ["no fetcher has ended: nothing to report"]
+    assert describe_events(None) == ["no fetcher has ended: nothing to report"]
 
 
 HOSTS = """
@@ -370,7 +370,7 @@ def test_a_child_that_comes_too_late_to_see_its_parent_ends_itself() -> None:
 # ── what the child does with what it is lent ──────────────────────────────────────────────────────────────────────
 
 
-def parent(answers: list[dict[str, Any]]) -> tuple[Lent, threading.Thread]:
+def parent(answers: list[dict[str, Any]]) -> tuple[RemoteConnections, threading.Thread]:
     """A parent that has these answers for the first question."""
     asked_out, asked_in = os.pipe()
     answer_out, answer_in = os.pipe()
@@ -383,7 +383,7 @@ def parent(answers: list[dict[str, Any]]) -> tuple[Lent, threading.Thread]:
 
     thread = threading.Thread(target=serve)
     thread.start()
-    return Lent(asked_in, answer_out), thread
+    return RemoteConnections(asked_in, answer_out), thread
 
 
 def test_a_connection_is_asked_for_once_and_late_answers_to_others_are_passed_over() -> None:

@@ -72,8 +72,8 @@ def triggered(house: House, pair: Pair, mirror: str) -> Iterator[Trigger]:
             replace(each, extra={**each.extra, "bootstrap.servers": ways[each.id]}) if each.id in ways else each
             for each in pair.connections()
         )
-        told = {**os.environ, **environment(*through)}
-        command = forked.Command("tests.airflow.frozen:main", [json.dumps(conf(mirror))], told, pair.home)
+        reported = {**os.environ, **environment(*through)}
+        command = forked.Command("tests.airflow.frozen:main", [json.dumps(conf(mirror))], reported, pair.home)
         try:
             yield Trigger(house, command, doors)
         finally:

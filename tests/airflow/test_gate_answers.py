@@ -16,9 +16,9 @@ from sqlalchemy import event
 from tanist.airflow import validation
 from tanist.airflow.gate import NotAnswered, PlanGate
 from tanist.airflow.variables import four_eyes
-from tanist.airflow.wish import PARAMS, Wish
+from tanist.airflow.wish import PARAMS, FailoverParams
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
-from tanist_testkit.sandbox.airflow.rest import Connection
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import ROOT, SPARK, environment
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ WISHED: Final = {name: param.value for name, param in PARAMS.items()} | {"mirror
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> None:
+def configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who may approve, and clusters that nobody asks for anything: nothing listens there."""
-    west = Connection(
+    west = AirflowConnection(
         id="west", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
     )
     monkeypatch.setenv("TANIST_APPROVERS", "7,8")
@@ -121,8 +121,8 @@ def test_four_eyes_are_on_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("context", [run_of(tries=2), run_of(clears=1)], ids=["a second try", "cleared"])
 def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scheduler that took the asking process for a crash asked again after a no, and another user's yes counted."""
-    monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
-    monkeypatch.setattr(Wish, "to_adopt", lambda *_: None)
+    monkeypatch.setattr(FailoverParams, "clusters", lambda *_: nullcontext())
+    monkeypatch.setattr(FailoverParams, "to_adopt", lambda *_: None)
     asking = PlanGate(task_id="approve")
     with pytest.raises(AirflowFailException, match="a run asks only once"):
         asking.execute(context)
@@ -130,8 +130,8 @@ def test_a_no_that_airflow_has_lost_is_never_asked_again(context: Context, monke
 
 def test_a_run_that_was_cleared_is_not_asked_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever clears a run asks for it, and would be another user than who had triggered it. A no stands, too."""
-    monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
-    monkeypatch.setattr(Wish, "to_adopt", lambda *_: None)
+    monkeypatch.setattr(FailoverParams, "clusters", lambda *_: nullcontext())
+    monkeypatch.setattr(FailoverParams, "to_adopt", lambda *_: None)
 
     def clear(_mapper: object, _connection: object, run: DagRun) -> None:
         run.clear_number = 1

@@ -13,12 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from tanist_testkit.sandbox.airflow.rest import Connection
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import environment
 
 if TYPE_CHECKING:
     from tests.airflow.conftest import House, Ran
-    from tests.kafka.failover.conftest import Pair, Side
+    from tests.kafka.failover.conftest import KafkaSide, Pair
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
 @pytest.fixture(autouse=True)
 def connections(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """East and west as the mirror's user; north, where nobody listens."""
-    north = Connection(id="north", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
+    north = AirflowConnection(id="north", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
     east, west, _ = pair.connections()
     for name, value in environment(east, west, north).items():
         monkeypatch.setenv(name, value)
@@ -41,7 +41,7 @@ def mirror(pair: Pair, topic_name: str) -> str:
     return topic_name
 
 
-def grow(side: Side, topic: str, partitions: int) -> None:
+def grow(side: KafkaSide, topic: str, partitions: int) -> None:
     client = AdminClient(side.client("admin"))
     client.create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
 
@@ -52,7 +52,7 @@ def came_of(ran: Ran) -> dict[str, dict[str, Any]]:
     return {each["mirror"]: each | {"state": ran.tasks[f"sync[{n}]"]} for n, each in enumerate(found)}
 
 
-def committed(side: Side, group: str, topic: str) -> list[int]:
+def committed(side: KafkaSide, group: str, topic: str) -> list[int]:
     consumer = Consumer(side.client(group_id=group))
     found = consumer.committed([TopicPartition(topic, n) for n in range(2)], timeout=20)
     consumer.close()

@@ -44,8 +44,8 @@ def test_equal_is_green_and_different_is_red(house: House, pair: Pair, topic_nam
     pair.mirror(topic_name, topic_name)
     equal = run(house, topic_name, level="ranges")
     assert equal.tasks == {"validate": "success"}, equal.why("validate")
-    told = equal.left("validate", "return_value")
-    assert (told["verdict"], told["level"]) == ("EQUAL", "ranges")
+    reported = equal.left("validate", "return_value")
+    assert (reported["verdict"], reported["level"]) == ("EQUAL", "ranges")
     at = TopicPartition(topic_name, 0, 3)
     admin = AdminClient(pair.west.client("admin"))  # kept alive: it must outlive its futures
     admin.delete_records([at])[at].result(20)
@@ -57,7 +57,7 @@ def test_equal_is_green_and_different_is_red(house: House, pair: Pair, topic_nam
     files = [file for file in evidence.rglob("*") if file.is_file()]
     assert sorted(file.name for file in files) == ["report.html", "report.html", "result.json", "result.json"]
     secrets = {side.cluster.password_file("mirror").read_text() for side in (pair.east, pair.west)}
-    shown = [file.read_text() for file in files] + [json.dumps(told), different.why("validate")]
+    shown = [file.read_text() for file in files] + [json.dumps(reported), different.why("validate")]
     assert not [text[:200] for text in shown for secret in secrets if secret in text]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tanist.airflow import readings as module
 from tanist.airflow.page import render
-from tanist.airflow.readings import Readings
+from tanist.airflow.readings import StatusCache
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.errors import Unreachable
 from tanist.domain.failover.health import Status
@@ -25,9 +25,9 @@ from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
-from tanist.domain.states import MirrorState, Wish
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.status.board import STALE_MS, board_item
-from tanist.usecases.status.observe import Seen
+from tanist.usecases.status.observe import MirrorStatus
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def row(n: int, state: MirrorState, end: int | None = 10) -> PartitionRow:
     return PartitionRow(
         mirror=MirrorName("dr"),
         partition=TopicPartition("orders", n),
-        desired=Wish.MIRRORING,
+        desired=DesiredState.MIRRORING,
         state=state,
         source=KnownEnd(SourceOffset(10), EpochMs(0)),
         destination_end=None if end is None else DestinationOffset(end),
@@ -57,7 +57,7 @@ def row(n: int, state: MirrorState, end: int | None = 10) -> PartitionRow:
     )
 
 
-def seen(at: int, mirror: str = "dr", *, reason: str = "") -> Seen:
+def seen(at: int, mirror: str = "dr", *, reason: str = "") -> MirrorStatus:
     """A mirror whose source does not answer."""
     checks = (
         Check(name="source", verdict=Verdict.UNKNOWN, observed="does not answer", limit="answers", reason=reason),
@@ -72,14 +72,14 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> Seen:
         source_cluster_id="e",
         destination_cluster_id="w",
         data_id=ProducerId(1),
-        filler_id=ProducerId(2),
+        marker_id=ProducerId(2),
         start_id=ProducerId(3),
         created_at=EpochMs(0),
     )
     run = FailoverRun(
         mirror=spec.mirror,
         plan="cafe",
-        shown="",
+        plan_json="",
         approval="a",
         approver="carol",
         runner="op@host pid 1",
@@ -90,7 +90,7 @@ def seen(at: int, mirror: str = "dr", *, reason: str = "") -> Seen:
     worker = WorkerAlive(
         worker="airflow-host-7", version="0.1", host="host", started_at=EpochMs(0), at=EpochMs(at - 2_000)
     )
-    return Seen(
+    return MirrorStatus(
         spec=spec,
         status=Status(mirror=spec.mirror, limitations={Mode.PLANNED: (down,), Mode.UNPLANNED: (gone,)}, checks=checks),
         rows=(row(0, MirrorState.MIRRORING), row(1, MirrorState.FAILED, 4), row(2, MirrorState.MIRRORING, None)),
@@ -182,13 +182,13 @@ def cluster(clock: JumpingClock) -> Iterator[Cluster]:
     cluster.held.set()
 
 
-def asked(cluster: Cluster, *names: str) -> Callable[[], dict[str, Any]]:
-    readings = Readings(cluster, lambda: names, cluster.clock)
+def status_answer(cluster: Cluster, *names: str) -> Callable[[], dict[str, Any]]:
+    readings = StatusCache(cluster, lambda: names, cluster.clock)
     return lambda: asyncio.run(readings.answer())
 
 
 def test_many_who_look_are_one_reading(cluster: Cluster, clock: JumpingClock) -> None:
-    readings = Readings(cluster, lambda: ["west"], clock)
+    readings = StatusCache(cluster, lambda: ["west"], clock)
 
     async def crowd() -> list[dict[str, Any]]:
         return await asyncio.gather(*(readings.answer() for _ in range(50)))
@@ -206,7 +206,7 @@ def test_a_destination_that_hangs_delays_nobody(
     """The others are shown, it is named; nobody piles up behind it."""
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.1)
     cluster.held.clear()
-    ask = asked(cluster, "west", "north")
+    ask = status_answer(cluster, "west", "north")
     ask()
     answer = ask()
     assert [each["mirror"] for each in answer["items"]] == ["to-north"]
@@ -219,7 +219,7 @@ def test_a_destination_that_hangs_delays_nobody(
 
 
 def test_what_cannot_be_read_again_grows_old_and_then_unknown(cluster: Cluster, clock: JumpingClock) -> None:
-    ask = asked(cluster, "west")
+    ask = status_answer(cluster, "west")
     ask()
     cluster.error = Unreachable("west is gone")
     clock.jump(10)
@@ -237,13 +237,13 @@ def test_what_cannot_be_read_again_grows_old_and_then_unknown(cluster: Cluster, 
 def test_a_bug_is_told_without_its_words(cluster: Cluster) -> None:
     """What an unexpected error says might be a secret: it goes to the log."""
     cluster.error = RuntimeError("password=S3cret")
-    (error,) = asked(cluster, "west")()["errors"]
+    (error,) = status_answer(cluster, "west")()["errors"]
     assert error["name"] == "INTERNAL"
     assert error["reason"] == "reading 'west' ended in RuntimeError: see the log"
 
 
 def test_without_a_destination_the_page_says_what_to_set(cluster: Cluster) -> None:
-    (error,) = asked(cluster)()["errors"]
+    (error,) = status_answer(cluster)()["errors"]
     assert "TANIST_DESTINATIONS" in error["reason"]
 
 
@@ -265,9 +265,9 @@ def client() -> Iterator[TestClient]:
     init_auth_manager(airflow)
     airflow.mount(web.PREFIX, web.app)
     clock = JumpingClock()
-    web.app.state.readings = Readings(Cluster(clock), lambda: ["west"], clock)
+    web.app.state.readings = StatusCache(Cluster(clock), lambda: ["west"], clock)
     yield TestClient(airflow)
-    web.app.state.readings = Readings()
+    web.app.state.readings = StatusCache()
 
 
 def headers(client: TestClient, user: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from sqlalchemy import delete, select, update
 
-from tanist.airflow.wish import PARAMS, Wish, request_of
+from tanist.airflow.wish import PARAMS, FailoverParams, request_of
 from tests.airflow.conftest import login
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ def test_a_number_that_came_past_the_schema_is_refused_by_the_first_task(more: d
     given = {name: param.value for name, param in PARAMS.items()} | {"mirror": "dr", "destination": "west"} | more
     context: Any = {"params": given, "dag": SimpleNamespace(params=PARAMS)}
     with pytest.raises(AirflowFailException, match=f"INVALID_CONFIG: {next(iter(more))} is .*: it must be a number"):
-        Wish.of(context)
+        FailoverParams.of(context)
 
 
 def test_a_whole_number_with_a_point_is_the_same_plan() -> None:
     """JSON takes 5.0 for an integer; as such it would have another hash than 5."""
     given = {name: param.value for name, param in PARAMS.items()} | {"mirror": "dr", "destination": "west"}
     context: Any = {"params": given | {"max_loss": 5.0}, "dag": SimpleNamespace(params=PARAMS)}
-    assert repr(Wish.of(context).asked.loss_tolerance) == "5"
+    assert repr(FailoverParams.of(context).request.loss_tolerance) == "5"
 
 
 def test_a_run_that_takes_the_id_of_one_that_was_deleted_is_another_request() -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tanist.airflow import failover
-from tanist.airflow.verdict import Seen, green, verdict
-from tanist.airflow.wish import Wish
+from tanist.airflow.verdict import VerdictSeen, green, verdict
+from tanist.airflow.wish import FailoverParams
 from tanist.domain.errors import MirrorLocked, RunUnderWay, Unreachable
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import adopting
-from tanist_testkit.sandbox.airflow.rest import Connection
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import SPARK, environment
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ WANTED: Final = {"mirror": "dr", "destination": "west", "validate": "nothing"}
 RECORD: Final = FailoverRun(
     mirror=mirror_name("dr"),
     plan=PLAN,
-    shown="",
+    plan_json="",
     approval="1",
     approver="alice",
     runner="",
@@ -46,9 +46,9 @@ ABORTED: Final = replace(RECORD, status=RunStatus.ABORTED, reason="by eve")
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> None:
+def configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing listens where the destination should be."""
-    west = Connection(
+    west = AirflowConnection(
         id="west", type="kafka", extra={"bootstrap.servers": "127.0.0.1:1", "tanist.allow_small_state": True}
     )
     for name, value in environment(west, SPARK).items():
@@ -66,13 +66,13 @@ def dag(house: House) -> DAG:
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (Seen(record=RECORD, failed={}), "DONE$"),
-        (Seen(record=RECORD, failed={"hold": "RUN_UNDER_WAY"}), "DONE; failed tasks: hold$"),
-        (Seen(record=ABORTED, failed={}, abort_only=True), "UNDONE, as asked: by eve$"),
+        (VerdictSeen(record=RECORD, failed={}), "DONE$"),
+        (VerdictSeen(record=RECORD, failed={"hold": "RUN_UNDER_WAY"}), "DONE; failed tasks: hold$"),
+        (VerdictSeen(record=ABORTED, failed={}, abort_only=True), "UNDONE, as asked: by eve$"),
     ],
     ids=["done", "done by another", "undone as asked"],
 )
-def test_what_was_asked_for_is_green(seen: Seen, said: str) -> None:
+def test_what_was_asked_for_is_green(seen: VerdictSeen, said: str) -> None:
     assert re.match(said, verdict(seen))
     assert green(verdict(seen))
 
@@ -80,15 +80,15 @@ def test_what_was_asked_for_is_green(seen: Seen, said: str) -> None:
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (Seen(record=None, failed={}), "NOT STARTED: nothing was changed; fix the failure named under `failed`"),
-        (Seen(record=None, failed={}, undone="1c0ffee2"), "NOT STARTED: plan 1c0ffee2 was undone, nothing else"),
-        (Seen(record=None, failed={"plan": "PLAN_BLOCKED: SOURCE_DOWN"}), ".* cannot be approved: .*unplanned"),
-        (Seen(record=ABORTED, failed={"seal": "failed"}), "UNDONE: by eve$"),
-        (Seen(record=RUNNING, failed={}), "UNFINISHED: .* `unfinished: continue`; or with `unfinished: abort`"),
-        (Seen(record=replace(RUNNING, no_return=True), failed={}), "UNFINISHED past .* to complete it$"),
-        (Seen(record=RUNNING, failed={}, abort_only=True), "UNFINISHED: "),
-        (Seen(record=RECORD, failed={}, abort_only=True), f"NOT UNDONE: plan {PLAN} is done$"),
-        (Seen(record=None, failed={}, abort_only=True), "NOT STARTED: nothing was changed"),
+        (VerdictSeen(record=None, failed={}), "NOT STARTED: nothing was changed; fix the failure named under `failed`"),
+        (VerdictSeen(record=None, failed={}, undone="1c0ffee2"), "NOT STARTED: plan 1c0ffee2 was undone, nothing else"),
+        (VerdictSeen(record=None, failed={"plan": "PLAN_BLOCKED: SOURCE_DOWN"}), ".* cannot be approved: .*unplanned"),
+        (VerdictSeen(record=ABORTED, failed={"seal": "failed"}), "UNDONE: by eve$"),
+        (VerdictSeen(record=RUNNING, failed={}), "UNFINISHED: .* `unfinished: continue`; or with `unfinished: abort`"),
+        (VerdictSeen(record=replace(RUNNING, no_return=True), failed={}), "UNFINISHED past .* to complete it$"),
+        (VerdictSeen(record=RUNNING, failed={}, abort_only=True), "UNFINISHED: "),
+        (VerdictSeen(record=RECORD, failed={}, abort_only=True), f"NOT UNDONE: plan {PLAN} is done$"),
+        (VerdictSeen(record=None, failed={}, abort_only=True), "NOT STARTED: nothing was changed"),
     ],
     ids=[
         "no record",
@@ -102,7 +102,7 @@ def test_what_was_asked_for_is_green(seen: Seen, said: str) -> None:
         "nothing to abort",
     ],
 )
-def test_anything_else_is_red_and_says_what_to_do(seen: Seen, said: str) -> None:
+def test_anything_else_is_red_and_says_what_to_do(seen: VerdictSeen, said: str) -> None:
     """Past the barrier no way back is named."""
     assert re.match(said, verdict(seen))
     assert not green(verdict(seen))
@@ -157,7 +157,7 @@ def test_a_dead_destination_is_told_within_twenty_seconds_with_a_report(
     """It hangs: whatever connects is kept. It took two minutes of tries, and no task said what had become of it."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         extra = {"bootstrap.servers": f"127.0.0.1:{deaf.getsockname()[1]}"}
-        for name, value in environment(Connection(id="west", type="kafka", extra=extra)).items():
+        for name, value in environment(AirflowConnection(id="west", type="kafka", extra=extra)).items():
             monkeypatch.setenv(name, value)
         began = time.monotonic()
         ran = house.run(dag, WANTED)
@@ -191,7 +191,7 @@ def test_a_busy_mirror_is_reported_as_busy_not_as_a_crash(
     monkeypatch.setattr(failover, "_record", lambda *_: None)
     monkeypatch.setattr(failover, "_take_back", lambda *_: None)
     monkeypatch.setattr(adopting, "must_be_ours", lambda *_: None)
-    monkeypatch.setattr(Wish, "clusters", lambda *_: nullcontext())
+    monkeypatch.setattr(FailoverParams, "clusters", lambda *_: nullcontext())
     vars(dag.get_task("hold"))["retries"] = 0
     ran = house.run(dag, WANTED, by_hand="^(open_run|undo|observe|plan|approve)$")
     assert ran.report["failed"]["hold"].startswith(said)

@@ -9,7 +9,7 @@ import pytest
 
 import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
 from tanist.kafka.wire.router import Router
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.contracts.reached import USER, Reached, Real, allow_everything, in_memory, nowhere, real
 from tests.fakes.cluster import MemoryCluster
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="package")
-def guarded(guardian: Guardian) -> Iterator[Cluster]:
+def guarded(guardian: Guardian) -> Iterator[SandboxCluster]:
     """One broker with an authorizer; users other than `admin` start without any right."""
-    with Cluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
+    with SandboxCluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
         yield cluster
 
 
@@ -33,7 +33,7 @@ def reached(request: pytest.FixtureRequest) -> Iterator[Reached]:
     if request.param == "memory":
         yield in_memory(MemoryCluster(brokers=1))
         return
-    cluster: Cluster = request.getfixturevalue("guarded")
+    cluster: SandboxCluster = request.getfixturevalue("guarded")
     client_config: ClientConfig = request.getfixturevalue("client_config")
     with ExitStack() as stack:
         router = stack.enter_context(Router(cluster.endpoint(), "tanist-test"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.kafka.adapters.positions import KafkaPositions
-from tanist.ports.positions import Committed
+from tanist.ports.positions import CommittedPosition
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.kafka.fetcher.rig import until
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tanist.ports.positions import Positions
-    from tests.kafka.fetcher.rig import Side
+    from tests.kafka.fetcher.rig import RigCluster
 
 MIRROR = MirrorName("dr")
 MINE = "mine"
@@ -77,13 +77,13 @@ class InMemory:
     @contextmanager
     def pending(self, group: str, at: TopicPartition, offset: int) -> Iterator[Callable[[], None]]:
         epoch = self.groups.init(group)
-        self.groups.send(group, epoch, group, {at: Committed(offset, "")})
+        self.groups.send(group, epoch, group, {at: CommittedPosition(offset, "")})
         yield lambda: self.groups.end(group, epoch, commit=True)
 
 
 @dataclass
 class OnKafka:
-    side: Side
+    side: RigCluster
     stack: ExitStack
     positions: Positions = field(init=False)
 

@@ -14,7 +14,7 @@ from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.configs import KafkaConfigs
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.topics import KafkaTopics
-from tanist.kafka.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls, describe_acls
+from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls, describe_acls
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers, delete_records, init_producer_id, write_markers
 from tanist.ports.topics import NewTopic
@@ -135,9 +135,9 @@ def nowhere() -> Endpoint:
     return Endpoint(name="dead", bootstrap=(Address("127.0.0.1", free_ports(1)[0]),))
 
 
-def rule_of(operation: str, resource_type: str, resource: str, permission: int) -> AccessRule:
+def rule_of(operation: str, resource_type: str, resource: str, permission: int) -> AclBinding:
     number = _OPERATIONS.get(operation, _ALL)
-    return AccessRule(_TYPES[resource_type], resource, _LITERAL, f"User:{USER}", "*", number, permission)
+    return AclBinding(_TYPES[resource_type], resource, _LITERAL, f"User:{USER}", "*", number, permission)
 
 
 def allow_everything(router: Router) -> None:

@@ -15,12 +15,12 @@ from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.logins import login_of
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.router import Router
-from tanist.ports.access import Right, Verdict
+from tanist.ports.access import Permission, Verdict
 from tanist.ports.topics import NewTopic
 from tests.contracts.reached import SOON, allow_everything
 
 if TYPE_CHECKING:
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.contracts.reached import Reached
 
 pytestmark = pytest.mark.timeout(120)
@@ -29,9 +29,9 @@ CLUSTER = "kafka-cluster"
 
 def verdicts(reached: Reached, *asked: tuple[str, str, str]) -> list[Verdict]:
     """One for each (operation, resource type, resource), in that order."""
-    rights = [Right(operation=o, resource_type=kind, resource=name, needed_for="") for o, kind, name in asked]
+    rights = [Permission(operation=o, resource_type=kind, resource=name, needed_for="") for o, kind, name in asked]
     found = reached.access.check(rights, SOON(10))
-    assert [each.right for each in found] == rights
+    assert [each.permission for each in found] == rights
     return [each.verdict for each in found]
 
 
@@ -94,7 +94,9 @@ def test_a_login_is_told_with_whether_rules_bind_it(reached: Reached, topic_name
     assert reached.access.login([topic_name], SOON(10)).unbound == ""
 
 
-def test_a_super_user_and_a_wrong_name_are_told_by_rights_no_rule_gives(guarded: Cluster, topic_name: str) -> None:
+def test_a_super_user_and_a_wrong_name_are_told_by_rights_no_rule_gives(
+    guarded: SandboxCluster, topic_name: str
+) -> None:
     """Before anything is taken over, and without changing anything."""
     wrong = replace(guarded.endpoint_for("approver"), principal="User:somebody")
     with closing(KafkaTopics(guarded.endpoint())) as topics, Router(guarded.endpoint(), "tanist-test") as router:
@@ -114,4 +116,4 @@ def test_nothing_asked_is_nothing_answered(reached: Reached) -> None:
 
 def test_a_dead_cluster_grants_nothing(dead: Reached) -> None:
     with pytest.raises(CouldNotTell):
-        dead.access.check([Right(operation="READ", resource_type="Topic", resource="t", needed_for="")], SOON(0.5))
+        dead.access.check([Permission(operation="READ", resource_type="Topic", resource="t", needed_for="")], SOON(0.5))

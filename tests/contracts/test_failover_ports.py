@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.anchoring import Writers
+from tanist.domain.anchoring import ProducerIds
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
     OutOfOrderSequence,
@@ -21,31 +21,31 @@ from tanist.domain.broker_errors import (
     UnknownTopicOrPartition,
 )
 from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError
-from tanist.domain.failover.approving import NoApproverTopic, Request, Withdrawal
+from tanist.domain.failover.approving import ApprovalRequest, NoApproverTopic, Withdrawal
 from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
-from tanist.domain.write_rules import WriteRule
+from tanist.domain.write_rules import AclEntry
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.replicas import KafkaReplicas
-from tanist.kafka.adapters.sealing import KafkaSealing
+from tanist.kafka.adapters.sealing import KafkaProducerFencing
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.batch import filler_batch
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import ProduceBatch
 from tanist.kafka.wire import admin, requests
-from tanist.kafka.wire.admin import AccessRule
+from tanist.kafka.wire.admin import AclBinding
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import End, Markers
 from tanist.kafka.wire.router import Router
 from tanist.ports.replicas import InSync
-from tanist.ports.sealing import Barrier, Kept
+from tanist.ports.sealing import Kept, ProducerFence
 from tanist.ports.topics import NewTopic
 from tests.contracts.reached import SOON, wait_until
 from tests.fakes.failover import (
@@ -53,8 +53,8 @@ from tests.fakes.failover import (
     MemoryApprovals,
     MemoryFencing,
     MemoryOpening,
+    MemoryProducerFencing,
     MemoryReplicas,
-    MemorySealing,
 )
 from tests.fakes.topics import MemoryTopics
 from tests.leading import leads
@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from tanist.ports.fencing import Fencing
     from tanist.ports.opening import Opening
     from tanist.ports.replicas import Replicas
-    from tanist.ports.sealing import Sealing
+    from tanist.ports.sealing import ProducerFencing
     from tanist.ports.topics import Topics
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClientConfig, ClusterFactory
 
 pytestmark = pytest.mark.timeout(120)
@@ -83,13 +83,13 @@ class Rig:
 
     kind: Kind
     topics: Topics
-    sealing: Sealing
+    sealing: ProducerFencing
     fencing: Fencing
     opening: Opening
     super_opening: Opening
     replicas: Replicas
     approvals: Approvals
-    writers: Writers
+    writers: ProducerIds
     world: Memory | Real
 
     def topic(self, name: str, partitions: int = 2, **configs: str) -> tuple[TopicPartition, ...]:
@@ -110,16 +110,16 @@ class Memory:
 
     def allow_app(self, topic: str) -> None:
         """And the mirror."""
-        self.cluster.rules[topic] = tuple(WriteRule(f"User:{who}", "*", allowed=True) for who in ("app", "mirror"))
+        self.cluster.rules[topic] = tuple(AclEntry(f"User:{who}", "*", allowed=True) for who in ("app", "mirror"))
 
     def led(self, _name: str, _partitions: int) -> None:
         """A topic of memory has no leaders."""
 
-    def data(self, at: TopicPartition, writers: Writers, sequence: int = 0) -> bool:
-        return self.cluster.append(at, writers.data, 0)
+    def data(self, at: TopicPartition, producer_ids: ProducerIds, sequence: int = 0) -> bool:
+        return self.cluster.append(at, producer_ids.data, 0)
 
-    def filler(self, at: TopicPartition, writers: Writers, epoch: int) -> bool:
-        return self.cluster.append(at, writers.filler, epoch)
+    def filler(self, at: TopicPartition, producer_ids: ProducerIds, epoch: int) -> bool:
+        return self.cluster.append(at, producer_ids.marker, epoch)
 
     def record(self, at: TopicPartition) -> None:
         self.cluster.grow(at)
@@ -164,20 +164,20 @@ class Real:
         """Returns when its leaders know that they lead."""
         wait_until(lambda: leads(self.router, name, partitions, SOON(10)), 10)
 
-    def data(self, at: TopicPartition, writers: Writers, sequence: int = 0) -> bool:
+    def data(self, at: TopicPartition, producer_ids: ProducerIds, sequence: int = 0) -> bool:
         """A batch as an old worker sends it."""
-        batch = filler_batch(1, writers.data, 0, sequence, time.time_ns() // 1_000_000)
+        batch = filler_batch(1, producer_ids.data, 0, sequence, time.time_ns() // 1_000_000)
         self.router.refresh([at.topic], SOON(10))
-        appends = Appends(self.router.connection(self.router.leader(at), SOON(10), lane="append"))
+        appends = Appends(self.router.connection(self.router.leader(at), SOON(10), channel="append"))
         appends.post([ProduceBatch(at.topic, at.partition, memoryview(batch))], SOON(10))
         code = appends.collect(SOON(10)).partitions[0].error_code
         if code != NONE:
             assert isinstance(error_for(code, ""), (InvalidProducerEpoch, OutOfOrderSequence))
         return code == NONE
 
-    def filler(self, at: TopicPartition, writers: Writers, epoch: int) -> bool:
+    def filler(self, at: TopicPartition, producer_ids: ProducerIds, epoch: int) -> bool:
         before = self.end(at)
-        requests.write_markers(self.router, {at: Markers(writers.filler, epoch, (before,))}, SOON(10))
+        requests.write_markers(self.router, {at: Markers(producer_ids.marker, epoch, (before,))}, SOON(10))
         return self.end(at) > before
 
     def record(self, at: TopicPartition) -> None:
@@ -213,10 +213,10 @@ class Real:
 
     def writes(self, topic: str, user: str) -> bool:
         producer = Producer({**self.users[user], "message.timeout.ms": 5000, "acks": "all"})
-        told: list[KafkaError | None] = []
-        producer.produce(topic, b"x" * 1000, key=b"k", partition=0, on_delivery=lambda e, _m: told.append(e))
+        reported: list[KafkaError | None] = []
+        producer.produce(topic, b"x" * 1000, key=b"k", partition=0, on_delivery=lambda e, _m: reported.append(e))
         producer.flush(10)
-        return len(told) == 1 and told[0] is None  # KafkaError cannot be compared with None
+        return len(reported) == 1 and reported[0] is None  # KafkaError cannot be compared with None
 
     def seen(self, topic: str) -> int:
         """What a reader of everything finds, aborted records too."""
@@ -241,7 +241,9 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
     if request.param.startswith("memory"):
         yield in_memory(GuardedCluster(authorizer=guarded), kind)
         return
-    cluster: Cluster = request.getfixturevalue("guarded") if guarded else request.getfixturevalue("clusters")["west"]
+    cluster: SandboxCluster = (
+        request.getfixturevalue("guarded") if guarded else request.getfixturevalue("clusters")["west"]
+    )
     with ExitStack() as stack:
         yield on(cluster, kind, request.getfixturevalue("client_config"), stack)
 
@@ -250,18 +252,18 @@ def in_memory(cluster: GuardedCluster, kind: FenceKind) -> Rig:
     return Rig(
         kind=kind,
         topics=MemoryTopics(cluster),
-        sealing=MemorySealing(cluster),
+        sealing=MemoryProducerFencing(cluster),
         fencing=MemoryFencing(cluster),
         opening=MemoryOpening(cluster),
         super_opening=MemoryOpening(cluster),
         replicas=MemoryReplicas(cluster),
         approvals=MemoryApprovals(cluster, "mirror"),
-        writers=Writers(ProducerId(1), ProducerId(2), ProducerId(3)),
+        writers=ProducerIds(ProducerId(1), ProducerId(2), ProducerId(3)),
         world=Memory(cluster),
     )
 
 
-def on(cluster: Cluster, kind: FenceKind, config: ClientConfig, stack: ExitStack) -> Rig:
+def on(cluster: SandboxCluster, kind: FenceKind, config: ClientConfig, stack: ExitStack) -> Rig:
     guarded = kind is FenceKind.DENY_WRITE
     users = ("admin", "mirror", "app")
     endpoints: dict[str, Endpoint] = {u: cluster.endpoint_for(u) if guarded else cluster.endpoint() for u in users}
@@ -269,12 +271,12 @@ def on(cluster: Cluster, kind: FenceKind, config: ClientConfig, stack: ExitStack
     stack.callback(router.close)
     if guarded:
         grant(router)
-    writers = Writers(*(requests.init_producer_id(router, SOON(20)) for _ in range(3)))
+    writers = ProducerIds(*(requests.init_producer_id(router, SOON(20)) for _ in range(3)))
     mirror = endpoints["mirror"]
     return Rig(
         kind=kind,
         topics=stack.enter_context(closing(KafkaTopics(endpoints["admin"]))),
-        sealing=stack.enter_context(closing(KafkaSealing(mirror))),
+        sealing=stack.enter_context(closing(KafkaProducerFencing(mirror))),
         fencing=stack.enter_context(closing(KafkaFencing(mirror))),
         opening=stack.enter_context(closing(KafkaOpening(mirror, DR))),
         super_opening=stack.enter_context(closing(KafkaOpening(endpoints["admin"], DR))),
@@ -289,12 +291,12 @@ def grant(router: Router) -> None:
     """What the mirror's principal has, and what an application has: nothing is denied to anybody yet."""
     topic, cluster, txn, literal, prefixed, allow = 2, 4, 5, 3, 4, 2 + 1
     mirror = [
-        AccessRule(topic, "*", literal, "User:mirror", "*", operation, allow) for operation in (3, 4, 5, 8, 10, 11, 12)
+        AclBinding(topic, "*", literal, "User:mirror", "*", operation, allow) for operation in (3, 4, 5, 8, 10, 11, 12)
     ]
-    mirror += [AccessRule(cluster, "kafka-cluster", literal, "User:mirror", "*", op, allow) for op in (7, 8, 12)]
-    mirror += [AccessRule(txn, "tanist-", prefixed, "User:mirror", "*", op, allow) for op in (4, 8)]
-    mirror += [AccessRule(txn, "*", literal, "User:mirror", "*", 8, allow)]
-    app = [AccessRule(topic, "*", literal, "User:app", "*", operation, allow) for operation in (3, 4, 8)]
+    mirror += [AclBinding(cluster, "kafka-cluster", literal, "User:mirror", "*", op, allow) for op in (7, 8, 12)]
+    mirror += [AclBinding(txn, "tanist-", prefixed, "User:mirror", "*", op, allow) for op in (4, 8)]
+    mirror += [AclBinding(txn, "*", literal, "User:mirror", "*", 8, allow)]
+    app = [AclBinding(topic, "*", literal, "User:app", "*", operation, allow) for operation in (3, 4, 8)]
     assert admin.create_acls(router, [*mirror, *app], SOON(20)) == [None] * (len(mirror) + len(app))
 
 
@@ -306,12 +308,12 @@ def test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing(rig: R
     writers = dict.fromkeys(partitions, rig.writers)
     assert rig.world.data(partitions[0], rig.writers)
     ends = [rig.world.end(at) for at in partitions]
-    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, Barrier.OPEN)
+    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.OPEN)
     assert [rig.world.end(at) for at in partitions] == ends, "asking has written"
-    sealed = rig.sealing.seal(writers, SOON(10))
+    sealed = rig.sealing.fence_producers(writers, SOON(10))
     assert sealed == {at: end + 3 for at, end in zip(partitions, ends, strict=True)}
-    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, Barrier.SEALED)
-    assert rig.sealing.seal(writers, SOON(10)) == sealed, "what is sealed gets nothing more"
+    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.FENCED)
+    assert rig.sealing.fence_producers(writers, SOON(10)) == sealed, "what is sealed gets nothing more"
     for at in partitions:
         assert not rig.world.data(at, rig.writers, 1)
         assert not rig.world.data(at, rig.writers, 0)
@@ -322,7 +324,7 @@ def test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing(rig: R
 def test_a_filler_that_was_raised_is_shut_out_too(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
     assert rig.world.filler(at, rig.writers, 7)
-    rig.sealing.seal({at: rig.writers}, SOON(10))
+    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
     assert not rig.world.filler(at, rig.writers, 8)
     assert not rig.world.filler(at, rig.writers, 32_766)
 
@@ -332,12 +334,12 @@ def test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_ear
 ) -> None:
     """So a mirror that is made again under its name can write, but where the mirror was shut out."""
     (at,) = rig.topic(topic_name, 1)
-    rig.sealing.seal({at: rig.writers}, SOON(10))
+    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
     rig.opening.open({topic_name: ()}, SOON(10))
     rig.world.drop(topic_name)
     rig.topic(topic_name, 1)
     assert rig.world.end(at) == 0
-    assert rig.sealing.proof({at: rig.writers}, SOON(10)) == {at: Barrier.OPEN}
+    assert rig.sealing.proof({at: rig.writers}, SOON(10)) == {at: ProducerFence.OPEN}
     shut = rig.opening.shut_out([topic_name], SOON(10))[topic_name]
     assert shut is (rig.kind is FenceKind.DENY_WRITE)
 
@@ -345,11 +347,11 @@ def test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_ear
 def test_a_partition_that_is_not_there_does_not_hide_the_others(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
     missing = TopicPartition(f"{topic_name}-missing", 0)
-    sealed = rig.sealing.seal({at: rig.writers, missing: rig.writers}, SOON(3))
+    sealed = rig.sealing.fence_producers({at: rig.writers, missing: rig.writers}, SOON(3))
     assert sealed[at] == 3
     assert isinstance(sealed[missing], TanistError)
     proved = rig.sealing.proof({at: rig.writers, missing: rig.writers}, SOON(10))
-    assert proved[at] is Barrier.SEALED
+    assert proved[at] is ProducerFence.FENCED
     assert isinstance(proved[missing], UnknownTopicOrPartition)
 
 
@@ -358,7 +360,7 @@ def test_a_barrier_of_a_compacted_topic_is_kept_by_repeating_the_last_record_onc
     at, empty = partitions
     writers = dict.fromkeys(partitions, rig.writers)
     rig.world.record(at)
-    rig.sealing.seal(writers, SOON(10))
+    rig.sealing.fence_producers(writers, SOON(10))
     end = rig.world.end(at)
     assert rig.sealing.kept(writers, SOON(10)) == {at: Kept.BARE, empty: Kept.EMPTY}
     assert rig.world.end(at) == end, "asking has written"
@@ -366,13 +368,13 @@ def test_a_barrier_of_a_compacted_topic_is_kept_by_repeating_the_last_record_onc
         assert rig.sealing.keep(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
         assert rig.world.end(at) == end + 1
     assert rig.sealing.kept(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
-    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, Barrier.SEALED)
+    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.FENCED)
 
 
 def test_a_log_that_grows_is_left_alone_until_it_rests(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1, cleanup_policy="compact")
     rig.world.record(at)
-    rig.sealing.seal({at: rig.writers}, SOON(10))
+    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
     assert rig.sealing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.BARE}
     rig.world.wait(0.4)
     rig.world.record(at)
@@ -395,7 +397,7 @@ def test_policies_are_told_topic_by_topic(rig: Rig, topic_name: str) -> None:
 def test_a_mirror_that_may_not_write_any_more_keeps_nothing_and_says_why(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1, cleanup_policy="compact")
     rig.world.record(at)
-    rig.sealing.seal({at: rig.writers}, SOON(10))
+    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
     assert rig.opening.open({topic_name: ()}, SOON(10)) == {topic_name: None}
     wait_until(lambda: rig.opening.is_open({topic_name: ()}, SOON(10)) == {topic_name: True})
     (refused,) = rig.sealing.keep({at: rig.writers}, SOON(10)).values()
@@ -416,7 +418,7 @@ def test_a_fence_keeps_producers_off_and_lifting_it_is_exact(rig: Rig, topic_nam
     fences = [each for each in before.values() if isinstance(each, FenceBefore)]
     for _ in range(2):
         assert rig.fencing.apply(fences, SOON(10)) == dict.fromkeys(names)
-    wait_until(lambda: rig.fencing.standing(fences, SOON(10)) == dict.fromkeys(names, True))
+    wait_until(lambda: rig.fencing.fence_status(fences, SOON(10)) == dict.fromkeys(names, True))
     wait_until(lambda: not any(rig.world.writes(name, "app") for name in names))
     for _ in range(2):
         assert rig.fencing.lift(fences, SOON(10)) == dict.fromkeys(names)
@@ -434,7 +436,7 @@ def test_a_rule_that_was_there_before_stays(rig: Rig, topic_name: str) -> None:
     assert before.had_deny
     rig.fencing.apply([before], SOON(10))
     rig.fencing.lift([before], SOON(10))
-    assert rig.fencing.standing([before], SOON(10)) == {topic_name: True}
+    assert rig.fencing.fence_status([before], SOON(10)) == {topic_name: True}
 
 
 # ── opening ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -443,7 +445,7 @@ def test_a_rule_that_was_there_before_stays(rig: Rig, topic_name: str) -> None:
 def test_opening_takes_write_from_the_mirror_and_from_nobody_else(rig: Rig, topic_name: str) -> None:
     rig.topic(topic_name, 1)
     guarded = rig.kind is FenceKind.DENY_WRITE
-    nobody: dict[str, tuple[WriteRule, ...]] = {topic_name: ()}
+    nobody: dict[str, tuple[AclEntry, ...]] = {topic_name: ()}
     assert rig.opening.shut_out([topic_name], SOON(10)) == {topic_name: False}
     for _ in range(2):
         assert rig.opening.open(nobody, SOON(10)) == {topic_name: None}
@@ -512,7 +514,7 @@ def test_who_else_may_write_is_told_of_each_topic(rig: Rig, topic_name: str) -> 
 def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(rig: Rig, topic_name: str) -> None:
     rig.topic(topic_name, 1)
     guarded = rig.kind is FenceKind.DENY_WRITE
-    rules = {topic_name: tuple(WriteRule(f"User:{who}", "*", allowed=who != "bob") for who in ("bob", "eve", "mirror"))}
+    rules = {topic_name: tuple(AclEntry(f"User:{who}", "*", allowed=who != "bob") for who in ("bob", "eve", "mirror"))}
     assert rig.opening.open({topic_name: ()}, SOON(10)) == {topic_name: None}
     wait_until(lambda: rig.opening.is_open({topic_name: ()}, SOON(10)) == {topic_name: True})
     assert rig.opening.is_open(rules, SOON(10)) == {topic_name: not guarded}
@@ -571,7 +573,7 @@ def test_a_transaction_is_told_before_it_has_written_anything_and_not_once_it_ha
 
 
 def test_who_may_not_describe_transactions_is_told_so_and_not_that_there_are_none(
-    guarded: Cluster, client_config: ClientConfig
+    guarded: SandboxCluster, client_config: ClientConfig
 ) -> None:
     """ListTransactions leaves out in silence what we may not see."""
     with ExitStack() as stack:
@@ -586,8 +588,10 @@ def test_who_may_not_describe_transactions_is_told_so_and_not_that_there_are_non
 # ── approvals ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def asked(plan: str) -> Request:
-    return Request(mirror=DR, plan=plan, shown='{"a":"ü"}', request="run/a/1", reason="drill", valid_for_ms=1000)
+def approval_request(plan: str) -> ApprovalRequest:
+    return ApprovalRequest(
+        mirror=DR, plan=plan, plan_json='{"a":"ü"}', request="run/a/1", reason="drill", valid_for_ms=1000
+    )
 
 
 def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig: Rig) -> None:
@@ -595,11 +599,11 @@ def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig:
         with pytest.raises(NoApproverTopic, match=r"kafka-topics\.sh"):
             rig.approvals.all(SOON(10))
         with pytest.raises(NoApproverTopic):
-            rig.approvals.append(asked("p"), SOON(10))
+            rig.approvals.append(approval_request("p"), SOON(10))
         rig.approvals.create(SOON(20))
     assert rig.approvals.exists(SOON(10))
-    first = rig.approvals.append(asked("p"), SOON(10))
-    second = rig.approvals.append(asked("p"), SOON(10))
+    first = rig.approvals.append(approval_request("p"), SOON(10))
+    second = rig.approvals.append(approval_request("p"), SOON(10))
     assert first.id != second.id
     assert first.approver == rig.approvals.principal(SOON(10))
     assert first.approver == "mirror" if rig.kind is FenceKind.DENY_WRITE else first.approver.startswith("UNPROTECTED:")
@@ -613,7 +617,7 @@ def test_an_approval_is_written_by_who_is_logged_in_and_timed_by_the_broker(rig:
     assert no == Withdrawal(mirror=DR, plan="p", request="run/a/1", reason=said), "in order, by who is logged in"
 
 
-def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: ClientConfig) -> None:
+def test_who_is_no_approver_writes_nothing(guarded: SandboxCluster, client_config: ClientConfig) -> None:
     with ExitStack() as stack:
         rig = on(guarded, FenceKind.DENY_WRITE, client_config, stack)
         if not rig.approvals.exists(SOON(10)):
@@ -621,14 +625,14 @@ def test_who_is_no_approver_writes_nothing(guarded: Cluster, client_config: Clie
         nobody = stack.enter_context(closing(KafkaApprovals(guarded.endpoint_for("operator"), allow_small=True)))
         count = len(rig.approvals.all(SOON(10)))
         with pytest.raises((AuthorizationFailed, KafkaException)):
-            nobody.append(asked("p"), SOON(10))
+            nobody.append(approval_request("p"), SOON(10))
         with pytest.raises((AuthorizationFailed, KafkaException)):
             nobody.withdraw(Withdrawal(mirror=DR, plan="p", reason="no"), SOON(10))
         assert len(rig.approvals.all(SOON(10))) == count
 
 
 def test_an_approval_at_an_unknown_offset_is_not_the_one_at_offset_0(
-    clusters: Mapping[str, Cluster], monkeypatch: pytest.MonkeyPatch
+    clusters: Mapping[str, SandboxCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its id was `0-0`, somebody else's: the offset of a record that was confirmed without one became 0."""
     written = KafkaApprovals._write
@@ -638,12 +642,12 @@ def test_an_approval_at_an_unknown_offset_is_not_the_one_at_offset_0(
             approvals.create(SOON(20))
         before = len(approvals.all(SOON(10)))
         with pytest.raises(CouldNotTell, match="unknown offset: look at the topic"):
-            approvals.append(asked("p"), SOON(10))
+            approvals.append(approval_request("p"), SOON(10))
         assert len(approvals.all(SOON(10))) == before + 1, "it may be valid: nobody is told otherwise"
 
 
 def test_an_approval_is_judged_by_the_leaders_clock_whatever_time_writers_put_into_records(
-    clusters: Mapping[str, Cluster], client_config: ClientConfig, topic_name: str
+    clusters: Mapping[str, SandboxCluster], client_config: ClientConfig, topic_name: str
 ) -> None:
     """Only a commit marker has the broker's time; a worker whose clock is ahead would make every approval too old."""
     west = clusters["west"].endpoint()

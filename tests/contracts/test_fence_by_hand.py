@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.domain.endpoint import Endpoint
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -61,7 +61,7 @@ def fenced(fencing: KafkaFencing, topics: Sequence[str]) -> Mapping[str, FenceBe
     found = fencing.snapshot(topics, SOON(10))
     before = {name: each for name, each in found.items() if isinstance(each, FenceBefore)}
     assert fencing.apply(list(before.values()), SOON(10)) == dict.fromkeys(topics)
-    wait_until(lambda: fencing.standing(list(before.values()), SOON(10)) == dict.fromkeys(topics, True))
+    wait_until(lambda: fencing.fence_status(list(before.values()), SOON(10)) == dict.fromkeys(topics, True))
     return before
 
 
@@ -71,7 +71,9 @@ def test_the_printed_commands_put_back_exactly_what_was_there(
 ) -> None:
     """Pasted one by one; a fence of another topic and a rule that was there before stay."""
     denies = kind is FenceKind.DENY_WRITE
-    cluster: Cluster = request.getfixturevalue("guarded") if denies else request.getfixturevalue("clusters")["west"]
+    cluster: SandboxCluster = (
+        request.getfixturevalue("guarded") if denies else request.getfixturevalue("clusters")["west"]
+    )
     endpoint = cluster.endpoint_for("admin") if denies else cluster.endpoint()
     config = login(endpoint, tmp_path / "admin.properties") if denies else ""
     own, plain, kept = (f"{topic_name}-{which}" for which in ("own", "plain", "kept"))
@@ -85,8 +87,10 @@ def test_the_printed_commands_put_back_exactly_what_was_there(
         assert topics.create(new, SOON(20)) == dict.fromkeys((own, plain, kept))
         untouched = fenced(fencing, [kept])
         before = fenced(fencing, [own, plain])
-        held = [FencedTopic(topic=t, status=FenceStatus.PROVED, owed_by="p", before=each) for t, each in before.items()]
+        held = [
+            FencedTopic(topic=t, status=FenceStatus.PROVED, wanted_by="p", before=each) for t, each in before.items()
+        ]
         for command in commands_to_lift(held, ",".join(map(str, endpoint.bootstrap)), config):
             run(command)
         wait_until(lambda: fencing.snapshot([own, plain], SOON(10)) == before)
-        assert fencing.standing(list(untouched.values()), SOON(10)) == {kept: True}
+        assert fencing.fence_status(list(untouched.values()), SOON(10)) == {kept: True}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 SLICES = 12
 ALL = frozenset(range(SLICES))
@@ -39,7 +39,7 @@ def world(request: pytest.FixtureRequest, topic_name: str) -> Iterator[tuple[Joi
         group = MemoryGroup(SLICES, clock)
         yield lambda before_release=lambda _: None: MemoryMembership(group, before_release), clock
         return
-    clusters: Mapping[str, Cluster] = request.getfixturevalue("clusters")
+    clusters: Mapping[str, SandboxCluster] = request.getfixturevalue("clusters")
     endpoint = clusters["east"].endpoint()
     with closing(KafkaTopics(endpoint)) as topics:
         topics.create([NewTopic(name=topic_name, partitions=SLICES, replication_factor=1)], CLOCK.deadline(20))
@@ -63,7 +63,7 @@ def settle(members: Sequence[Membership], clock: Clock, done: Callable[[list[Own
             held[member] = member.poll(clock.deadline(0.1))
             owners: defaultdict[int, int] = defaultdict(int)
             for ownership in held.values():
-                for number in ownership.slices:
+                for number in ownership.state_partitions:
                     owners[number] += 1
             assert all(count == 1 for count in owners.values()), held
         if done(list(held.values())):
@@ -78,7 +78,7 @@ def confirmed(clock: Clock, ownership: Ownership) -> bool:
 
 def test_the_only_member_owns_everything_and_can_prove_it(world: tuple[Joiner, Clock]) -> None:
     join, clock = world
-    (only,) = settle([join()], clock, lambda held: held[0].slices == ALL and confirmed(clock, held[0]))
+    (only,) = settle([join()], clock, lambda held: held[0].state_partitions == ALL and confirmed(clock, held[0]))
     assert only.holds_until() - clock.monotonic() <= only.lease_seconds
 
 
@@ -86,20 +86,20 @@ def test_a_slice_is_given_back_before_another_gets_it(world: tuple[Joiner, Clock
     join, clock = world
     released: list[Ownership] = []
     first = join(released.append)
-    settle([first], clock, lambda held: held[0].slices == ALL)
+    settle([first], clock, lambda held: held[0].state_partitions == ALL)
     second = join()
-    one, two = settle([first, second], clock, lambda held: len(held[1].slices) == SLICES // 2)
-    assert one.slices | two.slices == ALL
+    one, two = settle([first, second], clock, lambda held: len(held[1].state_partitions) == SLICES // 2)
+    assert one.state_partitions | two.state_partitions == ALL
     assert released, "the slices were gone from the ownership before they were given back"
-    assert released[0].slices == one.slices
+    assert released[0].state_partitions == one.state_partitions
 
 
 def test_who_stays_gets_the_slices_of_who_leaves(world: tuple[Joiner, Clock]) -> None:
     join, clock = world
     first, second = join(), join()
-    settle([first, second], clock, lambda held: {len(each.slices) for each in held} == {SLICES // 2})
+    settle([first, second], clock, lambda held: {len(each.state_partitions) for each in held} == {SLICES // 2})
     second.leave()
-    settle([first], clock, lambda held: held[0].slices == ALL)
+    settle([first], clock, lambda held: held[0].state_partitions == ALL)
 
 
 def test_an_ownership_that_is_not_renewed_runs_out(world: tuple[Joiner, Clock]) -> None:

@@ -11,23 +11,23 @@ from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, 
 from tanist.domain.errors import CouldNotTell, GroupCommitFenced, OperatorFenced, PositionMoved, TanistError
 from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters.positions import KafkaPositions
-from tanist.ports.positions import Change, Committed, GroupFacts
+from tanist.ports.positions import CommitChange, CommittedPosition, GroupFacts
 from tests.contracts.groups import MINE, MIRROR, InMemory, OnKafka
 from tests.contracts.reached import SOON, nowhere
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
-from tests.kafka.fetcher.rig import Side, until
+from tests.kafka.fetcher.rig import RigCluster, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.ports.positions import Outcome, Positions
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.contracts.groups import Groups
 
 pytestmark = pytest.mark.timeout(120)
 
-FIRST, SECOND = Committed(1, "tanist m1 east@1"), Committed(2, "ü")
+FIRST, SECOND = CommittedPosition(1, "tanist m1 east@1"), CommittedPosition(2, "ü")
 
 
 @pytest.fixture(params=["memory", "kafka"])
@@ -35,8 +35,8 @@ def groups(request: pytest.FixtureRequest) -> Iterator[Groups]:
     if request.param == "memory":
         yield InMemory()
         return
-    clusters: Mapping[str, Cluster] = request.getfixturevalue("clusters")
-    with ExitStack() as stack, closing(Side(clusters["west"])) as west:
+    clusters: Mapping[str, SandboxCluster] = request.getfixturevalue("clusters")
+    with ExitStack() as stack, closing(RigCluster(clusters["west"])) as west:
         yield OnKafka(west, stack)
 
 
@@ -56,35 +56,35 @@ def group(topic_name: str) -> str:
 
 
 def commit(
-    positions: Positions, group: str, at: TopicPartition, expected: Committed | None, new: Committed
+    positions: Positions, group: str, at: TopicPartition, expected: CommittedPosition | None, new: CommittedPosition
 ) -> Outcome | TanistError:
-    return positions.commit({group: {at: Change(expected, new)}}, SOON(20))[group]
+    return positions.commit({group: {at: CommitChange(expected, new)}}, SOON(20))[group]
 
 
-def stands(groups: Groups, group: str) -> dict[TopicPartition, Committed | TanistError]:
+def stands(groups: Groups, group: str) -> dict[TopicPartition, CommittedPosition | TanistError]:
     """Once nothing is pending any more: markers are written a moment after a transaction was decided."""
-    found: dict[TopicPartition, Committed | TanistError] = {}
+    found: dict[TopicPartition, CommittedPosition | TanistError] = {}
 
     def settled() -> bool:
-        told = groups.positions.committed([group], SOON(10))[group]
-        assert not isinstance(told, TanistError)
+        reported = groups.positions.committed([group], SOON(10))[group]
+        assert not isinstance(reported, TanistError)
         found.clear()
-        found.update({at: _plain(each) for at, each in told.items()})
-        return not any(isinstance(each, UnstableOffsetCommit) for each in told.values())
+        found.update({at: _plain(each) for at, each in reported.items()})
+        return not any(isinstance(each, UnstableOffsetCommit) for each in reported.values())
 
     until(settled, 30, lambda: found)
     return found
 
 
-def as_told(groups: Groups, group: str, at: TopicPartition) -> Committed:
-    told = groups.positions.committed([group], SOON(10))[group]
-    assert not isinstance(told, TanistError)
-    now = told[at]
-    assert isinstance(now, Committed)
+def as_told(groups: Groups, group: str, at: TopicPartition) -> CommittedPosition:
+    reported = groups.positions.committed([group], SOON(10))[group]
+    assert not isinstance(reported, TanistError)
+    now = reported[at]
+    assert isinstance(now, CommittedPosition)
     return now
 
 
-def _plain(each: Committed | TanistError) -> Committed | TanistError:
+def _plain(each: CommittedPosition | TanistError) -> CommittedPosition | TanistError:
     """Librdkafka ends texts with a NUL."""
     return each if isinstance(each, TanistError) else each._replace(metadata=each.metadata.rstrip("\0"))
 
@@ -101,11 +101,11 @@ def test_what_was_committed_is_told_as_it_was(groups: Groups, topic_name: str, g
 def test_a_partition_that_is_not_there_does_not_hide_the_others(groups: Groups, topic_name: str, group: str) -> None:
     (at,) = groups.topic(topic_name)
     missing = TopicPartition(f"{topic_name}-missing", 0)
-    changes = dict.fromkeys((missing, at), Change(None, FIRST))
-    told = groups.positions.commit({group: changes}, SOON(20))[group]
-    assert not isinstance(told, TanistError)
-    assert told[at] is None
-    assert isinstance(told[missing], UnknownTopicOrPartition)
+    changes = dict.fromkeys((missing, at), CommitChange(None, FIRST))
+    reported = groups.positions.commit({group: changes}, SOON(20))[group]
+    assert not isinstance(reported, TanistError)
+    assert reported[at] is None
+    assert isinstance(reported[missing], UnknownTopicOrPartition)
     assert stands(groups, group) == {at: FIRST}
 
 
@@ -113,7 +113,7 @@ def test_a_position_that_a_transaction_is_about_to_change_is_not_told(
     groups: Groups, topic_name: str, group: str
 ) -> None:
     at, other = groups.topic(topic_name, 2)
-    groups.positions.commit({group: dict.fromkeys((at, other), Change(None, FIRST))}, SOON(20))
+    groups.positions.commit({group: dict.fromkeys((at, other), CommitChange(None, FIRST))}, SOON(20))
     with groups.pending(group, at, 2) as decide, groups.pending(f"{group}-new", at, 2):
         assert groups.positions.committed([f"{group}-new"], SOON(10)) == {f"{group}-new": {}}
         held = groups.positions.committed([group], SOON(10))[group]
@@ -121,7 +121,7 @@ def test_a_position_that_a_transaction_is_about_to_change_is_not_told(
         assert isinstance(held[at], UnstableOffsetCommit)
         assert held[other] == FIRST
         decide()
-    assert stands(groups, group) == {at: Committed(2, ""), other: FIRST}
+    assert stands(groups, group) == {at: CommittedPosition(2, ""), other: FIRST}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -135,10 +135,10 @@ def test_a_group_with_members_is_counted_and_keeps_its_positions_to_itself(
     with groups.member(group, topic_name, protocol):
         facts = groups.positions.groups(SOON(10))[group]
         assert (facts.state, facts.members) == ("Stable", 1)
-        told = groups.positions.commit({group: {at: Change(now, FIRST)}}, SOON(20))[group]
-        assert not isinstance(told, TanistError)
-        assert isinstance(told[at], UnknownMember)
-        assert stands(groups, group) == {at: Committed(100, MINE)}
+        reported = groups.positions.commit({group: {at: CommitChange(now, FIRST)}}, SOON(20))[group]
+        assert not isinstance(reported, TanistError)
+        assert isinstance(reported[at], UnknownMember)
+        assert stands(groups, group) == {at: CommittedPosition(100, MINE)}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -154,19 +154,19 @@ def test_a_group_that_its_members_have_left_goes_where_it_is_told(
     assert stands(groups, group) == {at: SECOND}
 
 
-@pytest.mark.parametrize("expected", [None, Committed(50, MINE), Committed(100, "another text")])
+@pytest.mark.parametrize("expected", [None, CommittedPosition(50, MINE), CommittedPosition(100, "another text")])
 def test_a_position_that_has_moved_since_stays(
-    groups: Groups, topic_name: str, group: str, expected: Committed | None
+    groups: Groups, topic_name: str, group: str, expected: CommittedPosition | None
 ) -> None:
     """The whole group does, and nobody else."""
     at, other = groups.topic(topic_name, 2)
     groups.commit(group, at, 100)
-    changes = {at: Change(expected, FIRST), other: Change(None, FIRST)}
-    others = {f"{group}-{n}": {at: Change(None, SECOND)} for n in range(3)}
-    told = groups.positions.commit({group: changes, **others}, SOON(20))
-    assert isinstance(told[group], PositionMoved)
-    assert [told[each] for each in others] == [{at: None}] * 3
-    assert stands(groups, group) == {at: Committed(100, MINE)}
+    changes = {at: CommitChange(expected, FIRST), other: CommitChange(None, FIRST)}
+    others = {f"{group}-{n}": {at: CommitChange(None, SECOND)} for n in range(3)}
+    reported = groups.positions.commit({group: changes, **others}, SOON(20))
+    assert isinstance(reported[group], PositionMoved)
+    assert [reported[each] for each in others] == [{at: None}] * 3
+    assert stands(groups, group) == {at: CommittedPosition(100, MINE)}
     assert [stands(groups, each) for each in others] == [{at: SECOND}] * 3
 
 
@@ -199,7 +199,7 @@ def test_what_is_not_confirmed_never_becomes_visible(groups: Groups, topic_name:
         raise OperatorFenced("the lock is another's")
 
     with pytest.raises(OperatorFenced):
-        groups.positions.commit({group: {at: Change(None, FIRST)}}, SOON(20), confirm)
+        groups.positions.commit({group: {at: CommitChange(None, FIRST)}}, SOON(20), confirm)
     assert asked == [group]
     assert stands(groups, group) == {}
     assert commit(groups.positions, group, at, None, SECOND) == {at: None}
@@ -216,5 +216,5 @@ def test_of_a_dead_cluster_nothing_is_told(dead: Positions) -> None:
         with pytest.raises(CouldNotTell):
             ask(SOON(0.5))
     dead.take_over(["g"], SOON(0.5))
-    told = dead.commit({"g": {TopicPartition("t", 0): Change(None, FIRST)}}, SOON(0.5))
-    assert isinstance(told["g"], CouldNotTell)
+    reported = dead.commit({"g": {TopicPartition("t", 0): CommitChange(None, FIRST)}}, SOON(0.5))
+    assert isinstance(reported["g"], CouldNotTell)

@@ -9,7 +9,7 @@ import pytest
 
 from tanist.wiring.failover import Folder
 from tests.fakes.sink import MemorySink
-from tests.unit.usecases.failover.world import World
+from tests.unit.usecases.failover.world import FailoverWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Sink:
 def test_the_last_evidence_is_told_as_it_was(sink: Sink) -> None:
     """Of a whole failover, nothing is lost on the way."""
     assert sink.before() is None
-    world = World()
+    world = FailoverWorld()
     evidence = world.run(world.approve().plan).evidence
     for written in (replace(evidence, events=evidence.events[:3]), evidence):
         sink.flush(written)

@@ -9,7 +9,7 @@ import pytest
 
 from tanist.domain.errors import OperatorFenced
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import Claim, Generation, PartitionObserved
+from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch
 from tanist.domain.state_record import Tombstone
 from tanist.domain.states import MirrorState
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.state_record import StateRecord
     from tanist.ports.state import StateStore
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 MIRROR = MirrorName("m")
 OPERATOR = operator_of(MIRROR)
@@ -43,7 +43,7 @@ def open_store(request: pytest.FixtureRequest, topic_name: str, tmp_path: Path) 
             cluster.states[topic_name] = FileLog(tmp_path / "log")
         yield lambda writer=None, beside="": MemoryStateStore(cluster, topic_name + beside, writer)
         return
-    clusters: Mapping[str, Cluster] = request.getfixturevalue("clusters")
+    clusters: Mapping[str, SandboxCluster] = request.getfixturevalue("clusters")
     with ExitStack() as stack:
 
         def real(writer: str | None = None, beside: str = "") -> StateStore:
@@ -61,12 +61,12 @@ def open_store(request: pytest.FixtureRequest, topic_name: str, tmp_path: Path) 
         yield real
 
 
-def generation(count: int, topic: str = "orders.v1_a-b") -> Generation:
-    return Generation(mirror=MIRROR, topic=topic, count=count)
+def generation(count: int, topic: str = "orders.v1_a-b") -> PromotionEpoch:
+    return PromotionEpoch(mirror=MIRROR, topic=topic, count=count)
 
 
 def claim(number: int, epoch: int) -> Claim:
-    return Claim(slice=number, epoch=epoch, worker=f"w{epoch}")
+    return Claim(state_partition=number, epoch=epoch, worker=f"w{epoch}")
 
 
 def state(n: int, claim_epoch: int) -> PartitionObserved:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.ports.topics import Topics
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.contracts.reached import Reached
 
 
@@ -34,7 +34,7 @@ def topics(request: pytest.FixtureRequest) -> Iterator[Topics]:
     if request.param == "memory":
         yield MemoryTopics(MemoryCluster())
         return
-    clusters: Mapping[str, Cluster] = request.getfixturevalue("clusters")
+    clusters: Mapping[str, SandboxCluster] = request.getfixturevalue("clusters")
     with closing(KafkaTopics(clusters["east"].endpoint())) as real:
         yield real
 
@@ -127,14 +127,14 @@ def wait_for(topics: Topics, name: str, configs: Mapping[str, str | None]) -> No
 def test_a_right_that_is_lacking_is_named_and_hides_no_other_topic(reached: Reached, topic_name: str) -> None:
     topics = reached.topics
     operations = ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
-    unseen, untold, fixed, kept = (f"{topic_name}-{operation}" for operation in operations)
-    for name, operation in zip((unseen, untold, fixed, kept), operations, strict=True):
+    unseen, unreported, fixed, kept = (f"{topic_name}-{operation}" for operation in operations)
+    for name, operation in zip((unseen, unreported, fixed, kept), operations, strict=True):
         reached.topic(name)
         reached.world.deny(operation, "Topic", name)
     reached.topic(topic_name)
-    described = topics.describe([unseen, untold, topic_name], SOON(10))
+    described = topics.describe([unseen, unreported, topic_name], SOON(10))
     lacking(described[unseen], "DESCRIBE on topic")
-    lacking(described[untold], "DESCRIBE_CONFIGS on topic")
+    lacking(described[unreported], "DESCRIBE_CONFIGS on topic")
     assert isinstance(described[topic_name], TopicFacts)
     lacking(topics.grow(fixed, 5, SOON(10)), "ALTER on topic")
     lacking(topics.alter_configs(kept, {"retention.ms": "1"}, SOON(10)), "ALTER_CONFIGS on topic")

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.explorer.explore import explore, shortest, told
+from tests.explorer.explore import describe, explore, shortest
 
 
 def say(text: str) -> None:
@@ -29,7 +29,7 @@ def main() -> int:
         for rule in {each.rule for each in played.violations}:
             broken[rule] += 1
             if broken[rule] == 1 and given.rule in {None, rule}:
-                say(f"after {number} stories:\n{told(shortest(played, rule), rule)}\n")
+                say(f"after {number} stories:\n{describe(shortest(played, rule), rule)}\n")
             if rule == given.rule:
                 return 1
     took = time.perf_counter() - began

@@ -11,7 +11,7 @@ from tests.explorer.product import (
     MemoryFencing,
     MemoryGroups,
     MemoryOpening,
-    MemorySealing,
+    MemoryProducerFencing,
     MemoryStateStore,
 )
 
@@ -54,7 +54,7 @@ _APPEND: Final = MemoryStateStore.append
 _SEND: Final = MemoryGroups.send
 BREAKS: Final[dict[str, tuple[Any, str, Callable[..., Any]]]] = {
     "who opens a mirror's state fences who had it open": (MemoryStateStore, "append", _never_fenced),
-    "a barrier is written where it is said to be": (MemorySealing, "_seal", _accepted),
+    "a barrier is written where it is said to be": (MemoryProducerFencing, "_fence_producer", _accepted),
     "a fence stands where it is said to": (MemoryFencing, "_apply", _accepted),
     "a lifted fence is gone": (MemoryFencing, "_lift", _accepted),
     "opening takes WRITE from the mirror": (

@@ -105,16 +105,16 @@ def _take_at_its_word(last: Operator, mode: Mode) -> None:
     last.place.writing = False  # what is written meanwhile may rightly void an approval
     if mode is Mode.UNPLANNED:
         last.place.source_dies()
-    told = _tried(lambda: last.failover(mode, ".*"))
-    if not told.endswith("is DONE"):
-        last.place.violated("status GO is no lie", f"a failover of everything, {mode}, ends with {told}")
+    reported = _tried(lambda: last.failover(mode, ".*"))
+    if not reported.endswith("is DONE"):
+        last.place.violated("status GO is no lie", f"a failover of everything, {mode}, ends with {reported}")
 
 
 def _lift(last: Operator) -> None:
     """Fences that stand though nothing wants them can be lifted by whoever is told of them."""
-    told = _tried(lambda: last.lift(of_promoted=False))
+    reported = _tried(lambda: last.lift(of_promoted=False))
     for topic in judge.stray_fences(last.place):
-        last.place.violated("a fence that stands can be lifted", f"{topic}: {told}")
+        last.place.violated("a fence that stands can be lifted", f"{topic}: {reported}")
 
 
 def _end(last: Operator) -> None:
@@ -150,7 +150,7 @@ def shortest(found: Played, rule: str) -> Played:
     return play(story, traced=True)
 
 
-def told(found: Played, rule: str) -> str:
+def describe(found: Played, rule: str) -> str:
     """For people: the seed, the story, what happened."""
     violation = next(each for each in found.violations if each.rule == rule)
     lines = [f"seed {found.story.seed} breaks {rule!r}: {violation.what}", "", *found.story.lines(), "", *found.trace]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.explorer.product import Committed, Compared, MemoryGroup, MemoryGroups, Proof
+from tests.explorer.product import CommittedPosition, MemoryGroup, MemoryGroups, Proof, ProofResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class WatchedGroup(MemoryGroup):
     name: str = ""
     backwards: list[str] = field(default_factory=list)
 
-    def put(self, at: TopicPartition, place: int, new: Committed) -> None:
+    def put(self, at: TopicPartition, place: int, new: CommittedPosition) -> None:
         before = self.now(at)
         super().put(at, place, new)
         after = self.now(at)
@@ -42,8 +42,8 @@ class WatchedGroups(MemoryGroups):
 class NothingToCompare:
     """The port `Proofs`: records are not kept in memory."""
 
-    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
-        return dict.fromkeys(pairs, Compared(Proof.NONE, "no records in memory"))
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
+        return dict.fromkeys(pairs, ProofResult(Proof.NONE, "no records in memory"))
 
     def close(self) -> None:
         pass

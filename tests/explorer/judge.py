@@ -8,17 +8,17 @@ from tests.explorer import pointed
 from tests.explorer.place import DR, EARLIER_LIFE, PARTITIONS, TOPICS, Place
 from tests.explorer.product import (
     Approval,
-    Approved,
+    ApprovedPlan,
+    CommandContext,
     FailoverRun,
     FenceStatus,
+    MirrorStatus,
     Mode,
     Readiness,
-    Reading,
-    Run,
     RunStatus,
-    Seen,
     Silence,
     StateReaders,
+    StatusContext,
     Verdict,
     may_stand,
     observe,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.explorer.product import MirrorSpec
 
-HELD: Final = frozenset({FenceStatus.PROVED, FenceStatus.UNPROVED, FenceStatus.STANDING})
+HELD: Final = frozenset({FenceStatus.PROVED, FenceStatus.UNPROVED, FenceStatus.IN_FORCE})
 DONE_UNDONE: Final = "never DONE undone"
 
 
@@ -46,9 +46,9 @@ def done(place: Place, record: FailoverRun) -> None:
     )
     if isinstance(approval, Approval) and approval.at < spec.created_at:
         place.violated(EARLIER_LIFE, f"plan {record.plan} ran on an approval of an earlier mirror")
-    intent = Approved.read(record.shown).intent
+    intent = ApprovedPlan.read(record.plan_json).intent
     for topic in intent.topics:
-        for lacking in _lacking(place, spec, topic.topic, topic.generation, intent.mode):
+        for lacking in _lacking(place, spec, topic.topic, topic.promotion_epoch, intent.mode):
             place.violated(DONE_UNDONE, f"{topic.topic} {lacking}")
     _loss(place, spec, record)
 
@@ -56,7 +56,7 @@ def done(place: Place, record: FailoverRun) -> None:
 def _lacking(place: Place, spec: MirrorSpec, topic: str, before: int, mode: Mode) -> Iterator[str]:
     view = place.view()
     wish = view.topic(DR, topic)
-    if wish is not None and wish.generation > before:
+    if wish is not None and wish.promotion_epoch > before:
         return  # taken in again since
     if any(not place.sealed(spec, at) for at in PARTITIONS if at.topic == topic):
         yield "is not sealed"
@@ -67,19 +67,19 @@ def _lacking(place: Place, spec: MirrorSpec, topic: str, before: int, mode: Mode
     if topic in place.excused:
         return
     fence = place.fence(topic)
-    owed = fence is not None and fence.status is FenceStatus.OWED and mode is Mode.UNPLANNED
+    owed = fence is not None and fence.status is FenceStatus.PENDING and mode is Mode.UNPLANNED
     if not owed and (fence is None or fence.status not in HELD):
         yield f"was never fenced at the source: on record it is {fence.status if fence else 'nothing'}"
 
 
 def _loss(place: Place, spec: MirrorSpec, record: FailoverRun) -> None:
     """In both modes: what was acknowledged, and had been heard of. What nobody has seen is accepted by name."""
-    approved = Approved.read(record.shown)
+    approved = ApprovedPlan.read(record.plan_json)
     intent, planned = approved.intent, approved.intent.mode is Mode.PLANNED
     sealed = {at: place.sealed_at.get((int(spec.data_id), at)) for at in intent.partitions}
     known = {at: each for at, each in sealed.items() if each is not None}
     ends = {at: each.acknowledged if planned else each.told for at, each in known.items()}
-    lost = {at: ends[at] - each.copied for at, each in known.items() if ends[at] > each.copied}
+    lost = {at: ends[at] - each.copied_until for at, each in known.items() if ends[at] > each.copied_until}
     if sum(lost.values()) > intent.loss_tolerance:
         named = ", ".join(f"{count} of {at}" for at, count in lost.items())
         place.violated("nothing acknowledged lost", f"{named} are missing, {intent.loss_tolerance} are tolerated")
@@ -92,32 +92,32 @@ def _loss(place: Place, spec: MirrorSpec, record: FailoverRun) -> None:
 # ── at rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def seen(place: Place) -> Seen | None:
+def seen(place: Place) -> MirrorStatus | None:
     """What `tanist status` says; None: there is no such mirror."""
     if place.spec() is None:
         return None
-    run = Run(clock=place.clock, by=place.clock.deadline(60))
-    reading = Reading(
+    run = CommandContext(clock=place.clock, by=place.clock.deadline(60))
+    reading = StatusContext(
         readers=StateReaders(place.west.side()),
         silence=Silence(place.clock),
         clusters=lambda spec: pointed.clusters(place, spec, run, "anybody"),
-        run=run,
+        context=run,
     )
     (found,) = observe(reading, DR)
     return found
 
 
-def at_rest(place: Place) -> Seen | None:
+def at_rest(place: Place) -> MirrorStatus | None:
     """Everybody is gone but a worker that lives; what status says then."""
-    told = seen(place)
+    reported = seen(place)
     for topic in TOPICS:
-        if not is_told(told, topic):
+        if not is_told(reported, topic):
             _two_sides(place, topic)
             _fence_is_known(place, topic)
-    return told
+    return reported
 
 
-def is_told(told: Seen | None, topic: str) -> bool:
+def is_told(told: MirrorStatus | None, topic: str) -> bool:
     """Whether `tanist status` FAILs because of `topic`, or of a run that is unfinished."""
     if told is None:
         return False
@@ -154,6 +154,6 @@ def stray_fences(place: Place) -> list[str]:
     return [topic for topic in sorted(place.put_up) if topic in inside and not place.source_takes(topic)]
 
 
-def says_yes(told: Seen | None, mode: Mode) -> bool:
+def says_yes(told: MirrorStatus | None, mode: Mode) -> bool:
     """Whether status says that a failover can start now, perhaps with more to accept."""
     return told is not None and told.status.word(mode) in {Readiness.GO, Readiness.ACCEPT}

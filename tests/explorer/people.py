@@ -11,14 +11,14 @@ from tests.explorer.product import (
     ROUTE,
     STATE_TOPIC,
     Chosen,
+    CommandContext,
     FailoverRun,
     MetadataRequest,
     MirrorRequest,
     Mode,
-    Patience,
-    Run,
     SyncRequest,
     TanistError,
+    Timeouts,
     Tools,
     abort,
     administer,
@@ -34,10 +34,10 @@ from tests.explorer.product import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.explorer.product import Clusters, MirrorSpec
+    from tests.explorer.product import FailoverContext, MirrorSpec
 
 COMMAND_SECONDS: Final = 120.0
-PATIENCE: Final = Patience(proof=2.0, drain=60.0, budget=5.0)
+PATIENCE: Final = Timeouts(proof=2.0, drain=60.0, budget=5.0)
 EVERYTHING: Final = ".*"
 
 
@@ -55,11 +55,11 @@ class Operator:
         say = self.place.stage.say
         say(f"begins: {deed} {' '.join(map(str, args))}".rstrip())
         try:
-            told = getattr(self, deed)(*args)
+            reported = getattr(self, deed)(*args)
         except TanistError as refused:
             say(f"{deed}: {refused.name}: {refused.reason[:140]}")
         else:
-            say(f"{deed}: ok{f' ({told})' if told else ''}")
+            say(f"{deed}: ok{f' ({reported})' if reported else ''}")
 
     # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,10 +104,10 @@ class Operator:
     # ── the mirror ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, topic: str) -> None:
-        desire.wish(DR, [topic], desire.paused, self._west(), self._command())
+        desire.set_desired(DR, [topic], desire.paused, self._west(), self._command())
 
     def resume(self, topic: str) -> None:
-        desire.wish(DR, [topic], desire.resumed, self._west(), self._command())
+        desire.set_desired(DR, [topic], desire.resumed, self._west(), self._command())
 
     def alter(self) -> None:
         fill = 1_000 + round(self.place.stage.now)
@@ -117,9 +117,9 @@ class Operator:
         desire.add(DR, [topic], self._west(), lambda _: self._east(), self._command(), promoted=True)
 
     def delete(self, abandon: str = "") -> str:
-        told = administer.delete(DR, self._west(), self._command(), abandon=abandon)
-        self.place.abandoned |= {each.topic for each in told.abandoned}
-        return f"{len(told.abandoned)} abandoned"
+        reported = administer.delete(DR, self._west(), self._command(), abandon=abandon)
+        self.place.abandoned |= {each.topic for each in reported.abandoned}
+        return f"{len(reported.abandoned)} abandoned"
 
     def create(self) -> None:
         request = MirrorRequest(mirror=DR, include=tuple(TOPICS), promoted=True)
@@ -176,9 +176,14 @@ class Operator:
 
     # ── how ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _command(self) -> Run:
+    def _command(self) -> CommandContext:
         gone = self.place.stage.is_gone
-        return Run(clock=self.place.clock, by=self.place.clock.deadline(COMMAND_SECONDS), holder=self.name, gone=gone)
+        return CommandContext(
+            clock=self.place.clock,
+            by=self.place.clock.deadline(COMMAND_SECONDS),
+            holder=self.name,
+            is_process_dead=gone,
+        )
 
     def _west(self) -> Any:
         return pointed.side(self.place, self.place.west)
@@ -186,26 +191,26 @@ class Operator:
     def _east(self) -> Any:
         return pointed.side(self.place, self.place.east)
 
-    def _spec(self, run: Run) -> MirrorSpec:
+    def _spec(self, context: CommandContext) -> MirrorSpec:
         west = self._west()
-        return sides.spec_of(sides.read(west, STATE_TOPIC, run.by), DR, west.name)
+        return sides.spec_of(sides.read(west, STATE_TOPIC, context.by), DR, west.name)
 
-    def _clusters(self, run: Run) -> Clusters:
-        return pointed.clusters(self.place, self._spec(run), run, self.name)
+    def _clusters(self, context: CommandContext) -> FailoverContext:
+        return pointed.clusters(self.place, self._spec(context), context, self.name)
 
     def _tools(self, plan: str) -> Tools:
         sink = self.place.books.setdefault(plan, Book())
-        return Tools(patience=PATIENCE, sink=sink, runner=self.name, gone=self.place.stage.is_gone)
+        return Tools(patience=PATIENCE, sink=sink, runner=self.name, is_process_dead=self.place.stage.is_gone)
 
     def _plan(self, mode: Mode, include: str) -> str:
         run = self._command()
-        made = planning.plan(planning.Asked(mode=mode, include=(include,)), self._clusters(run), run)
+        made = planning.plan(planning.FailoverRequest(mode=mode, include=(include,)), self._clusters(run), run)
         return str(made.plan.hash)
 
     def _approved(self, mode: Mode, include: str) -> None:
         self._hash = self._plan(mode, include)
         run = self._command()
-        asked = planning.Asked(mode=mode, include=(include,))
+        asked = planning.FailoverRequest(mode=mode, include=(include,))
         planning.approve(self._hash, asked, self._clusters(run), run, reason="drill", valid_seconds=3600.0)
 
     def _run(self, plan: str, until: str | None = None) -> str:

@@ -10,6 +10,8 @@ from tests.explorer.product import (
     ANYBODY,
     GROUPS_TOPIC,
     STATE_TOPIC,
+    AclEntry,
+    CommandContext,
     FenceStatus,
     GuardedCluster,
     MemoryApprovals,
@@ -17,10 +19,8 @@ from tests.explorer.product import (
     MirrorName,
     MirrorRequest,
     MirrorSpec,
-    Run,
     RunStatus,
     TopicPartition,
-    WriteRule,
     create,
 )
 from tests.explorer.stage import Effect, Stage, StageClock
@@ -34,7 +34,7 @@ TOPICS: Final = {"orders": 2, "payments": 1}
 PARTITIONS: Final = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for n in range(count))
 GROUP: Final = "billing"
 APP: Final = "app"
-RULES: Final = (WriteRule("User:app", "*", allowed=True), WriteRule("User:mirror", "*", allowed=True))
+RULES: Final = (AclEntry("User:app", "*", allowed=True), AclEntry("User:mirror", "*", allowed=True))
 CLIENTS_SECONDS: Final = 0.5
 WORKERS: Final = frozenset({"worker's debts", "rested's debts"})
 EARLIER_LIFE: Final = "no record of an earlier life"
@@ -57,13 +57,13 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class FencedProducer:
     """A partition when it was sealed. `acknowledged`: by the source; `told`: of that, what workers had written down.
 
     `cut`: deleted from the copy alone.
     """
 
-    copied: int
+    copied_until: int
     acknowledged: int
     told: int
     cut: int
@@ -96,7 +96,7 @@ class Place:
     """Fences that a person has left behind, with a reason."""
     put_up: dict[str, float] = field(default_factory=dict)
     """Fences that the product has put up, and has not lifted since: when."""
-    sealed_at: dict[tuple[int, TopicPartition], Sealed] = field(default_factory=dict)
+    sealed_at: dict[tuple[int, TopicPartition], FencedProducer] = field(default_factory=dict)
     """By data id."""
     books: dict[str, Book] = field(default_factory=dict)
     beats: float = 0.0
@@ -124,7 +124,7 @@ class Place:
 
     def make(self) -> None:
         """The mirror, by nobody on the stage."""
-        run = Run(clock=self.clock, by=self.clock.deadline(60))
+        run = CommandContext(clock=self.clock, by=self.clock.deadline(60))
         create(MirrorRequest(mirror=DR, include=tuple(TOPICS)), self.east.side(), self.west.side(), run)
 
     def source_dies(self) -> None:
@@ -146,7 +146,7 @@ class Place:
 
     def sealed(self, spec: MirrorSpec, at: TopicPartition) -> bool:
         epochs = self.west.epochs
-        return epochs.get((at, spec.data_id), -1) >= 1 and epochs.get((at, spec.filler_id), -1) >= 32_767
+        return epochs.get((at, spec.data_id), -1) >= 1 and epochs.get((at, spec.marker_id), -1) >= 32_767
 
     def is_open(self, topic: str) -> bool:
         """Whether the destination has taken over: applications can write there, the mirror cannot."""
@@ -218,7 +218,7 @@ class Place:
 
     def is_owed(self, topic: str) -> bool:
         fence = self.fence(topic)
-        return fence is not None and fence.status is FenceStatus.OWED
+        return fence is not None and fence.status is FenceStatus.PENDING
 
     def fence(self, topic: str) -> FencedTopic | None:
         """What is on record of the fence of a source topic."""
@@ -228,19 +228,19 @@ class Place:
 
     def before(self, label: str, args: tuple[Any, ...]) -> None:
         """A call is about to be done."""
-        if label == "sealing.seal":
+        if label == "sealing.fence_producers":
             for at, writers in args[0].items():
                 key = (int(writers.data), at)
                 if key not in self.sealed_at and at in self.west.ends:
                     start, _, end = self.west.ends[at]
                     cut = max(0, start - self.east.ends[at][0]) if self._seen_in_time(at) else 0
-                    self.sealed_at[key] = Sealed(end, self.east.ends[at][2], self._told(at), cut)
+                    self.sealed_at[key] = FencedProducer(end, self.east.ends[at][2], self._reported_end(at), cut)
 
     def _seen_in_time(self, at: TopicPartition) -> bool:
         """Nobody can see what happens between the last look and the barrier."""
         return self.stage.now - self.cut_at.get(at, 0.0) > LAST_LOOK_SECONDS + self.stage.late
 
-    def _told(self, at: TopicPartition) -> int:
+    def _reported_end(self, at: TopicPartition) -> int:
         chunks = self.view().source_ends(DR)
         return max((end.high_watermark for chunk in chunks for end in chunk.ends if end.partition == at), default=0)
 

@@ -9,17 +9,17 @@ from tests.explorer.groups import NothingToCompare
 from tests.explorer.place import DR
 from tests.explorer.product import (
     Chosen,
-    Clusters,
+    CommandContext,
     Destination,
+    FailoverContext,
     GroupContacts,
     GroupsMoved,
     MemoryApprovals,
     MemoryFencing,
     MemoryOpening,
     MemoryPositions,
+    MemoryProducerFencing,
     MemoryReplicas,
-    MemorySealing,
-    Run,
     Source,
     SourceContacts,
     SyncRequest,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.explorer.place import Place
-    from tests.explorer.product import Deadline, GuardedCluster, MirrorName, MirrorSpec, Side
+    from tests.explorer.product import Cluster, Deadline, GuardedCluster, MirrorName, MirrorSpec
 
 _AT_ONCE: Final = frozenset({"close", "view", "ended"})
 """These ask no cluster."""
@@ -52,15 +52,15 @@ class Pointed:
             label = f"{self._name}.{method}"
             self._place.stage.point(label)
             self._place.before(label, args)
-            told = found(*args, **named)
+            reported = found(*args, **named)
             self._place.after(label, args)
             self._place.stage.answer(label)
-            return told
+            return reported
 
         return call
 
 
-def side(place: Place, cluster: GuardedCluster) -> Side:
+def side(place: Place, cluster: GuardedCluster) -> Cluster:
     """A cluster as commands see it."""
     bare = cluster.side()
 
@@ -81,32 +81,32 @@ def side(place: Place, cluster: GuardedCluster) -> Side:
     )
 
 
-def clusters(place: Place, spec: MirrorSpec, run: Run, user: str) -> Clusters:
+def clusters(place: Place, spec: MirrorSpec, context: CommandContext, user: str) -> FailoverContext:
     """Both clusters, with everything that a failover asks of them."""
     east, west = side(place, place.east), side(place, place.west)
-    return Clusters(
+    return FailoverContext(
         spec=spec,
         source=Source(
-            side=east,
+            cluster=east,
             fencing=Pointed(place, "fencing", MemoryFencing(place.east)),
             replicas=Pointed(place, "replicas", MemoryReplicas(place.east)),
         ),
         destination=Destination(
-            side=west,
-            sealing=Pointed(place, "sealing", MemorySealing(place.west)),
+            cluster=west,
+            sealing=Pointed(place, "sealing", MemoryProducerFencing(place.west)),
             opening=Pointed(place, "opening", MemoryOpening(place.west)),
             replicas=Pointed(place, "replicas", MemoryReplicas(place.west)),
             approvals=Pointed(place, "approvals", MemoryApprovals(place.west, user)),
         ),
-        move_groups=_MoveGroups(place, spec, run),
+        move_groups=_MoveGroups(place, spec, context),
     )
 
 
 class _MoveGroups:
     """The last translation, by the same use case as `tanist groups sync`."""
 
-    def __init__(self, place: Place, spec: MirrorSpec, run: Run) -> None:
-        self._place, self._spec, self._run = place, spec, run
+    def __init__(self, place: Place, spec: MirrorSpec, context: CommandContext) -> None:
+        self._place, self._spec, self._run = place, spec, context
 
     def __call__(
         self,
@@ -127,7 +127,7 @@ def contacts(place: Place) -> GroupContacts:
         destination=side(place, place.west),
         positions=Pointed(place, "positions", MemoryPositions(place.at_west, DR, place.stage.point)),
         source=SourceContacts(
-            side=side(place, place.east),
+            cluster=side(place, place.east),
             positions=Pointed(place, "source positions", MemoryPositions(place.at_east, DR)),
             proofs=NothingToCompare(),
         ),

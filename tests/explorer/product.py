@@ -12,61 +12,61 @@ from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
 from tanist.domain.failover.evidence import Evidence
-from tanist.domain.failover.plan import ROUTE, Approved
+from tanist.domain.failover.plan import ROUTE, ApprovedPlan
 from tanist.domain.fences import FenceStatus, may_stand
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
-    SLICES,
+    STATE_PARTITIONS,
     STATE_TOPIC,
     FailoverRun,
     Fences,
-    Following,
     GroupPosition,
-    GroupsFollowed,
+    GroupSyncStatus,
     MirrorSpec,
+    OffsetTailMode,
     RunStatus,
     SourceEnd,
     SourceEnds,
     WorkerAlive,
 )
 from tanist.domain.state_view import StateView
-from tanist.domain.states import Finding, MirrorState, Wish
+from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.domain.translation import Proof
-from tanist.domain.write_rules import ANYBODY, WriteRule
+from tanist.domain.write_rules import ANYBODY, AclEntry
 from tanist.fetcher.assignment import Report
-from tanist.fetcher.debts import EVERY_SECONDS, Debts, Guards
+from tanist.fetcher.debts import EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, next_observed, owned
 from tanist.ports.clock import Deadline
-from tanist.ports.positions import Committed, Compared
+from tanist.ports.positions import CommittedPosition, ProofResult
 from tanist.usecases import sides
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover import run as running
-from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Patience, Source
+from tanist.usecases.failover.clusters import Destination, FailoverContext, GroupsMoved, Source, Timeouts
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.failover.work import Tools
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
 from tanist.usecases.lock import Purpose, mirror_lock
-from tanist.usecases.metadata.compare import Request as MetadataRequest
+from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync as metadata_sync
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors import create as creating
-from tanist.usecases.mirrors.create import Request as MirrorRequest
+from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
 from tanist.usecases.mirrors.create import create
 from tanist.usecases.readers import Silence, StateReaders
-from tanist.usecases.sides import Run, Side
-from tanist.usecases.status.observe import Reading, Seen, observe
+from tanist.usecases.sides import Cluster, CommandContext
+from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,
     MemoryApprovals,
     MemoryFencing,
     MemoryOpening,
+    MemoryProducerFencing,
     MemoryReplicas,
-    MemorySealing,
 )
 from tests.fakes.positions import MemoryGroup, MemoryGroups, MemoryPositions
 from tests.fakes.state import WORKER, MemoryStateStore
@@ -81,28 +81,30 @@ __all__ = [
     "GROUPS_TOPIC",
     "OFFSETS_TOPIC",
     "ROUTE",
-    "SLICES",
+    "STATE_PARTITIONS",
     "STATE_TOPIC",
     "WORKER",
+    "AclEntry",
     "Approval",
-    "Approved",
+    "ApprovedPlan",
     "Chosen",
-    "Clusters",
-    "Committed",
-    "Compared",
+    "Cluster",
+    "CommandContext",
+    "CommittedPosition",
     "Deadline",
-    "Debts",
+    "DesiredState",
     "Destination",
     "EpochMs",
     "Evidence",
+    "FailoverContext",
     "FailoverRun",
+    "FenceReconciler",
     "FenceStatus",
     "Fences",
     "Finding",
-    "Following",
     "GroupContacts",
     "GroupPosition",
-    "GroupsFollowed",
+    "GroupSyncStatus",
     "GroupsMoved",
     "GuardedCluster",
     "Guards",
@@ -113,27 +115,25 @@ __all__ = [
     "MemoryGroups",
     "MemoryOpening",
     "MemoryPositions",
+    "MemoryProducerFencing",
     "MemoryReplicas",
-    "MemorySealing",
     "MemoryStateStore",
     "MetadataRequest",
     "MirrorName",
     "MirrorRequest",
     "MirrorSpec",
     "MirrorState",
+    "MirrorStatus",
     "Mode",
     "Moment",
-    "Patience",
+    "OffsetTailMode",
     "ProducerId",
     "Proof",
+    "ProofResult",
     "Purpose",
     "Readiness",
-    "Reading",
     "Report",
-    "Run",
     "RunStatus",
-    "Seen",
-    "Side",
     "Silence",
     "Source",
     "SourceContacts",
@@ -142,16 +142,16 @@ __all__ = [
     "SourceOffset",
     "StateReaders",
     "StateView",
+    "StatusContext",
     "SyncRequest",
     "TanistError",
     "TimedOut",
+    "Timeouts",
     "Tools",
     "TopicPartition",
     "Unreachable",
     "Verdict",
-    "Wish",
     "WorkerAlive",
-    "WriteRule",
     "abort",
     "administer",
     "create",

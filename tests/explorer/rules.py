@@ -40,7 +40,7 @@ RULES: Final = (
         "test_state_store.py::test_a_reader_that_has_caught_up_misses_nothing",
     ),
     Rule(
-        "behind a barrier no old writer gets in", ("sealing.seal", "sealing.proof"),
+        "behind a barrier no old writer gets in", ("sealing.fence_producers", "sealing.proof"),
         _PORTS + "test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing",
     ),
     Rule(
@@ -53,7 +53,7 @@ RULES: Final = (
     ),
     Rule(
         "a fence keeps producers off, and lifting it is exact",
-        ("fencing.snapshot", "fencing.apply", "fencing.standing", "fencing.lift", "fencing.has_authorizer"),
+        ("fencing.snapshot", "fencing.apply", "fencing.fence_status", "fencing.lift", "fencing.has_authorizer"),
         _PORTS + "test_a_fence_keeps_producers_off_and_lifting_it_is_exact",
     ),
     Rule(

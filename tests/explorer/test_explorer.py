@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.explorer import judge
-from tests.explorer.explore import explore, play, shortest, told
+from tests.explorer.explore import describe, explore, play, shortest
 from tests.explorer.place import DR
 from tests.explorer.product import STATE_TOPIC, Fences, FenceStatus, Mode
 from tests.explorer.stage import AT_LAST, Effect, Order
@@ -38,7 +38,7 @@ def test_no_story_breaks_a_rule() -> None:
     for played in explore(1, STORIES):
         if played.violations:
             rule = played.violations[0].rule
-            pytest.fail(told(shortest(played, rule), rule), pytrace=False)
+            pytest.fail(describe(shortest(played, rule), rule), pytrace=False)
 
 
 def story(*roles: Role, orders: tuple[Order, ...] = ()) -> Story:
@@ -59,7 +59,7 @@ def test_a_story_is_played_again_exactly() -> None:
 
 
 def test_who_is_frozen_for_long_wakes_when_all_others_are_done() -> None:
-    asleep = Order("ann", "sealing.seal", 1, Effect.FREEZE, AT_LAST)
+    asleep = Order("ann", "sealing.fence_producers", 1, Effect.FREEZE, AT_LAST)
     trace = play(
         story(Role("ann", 0.0, (EVERYTHING,)), Role("bob", 30.0, (Deed("alter"),)), orders=(asleep,)), traced=True
     ).trace

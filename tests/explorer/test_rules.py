@@ -71,5 +71,5 @@ def test_a_story_shows_that_a_rule_of_the_model_is_broken(rule: str) -> None:
 def test_where_no_story_shows_it_a_directed_test_does(rule: str) -> None:
     asked = ["-q", "-p", "no:cacheprovider", DIRECTED[rule]]
     code = f"import pytest; from tests.explorer.broken import broken\nwith broken({rule!r}): pytest.main({asked!r})"
-    told = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
-    assert "1 failed" in told.stdout, told.stdout + told.stderr
+    reported = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert "1 failed" in reported.stdout, reported.stdout + reported.stderr

@@ -10,24 +10,24 @@ from tests.explorer.pointed import Pointed, side
 from tests.explorer.product import (
     EVERY_SECONDS,
     GROUPS_TOPIC,
-    SLICES,
+    STATE_PARTITIONS,
     STATE_TOPIC,
     WORKER,
-    Debts,
+    CommandContext,
     EpochMs,
+    FenceReconciler,
     Finding,
-    Following,
     GroupPosition,
-    GroupsFollowed,
+    GroupSyncStatus,
     Guards,
     MemoryFencing,
-    MemorySealing,
+    MemoryProducerFencing,
     MemoryStateStore,
     MirrorState,
     Moment,
+    OffsetTailMode,
     Purpose,
     Report,
-    Run,
     SourceEnd,
     SourceEnds,
     SourceOffset,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from tanist.domain.records import Generation
+    from tanist.domain.records import PromotionEpoch
     from tanist.domain.state_record import StateRecord
     from tanist.fetcher.planning import Owned
     from tanist.usecases.lock import LockedMirror
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 
 ROUND_SECONDS: Final = 1.0
 NEWS_SECONDS: Final = 5.0
-ALL: Final = frozenset(range(SLICES))
+ALL: Final = frozenset(range(STATE_PARTITIONS))
 MOST_A_ROUND: Final = 60
 _FINDINGS: Final = {
     MirrorState.PREPARING: Finding.ALIGNED,
     MirrorState.PAUSING: Finding.QUIET,
-    MirrorState.STOPPING: Finding.SEALED,
+    MirrorState.STOPPING: Finding.FENCED,
 }
 
 
@@ -70,7 +70,7 @@ class _SourceStates:
         self._place.east.answer()
         return MemoryStateStore(self._place.east, STATE_TOPIC).catch_up(by)
 
-    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
         self._place.east.answer()
         if STATE_TOPIC not in self._place.east.topics:
             self._place.east.with_topic(STATE_TOPIC)
@@ -93,11 +93,11 @@ class Worker:
         self.groups = MemoryStateStore(place.west, GROUPS_TOPIC, WORKER)
         guards = Guards(
             fencing=lambda _source: Pointed(place, "fencing", MemoryFencing(place.east)),
-            sealing=Pointed(place, "sealing", MemorySealing(place.west)),
+            sealing=Pointed(place, "sealing", MemoryProducerFencing(place.west)),
             sources=Pointed(place, "sources", _SourceStates(place)),
             lock=self._lock,
         )
-        self.debts = Debts(guards, self.state, SLICES, place.clock, lambda _slice: True)
+        self.debts = FenceReconciler(guards, self.state, STATE_PARTITIONS, place.clock, lambda _slice: True)
 
     def enter(self) -> None:
         """Two threads of one process."""
@@ -105,7 +105,7 @@ class Worker:
         self.place.stage.enter(f"{self.name}'s debts", self._settles, extra=True)
 
     def _lock(self, mirror: MirrorName, operation: str, by: Deadline) -> AbstractContextManager[LockedMirror]:
-        run = Run(clock=self.place.clock, by=by, holder=self.name)
+        run = CommandContext(clock=self.place.clock, by=by, holder=self.name)
         return mirror_lock(
             side(self.place, self.place.west), mirror, Purpose(operation=operation, preemptible=True), run
         )
@@ -119,7 +119,7 @@ class Worker:
         while True:
             self.place.clock.wait(EVERY_SECONDS)
             try:
-                self.debts.settle(self.state.view())
+                self.debts.reconcile_all(self.state.view())
             except TanistError as why:
                 self.place.stage.say(f"debts are not settled: {why.name}")
 
@@ -137,7 +137,7 @@ class Worker:
     def _owned(self, view: StateView) -> tuple[Owned, ...]:
         """Worked out once for each view."""
         if self._looked_after[0] is not view:
-            self._looked_after = (view, owned(view, ALL, SLICES))
+            self._looked_after = (view, owned(view, ALL, STATE_PARTITIONS))
         return self._looked_after[1]
 
     def _soon(self) -> Deadline:
@@ -187,16 +187,16 @@ class Worker:
             )
             for at, (_, each) in held.items()
         ]
-        told = GroupsFollowed(
+        reported = GroupSyncStatus(
             mirror=spec.mirror,
             mirror_id=spec.id,
             worker=self.name,
-            how=Following.TAILING,
+            mode=OffsetTailMode.TAILING,
             groups=1,
-            upto=at_ms,
+            complete_until_ms=at_ms,
             at=at_ms,
         )
-        self.groups.append([*kept, told], self._soon())
+        self.groups.append([*kept, reported], self._soon())
 
     def _copy(self, view: StateView) -> None:
         """Modelled: an append lands right after the previous one or not at all, so nothing is ever copied twice."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.logins import Login, LoginSeen, Origin, unbound
-from tanist.domain.write_rules import WriteRule, learnt
-from tanist.ports.access import Right, RightHeld, Verdict
+from tanist.domain.write_rules import AclEntry, learnt
+from tanist.ports.access import AclCheck, Permission, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ class MemoryAccess:
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
 
-    def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
+    def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
         self._cluster.answer()
-        return tuple(RightHeld(right=right, verdict=self._verdict(right)) for right in rights)
+        return tuple(AclCheck(permission=right, verdict=self._verdict(right)) for right in rights)
 
-    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
         self._cluster.answer()
         if not self._cluster.may("DESCRIBE", "kafka-cluster"):
             raise ClusterAuthorizationFailed("rules")
@@ -35,7 +35,7 @@ class MemoryAccess:
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
         self._cluster.answer()
         may = {topic: self._cluster.may("WRITE", topic) for topic in topics}
-        ours = (WriteRule(self._cluster.principal, "*", allowed=True),)
+        ours = (AclEntry(self._cluster.principal, "*", allowed=True),)
         rules = {topic: self._cluster.rules.get(topic, ours) for topic in topics}
         login = Login(self._cluster.principal, Origin.SASL)
         return LoginSeen(login=login, authorizer=True, unbound=unbound(self._cluster.principal, may, rules))
@@ -43,26 +43,26 @@ class MemoryAccess:
     def close(self) -> None:
         pass
 
-    def _verdict(self, right: Right) -> Verdict:
+    def _verdict(self, right: Permission) -> Verdict:
         if right.resource_type == "Topic":
             return self._of_a_topic(right.operation, right.resource)
         if right.resource_type == "Cluster":
-            return self._told(right.operation, right.resource)
+            return self._operations(right.operation, right.resource)
         if right.resource_type == "Group":
             seen = self._cluster.may("DESCRIBE", right.resource)
-            return self._told(right.operation, right.resource) if seen else Verdict.FAIL
+            return self._operations(right.operation, right.resource) if seen else Verdict.FAIL
         return Verdict.UNKNOWN  # brokers have no answer that tells of a transactional id
 
     def _of_a_topic(self, operation: str, topic: str) -> Verdict:
         if not self._cluster.may("DESCRIBE", topic):
             return Verdict.FAIL
         if topic in self._cluster.topics:
-            return self._told(operation, topic)
+            return self._operations(operation, topic)
         return self._of_an_absent_topic(operation)
 
     def _of_an_absent_topic(self, operation: str) -> Verdict:
         creatable = operation == "CREATE" and self._cluster.may("CREATE", "kafka-cluster")
         return Verdict.PASS if creatable or operation == "DESCRIBE" else Verdict.UNKNOWN
 
-    def _told(self, operation: str, resource: str) -> Verdict:
+    def _operations(self, operation: str, resource: str) -> Verdict:
         return Verdict.PASS if self._cluster.may(operation, resource) else Verdict.FAIL

@@ -14,7 +14,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import MirrorRecord
 from tanist.kafka.adapters.state_writer import operator_of
 from tanist.ports.topics import NewTopic, TopicFacts
-from tanist.usecases.sides import Side
+from tanist.usecases.sides import Cluster
 from tests.fakes.access import MemoryAccess
 from tests.fakes.clock import JumpingClock
 from tests.fakes.configs import BROKER_DEFAULTS, MemoryConfigs
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tests.fakes.state import StateLog
 
@@ -61,7 +61,7 @@ class MemoryCluster:
     operators: dict[str, int] = field(default_factory=dict)
     committed: dict[str, EpochMs] = field(default_factory=dict)
     denied: set[tuple[str, str]] = field(default_factory=set)
-    rules: dict[str, tuple[WriteRule, ...]] = field(default_factory=dict)
+    rules: dict[str, tuple[AclEntry, ...]] = field(default_factory=dict)
     dead: bool = False
     calls: list[str] = field(default_factory=list)
     broker_configs: dict[str, str] = field(default_factory=lambda: dict(BROKER_DEFAULTS))
@@ -133,8 +133,8 @@ class MemoryCluster:
 
     # ── how it is reached ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def side(self) -> Side:
-        return Side(
+    def side(self) -> Cluster:
+        return Cluster(
             name=self.name,
             bootstrap=f"{self.name}:9092",
             topics=MemoryTopics(self),

@@ -10,9 +10,9 @@ from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import (
     APPROVALS_TOPIC,
     Approval,
+    ApprovalRequest,
     Entry,
     NoApproverTopic,
-    Request,
     Withdrawal,
     signature,
 )
@@ -21,17 +21,17 @@ from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.write_rules import ANYBODY, writers
 from tanist.ports.replicas import ClusterSeen, InSync
-from tanist.ports.sealing import Barrier, Kept
+from tanist.ports.sealing import Kept, ProducerFence
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tanist.domain.anchoring import Writers
+    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import EpochMs
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
 LAST_EPOCH = 32_767
@@ -49,7 +49,7 @@ class GuardedCluster(MemoryCluster):
     user: str = "mirror"
     supers: set[str] = field(default_factory=set)
     deny: set[tuple[str, str]] = field(default_factory=set)
-    given: set[tuple[str, WriteRule]] = field(default_factory=set)
+    given: set[tuple[str, AclEntry]] = field(default_factory=set)
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     repeated: set[TopicPartition] = field(default_factory=set)
     """Where the last record stands again, in the epoch of the barrier."""
@@ -86,40 +86,40 @@ class GuardedCluster(MemoryCluster):
         return True
 
 
-class MemorySealing:
+class MemoryProducerFencing:
     """The port `Sealing`."""
 
     def __init__(self, cluster: GuardedCluster) -> None:
         self._cluster = cluster
         self._seen: dict[TopicPartition, tuple[int, float]] = {}
 
-    def seal(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    def fence_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
-        return {at: self._seal(at, each) for at, each in writers.items()}
+        return {at: self._fence_producer(at, each) for at, each in producer_ids.items()}
 
     def proof(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
-    ) -> Mapping[TopicPartition, Barrier | TanistError]:
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
         self._cluster.answer()
-        return {at: self._proof(at, each) for at, each in writers.items()}
+        return {at: self._proof(at, each) for at, each in producer_ids.items()}
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
         return {name: self._compacted(name) for name in topics}
 
     def kept(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         self._cluster.answer()
-        return {at: self._kept(at) for at in writers}
+        return {at: self._kept(at) for at in producer_ids}
 
     def keep(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline, *, rest: float = 0
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         self._cluster.answer()
-        return {at: self._keep(at, each, rest) for at, each in writers.items()}
+        return {at: self._keep(at, each, rest) for at, each in producer_ids.items()}
 
     def close(self) -> None:
         pass
@@ -138,13 +138,13 @@ class MemorySealing:
         records = any((at, offset) not in self._cluster.control for offset in range(start, end))
         return Kept.BARE if records else Kept.EMPTY
 
-    def _keep(self, at: TopicPartition, writers: Writers, rest: float) -> Kept | TanistError:
+    def _keep(self, at: TopicPartition, producer_ids: ProducerIds, rest: float) -> Kept | TanistError:
         found = self._kept(at)
         if found is not Kept.BARE or (rest and not self._rests(at, rest)):
             return found
         if not self._cluster.may_write(at.topic, self._cluster.user):
             return TopicAuthorizationFailed(str(at))
-        assert self._cluster.append(at, writers.data, 1)
+        assert self._cluster.append(at, producer_ids.data, 1)
         self._cluster.repeated.add(at)
         return Kept.KEPT
 
@@ -154,23 +154,23 @@ class MemorySealing:
             self._seen[at] = (end, now)
         return now - self._seen[at][1] >= rest
 
-    def _last(self, writers: Writers) -> dict[int, int]:
-        return {writers.data: 1, writers.start: 1, writers.filler: LAST_EPOCH}
+    def _last(self, producer_ids: ProducerIds) -> dict[int, int]:
+        return {producer_ids.data: 1, producer_ids.start: 1, producer_ids.marker: LAST_EPOCH}
 
-    def _seal(self, at: TopicPartition, writers: Writers) -> DestinationOffset | TanistError:
+    def _fence_producer(self, at: TopicPartition, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
-        for producer, epoch in self._last(writers).items():
+        for producer, epoch in self._last(producer_ids).items():
             if self._cluster.epochs.get((at, producer), -1) < epoch:
                 self._cluster.epochs[at, producer] = epoch
                 self._cluster.mark(at, producer)
         return DestinationOffset(self._cluster.ends[at][2])
 
-    def _proof(self, at: TopicPartition, writers: Writers) -> Barrier | TanistError:
+    def _proof(self, at: TopicPartition, producer_ids: ProducerIds) -> ProducerFence | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
-        shut = all(self._cluster.epochs.get((at, who), -1) >= epoch for who, epoch in self._last(writers).items())
-        return Barrier.SEALED if shut else Barrier.OPEN
+        shut = all(self._cluster.epochs.get((at, who), -1) >= epoch for who, epoch in self._last(producer_ids).items())
+        return ProducerFence.FENCED if shut else ProducerFence.OPEN
 
 
 class MemoryFencing:
@@ -191,7 +191,7 @@ class MemoryFencing:
         self._cluster.answer()
         return {each.topic: self._apply(each) for each in before}
 
-    def standing(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
+    def fence_status(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
         return {each.topic: self._stands(each) for each in before}
 
@@ -251,7 +251,7 @@ class MemoryOpening:
         return self._cluster.authorizer
 
     def open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         self._before_open(tuple(topics))
@@ -263,7 +263,7 @@ class MemoryOpening:
         return dict.fromkeys(topics)
 
     def is_open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
         if not self._cluster.authorizer:
@@ -300,7 +300,7 @@ class MemoryOpening:
     def _logins(self, mirrors: Collection[str]) -> frozenset[str]:
         return frozenset(mirrors) or frozenset({f"User:{self._cluster.user}"})
 
-    def _wanted(self, topics: Mapping[str, Sequence[WriteRule]], ours: Collection[str]) -> set[tuple[str, WriteRule]]:
+    def _wanted(self, topics: Mapping[str, Sequence[AclEntry]], ours: Collection[str]) -> set[tuple[str, AclEntry]]:
         return {(topic, rule) for topic, rules in topics.items() for rule in rules if rule.principal not in ours}
 
     def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
@@ -380,13 +380,13 @@ class MemoryApprovals:
         self._cluster.answer()
         return self._cluster.committed.get(STATE_TOPIC)
 
-    def append(self, request: Request, by: Deadline) -> Approval:
+    def append(self, request: ApprovalRequest, by: Deadline) -> Approval:
         self._must_be_approver(by)
         approval = Approval(
             id=f"0-{len(self._cluster.approvals)}",
             mirror=request.mirror,
             plan=request.plan,
-            shown=request.shown,
+            plan_json=request.plan_json,
             request=request.request,
             approver=signature(self.principal(by), request.on_behalf_of),
             reason=request.reason,

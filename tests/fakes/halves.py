@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from tanist.domain.anchoring import Writers
+    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, TopicPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.sealing import Barrier, Kept, Sealing
+    from tanist.ports.sealing import Kept, ProducerFence, ProducerFencing
 
 HALF = "seal:half"
 
@@ -21,35 +21,35 @@ HALF = "seal:half"
 class Halves:
     """The port `Sealing`: what `checkpoint` is told lies between the two halves of every `seal`."""
 
-    real: Sealing
+    real: ProducerFencing
     checkpoint: Callable[[str], None]
 
-    def seal(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    def fence_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        ordered = list(writers.items())
+        ordered = list(producer_ids.items())
         middle = len(ordered) // 2
-        first = self.real.seal(dict(ordered[:middle]), by)
+        first = self.real.fence_producers(dict(ordered[:middle]), by)
         self.checkpoint(HALF)
-        return {**first, **self.real.seal(dict(ordered[middle:]), by)}
+        return {**first, **self.real.fence_producers(dict(ordered[middle:]), by)}
 
     def proof(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
-    ) -> Mapping[TopicPartition, Barrier | TanistError]:
-        return self.real.proof(writers, by)
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
+        return self.real.proof(producer_ids, by)
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self.real.compacted(topics, by)
 
     def kept(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, Kept | TanistError]:
-        return self.real.kept(writers, by)
+        return self.real.kept(producer_ids, by)
 
     def keep(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline, *, rest: float = 0
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[TopicPartition, Kept | TanistError]:
-        return self.real.keep(writers, by, rest=rest)
+        return self.real.keep(producer_ids, by, rest=rest)
 
     def close(self) -> None:
         self.real.close()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, UnstableOffsetCommit
 from tanist.domain.errors import GroupCommitFenced, PositionMoved, TanistError
-from tanist.ports.positions import Committed, GroupFacts, unasked
+from tanist.ports.positions import CommittedPosition, GroupFacts, unasked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.positions import Change, CommittedOf, Outcome
+    from tanist.ports.positions import CommitChange, CommittedOf, Outcome
     from tests.fakes.cluster import MemoryCluster
 
 TIMEOUT_SECONDS: Final = 10.0
@@ -29,13 +29,13 @@ class MemoryGroup:
 
     kind: str = "classic"
     members: int = 0
-    positions: dict[TopicPartition, tuple[int, Committed]] = field(default_factory=dict)
+    positions: dict[TopicPartition, tuple[int, CommittedPosition]] = field(default_factory=dict)
 
-    def put(self, at: TopicPartition, place: int, new: Committed) -> None:
+    def put(self, at: TopicPartition, place: int, new: CommittedPosition) -> None:
         if place >= self.positions.get(at, (-1, new))[0]:
             self.positions[at] = (place, new)
 
-    def now(self, at: TopicPartition) -> Committed | None:
+    def now(self, at: TopicPartition) -> CommittedPosition | None:
         return self.positions[at][1] if at in self.positions else None
 
 
@@ -43,7 +43,7 @@ class MemoryGroup:
 class MemoryTransaction:
     epoch: int = 0
     began: float | None = None
-    pending: dict[tuple[str, TopicPartition], tuple[int, Committed]] = field(default_factory=dict)
+    pending: dict[tuple[str, TopicPartition], tuple[int, CommittedPosition]] = field(default_factory=dict)
 
 
 @dataclass
@@ -62,7 +62,7 @@ class MemoryGroups:
 
     def commit(self, name: str, at: TopicPartition, offset: int, metadata: str = "") -> None:
         """A member's commit."""
-        self.group(name).put(at, self._next(), Committed(offset, metadata))
+        self.group(name).put(at, self._next(), CommittedPosition(offset, metadata))
 
     # ── what brokers do with a transaction ────────────────────────────────────────────────────────────────────────
 
@@ -72,7 +72,9 @@ class MemoryGroups:
         self._abort(found)
         return found.epoch
 
-    def send(self, transactional_id: str, epoch: int, name: str, wanted: Mapping[TopicPartition, Committed]) -> Outcome:
+    def send(
+        self, transactional_id: str, epoch: int, name: str, wanted: Mapping[TopicPartition, CommittedPosition]
+    ) -> Outcome:
         """TxnOffsetCommit with generation -1 and a member id that no group has."""
         transaction = self._owned(transactional_id, epoch)
         if (group := self.groups.get(name)) and group.members:
@@ -148,7 +150,9 @@ class MemoryPositions:
     def _committed(self, name: str) -> CommittedOf:
         group = self._groups.groups.get(name, MemoryGroup())
         pending = {at for at in group.positions if self._groups.is_pending(name, at)}
-        known: dict[TopicPartition, Committed | TanistError] = {at: now for at, (_, now) in group.positions.items()}
+        known: dict[TopicPartition, CommittedPosition | TanistError] = {
+            at: now for at, (_, now) in group.positions.items()
+        }
         return known | {at: UnstableOffsetCommit(f"position of group {name!r} in {at}") for at in pending}
 
     def take_over(self, groups: Sequence[str], by: Deadline) -> None:
@@ -157,7 +161,7 @@ class MemoryPositions:
 
     def commit(
         self,
-        changes: Mapping[str, Mapping[TopicPartition, Change]],
+        changes: Mapping[str, Mapping[TopicPartition, CommitChange]],
         by: Deadline,
         confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:
@@ -175,7 +179,7 @@ class MemoryPositions:
         return done
 
     def _three_moves(
-        self, name: str, wanted: Mapping[TopicPartition, Change], confirm: Callable[[], None]
+        self, name: str, wanted: Mapping[TopicPartition, CommitChange], confirm: Callable[[], None]
     ) -> Outcome | TanistError:
         self._groups.cluster.answer()
         epoch = self._epoch = self._groups.init(self._id) if self._epoch is None else self._epoch

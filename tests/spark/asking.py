@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tanist.domain.validation.job import PartitionAsked, ValidationJob
+from tanist.domain.validation.job import PartitionRequest, ValidationJob
 from tanist.domain.validation.page import as_page
-from tanist.domain.validation.result import Kind, canonical
+from tanist.domain.validation.result import DifferenceKind, canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
 
-def asked(rig: Rig, partitions: Iterable[TopicPartition], level: Level, **changes: Any) -> ValidationJob:
+def validation_job(rig: Rig, partitions: Iterable[TopicPartition], level: Level, **changes: Any) -> ValidationJob:
     job = ValidationJob(
         run="r",
         mirror=rig.spec.mirror,
@@ -27,7 +27,7 @@ def asked(rig: Rig, partitions: Iterable[TopicPartition], level: Level, **change
         source=rig.source.cluster.endpoint(),
         destination=rig.destination.cluster.endpoint(),
         data_id=rig.spec.data_id,
-        partitions=tuple(PartitionAsked(partition=at, runs=rig.offsets(at).runs) for at in partitions),
+        partitions=tuple(PartitionRequest(partition=at, runs=rig.offsets(at).runs) for at in partitions),
         settle_seconds=0.0,
     )
     return replace(job, **changes)
@@ -44,7 +44,7 @@ def validated(spark: SparkSession, job: ValidationJob) -> dict[str, Any]:
 
 def kinds(partition: dict[str, Any]) -> dict[str, int]:
     """How many differences of each kind."""
-    return {name: partition[name] for name in Kind if partition[name]}
+    return {name: partition[name] for name in DifferenceKind if partition[name]}
 
 
 def named(partition: dict[str, Any], kind: str) -> list[tuple[int | None, int | None, str]]:

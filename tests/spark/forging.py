@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.names import TopicPartition
-    from tests.kafka.fetcher.rig import Side
+    from tests.kafka.fetcher.rig import RigCluster
 
 
-def append(side: Side, at: TopicPartition, copies: Iterable[bytearray]) -> None:
+def append(side: RigCluster, at: TopicPartition, copies: Iterable[bytearray]) -> None:
     """`copies` as they are, one after another, without a producer id."""
     end = side.end(at)
     side.router.refresh([at.topic], soon())
-    appends = Appends(side.router.connection(side.router.leader(at), soon(), lane="forged"))
+    appends = Appends(side.router.connection(side.router.leader(at), soon(), channel="forged"))
     for each in copies:
         patched = bytearray(each)
         patch(memoryview(patched), -1, -1, -1)
@@ -43,7 +43,7 @@ def flipped(batch: bytearray) -> bytearray:
     return changed
 
 
-def written(side: Side, at: TopicPartition, count: int = 5, *, attributes: int = 0) -> list[bytearray]:
+def written(side: RigCluster, at: TopicPartition, count: int = 5, *, attributes: int = 0) -> list[bytearray]:
     """Batches of ten records each, appended, and as they are."""
     now = time.time_ns() // 1_000_000  # older records would be deleted
     made = [

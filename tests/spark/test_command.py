@@ -13,8 +13,8 @@ import pytest
 from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secret
 from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TanistError, TimedOut
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
-from tanist.domain.offset_map import OffsetRun
-from tanist.domain.validation.job import Level, PartitionAsked, ValidationJob
+from tanist.domain.offset_map import OffsetRange
+from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
 from tanist.kafka.protocol.values import plain, reader
 from tanist.kafka.wire.clock import SystemClock
 from tanist.spark_submit import submit as submitting
@@ -29,7 +29,7 @@ ENDPOINT = Endpoint(name="east", bootstrap=(Address("127.0.0.1", 1),), sasl=SASL
 
 
 def job() -> ValidationJob:
-    run = OffsetRun(source=5, destination=7)  # type: ignore[arg-type]  # offsets of a test
+    run = OffsetRange(source=5, destination=7)  # type: ignore[arg-type]  # offsets of a test
     return ValidationJob(
         run="r1",
         mirror=MirrorName("m"),
@@ -37,7 +37,7 @@ def job() -> ValidationJob:
         source=ENDPOINT,
         destination=replace(ENDPOINT, name="west"),
         data_id=ProducerId(1),
-        partitions=(PartitionAsked(partition=TopicPartition("t", 0), runs=(run,)),),
+        partitions=(PartitionRequest(partition=TopicPartition("t", 0), runs=(run,)),),
     )
 
 
@@ -60,10 +60,10 @@ def test_a_job_that_takes_too_long_is_ended_with_all_its_processes(
     submission = Submission(application="data_validation.py", job=job(), folder=tmp_path / "results")
     endless = ["sh", "-c", "sleep 1000 & echo $!; wait"]
     monkeypatch.setattr(Submission, "command", lambda *_: endless)
-    told: list[str] = []
+    reported: list[str] = []
     with pytest.raises(TimedOut, match="still running"):
-        submitting.submit(submission, SystemClock().deadline(0.5), told.append)
-    begun, child = told
+        submitting.submit(submission, SystemClock().deadline(0.5), reported.append)
+    begun, child = reported
     assert begun == "Spark starts"
     until(lambda: not runs(int(child)), 5)
 

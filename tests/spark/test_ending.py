@@ -235,7 +235,7 @@ def test_a_bug_of_a_job_is_no_difference(
     monkeypatch.setattr(main, "session", crash)
     Submission(application="data_validation.py", job=job(), folder=tmp_path).write(tmp_path / "job.json")
     assert main.validation(tmp_path / "job.json", tmp_path) == 70
-    told = capsys.readouterr()
-    assert len(told.out.splitlines()) == 1
-    assert "INTERNAL: KeyError" in told.out
-    assert "Traceback" in told.err
+    reported = capsys.readouterr()
+    assert len(reported.out.splitlines()) == 1
+    assert "INTERNAL: KeyError" in reported.out
+    assert "Traceback" in reported.err

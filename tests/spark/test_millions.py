@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tanist.domain.validation.job import Level
-from tests.spark.asking import asked, kinds, named, validated
+from tests.spark.asking import kinds, named, validated, validation_job
 from tests.spark.forging import append, flipped, many
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_one_of_five_million_is_found(spark: SparkSession, rig: Rig, topic_name:
         copies = enumerate(many(whole, times))
         append(rig.destination, each, (forge(now + n) if forge and n == 60 else batch for n, batch in copies))
     first = 60 * RECORDS
-    result = validated(spark, asked(rig, at, level))
+    result = validated(spark, validation_job(rig, at, level))
     found = result["partitions"]
     behind = int(level is Level.RECORDS)  # the copy that lacks a record ends one before its source
     assert result["records"] == PARTITIONS * BATCHES * RECORDS - behind

@@ -125,7 +125,7 @@ def test_where_a_position_lies_is_told() -> None:
     destination = log((3, 99), (5, 11), (6, 12), (8, 22), (9, 23), (10, 20), (11, 21), (12, 22))
     runs = compress(source.offsets, last_copies(source, destination))
     positions = (10, 11, 13, 20, 23, 24, 25, -1)
-    found = {t.source: (t.destination, t.standing, t.precision) for t in translate(runs, 3, positions)}
+    found = {t.source: (t.destination, t.placement, t.precision) for t in translate(runs, 3, positions)}
     conservative = Precision.CONSERVATIVE
     assert found == {
         10: (3, Standing.BEFORE_FIRST_RUN, conservative),
@@ -137,7 +137,7 @@ def test_where_a_position_lies_is_told() -> None:
         25: (13, Standing.BEYOND_TAIL, conservative),
         -1: (None, Standing.NO_POSITION, Precision.UNKNOWN),
     }
-    assert {t.standing for t in translate(Runs.none(), 3, [0])} == {Standing.NOTHING_IN_COMMON}
+    assert {t.placement for t in translate(Runs.none(), 3, [0])} == {Standing.NOTHING_IN_COMMON}
 
 
 def test_a_marker_at_one_end_alone_costs_no_precision() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from tanist.domain.errors import TimedOut
 from tanist.domain.names import TopicPartition
-from tanist.domain.validation.bounds import Bounds, Ends, Range
-from tanist.domain.validation.job import PartitionAsked
+from tanist.domain.validation.bounds import ComparisonBounds, LogBounds, Range
+from tanist.domain.validation.job import PartitionRequest
 from tanist.kafka.protocol.batch import HEADER_SIZE
 from tanist.spark.reading import read
 from tanist.spark.spans import WORTH_A_TASK, Span, cut
@@ -84,11 +84,11 @@ def test_work_is_cut_into_few_tasks_of_about_the_same_size(seed: int) -> None:
 
 def bounds(
     start: int, stable: int, copy_start: int, copy_end: int, *, later: int = 0, promoted: bool = False
-) -> Bounds:
-    return Bounds(
-        asked=PartitionAsked(partition=TopicPartition("t", 0), promoted=promoted),
-        source=Ends(start=start, last_stable=stable, high_watermark=stable),
-        destination=Ends(start=copy_start, last_stable=copy_end, high_watermark=copy_end),
+) -> ComparisonBounds:
+    return ComparisonBounds(
+        request=PartitionRequest(partition=TopicPartition("t", 0), promoted=promoted),
+        source=LogBounds(start=start, last_stable=stable, high_watermark=stable),
+        destination=LogBounds(start=copy_start, last_stable=copy_end, high_watermark=copy_end),
         later=later or stable,
     )
 
@@ -108,9 +108,9 @@ def bounds(
     ],
 )
 def test_the_bounds_of_a_comparison(
-    given: Bounds, source: tuple[int, int], copy: tuple[int, int], odd: tuple[int, int, int]
+    given: ComparisonBounds, source: tuple[int, int], copy: tuple[int, int], odd: tuple[int, int, int]
 ) -> None:
     """Both ranges, and what is not in them: missing at the start, not copied yet, behind the source's end."""
     ours, theirs = Range(start=source[0], until=source[1]), Range(start=copy[0], until=copy[1])
     assert given.compared == (ours, theirs)
-    assert (given.headless, given.behind, given.beyond) == odd
+    assert (given.missing_at_start, given.behind, given.past_end) == odd

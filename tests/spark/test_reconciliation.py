@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tanist.domain.endpoint import Address
-from tanist.domain.reconciliation.job import PositionAsked, ReconciliationJob, TopicPair
-from tanist.domain.validation.bounds import Ends
-from tanist.spark.reconciliation.job import Logs, reconcile
+from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
+from tanist.domain.validation.bounds import LogBounds
+from tanist.spark.reconciliation.job import ReadLogs, reconcile
 from tests.kafka.fetcher.logs import read
-from tests.kafka.fetcher.rig import Rig, Side
+from tests.kafka.fetcher.rig import Rig, RigCluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def alike(n: int) -> int:
     return n - (n % 10 == 9)
 
 
-def write(side: Side, topic: str, partition: int, numbers: Sequence[int]) -> None:
+def write(side: RigCluster, topic: str, partition: int, numbers: Sequence[int]) -> None:
     producer = side.producer(enable_idempotence=True)
     for n in numbers:
         producer.produce(topic, partition=partition, **message(n))
@@ -107,7 +107,9 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, sides: tuple[Side, Side], tmp_path_factory: pytest.TempPathFactory) -> Told:
+def reconciled(
+    spark: SparkSession, sides: tuple[RigCluster, RigCluster], tmp_path_factory: pytest.TempPathFactory
+) -> Told:
     rig, folder = Rig(*sides), tmp_path_factory.mktemp("reconciled")
     copies = [list(range(SIZE)), copy_by_hand(Random(4)), copy_by_hand(Random(5))]
     rig.source.create(BY_HAND.source, 3, config=KEPT)
@@ -130,11 +132,11 @@ def told(spark: SparkSession, sides: tuple[Side, Side], tmp_path_factory: pytest
         destination=rig.destination.cluster.endpoint(),
         pairs=(BY_HAND, TRANSACTIONS, OTHER, STAMPED),
         positions=(
-            *(PositionAsked(TRANSACTIONS.source, 0, offset) for offset in AROUND_MARKERS),
-            *(PositionAsked(BY_HAND.source, p, offset, "g") for offset in range(SIZE + 1) for p in range(3)),
-            *(PositionAsked(OTHER.source, partition, 0) for partition in range(3)),
-            PositionAsked(STAMPED.source, 0, 5),
-            PositionAsked("another", 0, 0),
+            *(PositionRequest(TRANSACTIONS.source, 0, offset) for offset in AROUND_MARKERS),
+            *(PositionRequest(BY_HAND.source, p, offset, "g") for offset in range(SIZE + 1) for p in range(3)),
+            *(PositionRequest(OTHER.source, partition, 0) for partition in range(3)),
+            PositionRequest(STAMPED.source, 0, 5),
+            PositionRequest("another", 0, 0),
         ),
     )
     result = reconcile(spark, job, folder, lambda _: None)
@@ -143,19 +145,19 @@ def told(spark: SparkSession, sides: tuple[Side, Side], tmp_path_factory: pytest
     return Told(result, pq.read_table(folder / "runs.parquet").to_pylist(), copies)
 
 
-def test_every_position_is_right_in_a_copy_with_losses_repeats_and_gaps(told: Told) -> None:
+def test_every_position_is_right_in_a_copy_with_losses_repeats_and_gaps(reconciled: Told) -> None:
     """Held against what was written: nothing of the copy is left out; where it can be told, nothing comes again."""
-    healthy, *poor = told.partitions(BY_HAND)
+    healthy, *poor = reconciled.partitions(BY_HAND)
     assert (healthy["copied"], healthy["lost"], healthy["others"], healthy["runs"]) == (SIZE, 0, 0, 1)
-    for each, written in zip(poor, told.copies[1:], strict=True):
+    for each, written in zip(poor, reconciled.copies[1:], strict=True):
         ours, theirs = Counter(map(alike, range(SIZE))), Counter(map(alike, written))
         assert each["lost"] >= (ours - theirs).total() > 0
         assert each["copied"] + each["lost"] == SIZE
         assert each["copied"] + each["others"] == len(written)
-    answers = told.positions(BY_HAND.source)
+    answers = reconciled.positions(BY_HAND.source)
     assert len(answers) == 3 * (SIZE + 1)
     for answer in answers:
-        check(answer, told.copies[answer["partition"]])
+        check(answer, reconciled.copies[answer["partition"]])
 
 
 def check(answer: dict[str, Any], written: Sequence[int]) -> None:
@@ -173,44 +175,46 @@ def check(answer: dict[str, Any], written: Sequence[int]) -> None:
         assert (there, answer["precision"]) == (position, "exact")
 
 
-def test_each_run_in_parquet_says_where_its_records_lie(told: Told) -> None:
+def test_each_run_in_parquet_says_where_its_records_lie(reconciled: Told) -> None:
     """Offset by offset, whatever can be told from another; records without a copy have rows too."""
-    rows = [row for row in told.runs if row["source_topic"] == BY_HAND.source]
+    rows = [row for row in reconciled.runs if row["source_topic"] == BY_HAND.source]
     assert sum(row["records"] for row in rows) == 3 * SIZE
     assert {row["destination_topic"] for row in rows} == {BY_HAND.destination}
     for row in rows:
         if row["destination_offset"] is not None:
-            written = told.copies[row["partition"]][row["destination_offset"] :][: row["offsets"]]
+            written = reconciled.copies[row["partition"]][row["destination_offset"] :][: row["offsets"]]
             numbers = range(row["source_offset"], row["source_offset"] + row["offsets"])
             assert list(map(alike, written)) == list(map(alike, numbers)), row
 
 
-def test_what_a_transaction_leaves_at_one_end_only_moves_positions_and_loses_no_precision(told: Told) -> None:
+def test_what_a_transaction_leaves_at_one_end_only_moves_positions_and_loses_no_precision(reconciled: Told) -> None:
     """Markers and aborted records of the source have no copy, and nobody misses them."""
-    (partition,) = told.partitions(TRANSACTIONS)
+    (partition,) = reconciled.partitions(TRANSACTIONS)
     assert (partition["copied"], partition["lost"], partition["others"]) == (3, 0, 0)
-    found = [(each["destination_offset"], each["precision"]) for each in told.positions(TRANSACTIONS.source)]
+    found = [(each["destination_offset"], each["precision"]) for each in reconciled.positions(TRANSACTIONS.source)]
     assert found == [(offset, "exact") for offset in (0, 1, 2, 2, 2, 3, 3)]
 
 
-def test_what_cannot_be_told_is_unknown(told: Told) -> None:
+def test_what_cannot_be_told_is_unknown(reconciled: Told) -> None:
     """Nothing in common, a partition that is not there, timestamps of the destination's own. It is all counted."""
-    reasons = [each["reason"] for each in told.partitions(OTHER) + told.partitions(STAMPED)]
+    reasons = [each["reason"] for each in reconciled.partitions(OTHER) + reconciled.partitions(STAMPED)]
     assert "no record" in reasons[0]
     assert "destination" in reasons[1]
     assert "message.timestamp.type" in reasons[2]
-    unknown = told.positions(OTHER.source) + told.positions(STAMPED.source) + told.positions("another")
+    unknown = (
+        reconciled.positions(OTHER.source) + reconciled.positions(STAMPED.source) + reconciled.positions("another")
+    )
     assert [(each["destination_offset"], each["precision"]) for each in unknown] == [(None, "unknown")] * 5
     nowhere = "the partition is not part of this reconciliation"
     assert [each["reason"] for each in unknown] == [*reasons[:2], nowhere, reasons[2], nowhere]
-    assert told.result["unknown"] == 3 + 5
+    assert reconciled.result["unknown"] == 3 + 5
 
 
 def test_a_topic_whose_partitions_nobody_has_counted_is_not_read() -> None:
     """What is found in some of them would look like all."""
-    ends = Ends(start=0, last_stable=1, high_watermark=1)
-    assert Logs(TopicPair("t", "t", 1), 0, ends, ends).trouble == ""
-    assert Logs(TopicPair("t", "t", 1, "not told"), 0, ends, ends).trouble == "not told"
+    ends = LogBounds(start=0, last_stable=1, high_watermark=1)
+    assert ReadLogs(TopicPair("t", "t", 1), 0, ends, ends).trouble == ""
+    assert ReadLogs(TopicPair("t", "t", 1, "not told"), 0, ends, ends).trouble == "not told"
 
 
 def test_a_cluster_that_does_not_answer_is_the_reason_for_all(
@@ -220,7 +224,7 @@ def test_a_cluster_that_does_not_answer_is_the_reason_for_all(
     rig.destination.create(topic_name)
     endpoint = rig.destination.cluster.endpoint()
     dead = replace(endpoint, bootstrap=(Address("127.0.0.1", 1),))
-    pair, asked = TopicPair(topic_name, topic_name, 1), PositionAsked(topic_name, 0, 3)
+    pair, asked = TopicPair(topic_name, topic_name, 1), PositionRequest(topic_name, 0, 3)
     job = ReconciliationJob(run="r", source=dead, destination=endpoint, pairs=(pair,), positions=(asked,))
     result = reconcile(spark, job, tmp_path, lambda _: None)
     assert result["unknown"] == 2

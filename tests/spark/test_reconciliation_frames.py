@@ -53,12 +53,12 @@ def test_buckets_tell_of_every_record_what_pairing_it_would_tell(spark: SparkSes
     destination = a_slim(spark, [done.destination for done in every], times)
     ours, theirs = frames.in_buckets(source, destination, IN_A_BUCKET)
     buckets = frames.compared(ours, theirs)
-    told = sort_out(buckets)
-    assert 30 < len(told.to_pair) < len(buckets) - 30, "both ways must be taken"
-    pairs = frames.paired(ours, theirs, told.to_pair)
+    reported = sort_out(buckets)
+    assert 30 < len(reported.to_pair) < len(buckets) - 30, "both ways must be taken"
+    pairs = frames.paired(ours, theirs, reported.to_pair)
     for log, done in enumerate(every):
         none = Runs.none()
-        check(done, merge([told.runs.get(log, none), pairs.get(log, none)]))
+        check(done, merge([reported.runs.get(log, none), pairs.get(log, none)]))
 
 
 def check(done: Copied, runs: Runs) -> None:

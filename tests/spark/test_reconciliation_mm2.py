@@ -9,7 +9,7 @@ import pytest
 
 from bench import mm2_side
 from bench.pair import Pair
-from tanist.domain.reconciliation.job import PositionAsked, ReconciliationJob, TopicPair
+from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End
 from tanist.spark.reconciliation.job import reconcile
@@ -72,7 +72,7 @@ def test_every_position_in_a_copy_by_mirrormaker_is_the_true_one(
         source=rig.source.cluster.endpoint(),
         destination=rig.destination.cluster.endpoint(),
         pairs=(TopicPair(topic_name, copy.topic, 1),),
-        positions=tuple(PositionAsked(topic_name, 0, offset) for offset in range(end + 1)),
+        positions=tuple(PositionRequest(topic_name, 0, offset) for offset in range(end + 1)),
     )
     result = reconcile(spark, job, tmp_path, lambda _: None)
     (partition,) = result["partitions"]

@@ -12,14 +12,14 @@ import pytest
 from tanist.domain.endpoint import Address
 from tanist.domain.names import TopicPartition
 from tanist.domain.states import MirrorState
-from tanist.domain.validation.bounds import Bounds
-from tanist.domain.validation.job import Level, PartitionAsked
-from tanist.domain.validation.result import PartitionFound, Sameness
+from tanist.domain.validation.bounds import ComparisonBounds
+from tanist.domain.validation.job import Level, PartitionRequest
+from tanist.domain.validation.result import ValidatedPartition, ValidationVerdict
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.batch import header_of
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.fetcher.raw import surplus
-from tests.spark.asking import asked, kinds, named, validated
+from tests.spark.asking import kinds, named, validated, validation_job
 from tests.spark.forging import append, flipped, without, written
 from tests.unit.kafka.protocol.batches import GZIP, encode_batch
 
@@ -51,7 +51,7 @@ def test_a_copy_of_everything_is_equal(spark: SparkSession, rig: Rig, topic_name
     rig.source.transaction(packed, [b"ends with a marker"])
     with rig.copier([plain, late, empty, packed]) as copier:
         rig.copied(copier)
-    result = validated(spark, asked(rig, [plain, late, empty, packed], level))
+    result = validated(spark, validation_job(rig, [plain, late, empty, packed], level))
     assert result["verdict"] == "EQUAL", result
     assert [each["source"]["records"] for each in result["partitions"]] == [5, 50, 0, 81]
     assert [each["destination"]["records"] for each in result["partitions"]] == [5, 50, 0, 81]
@@ -76,7 +76,7 @@ def test_whatever_differs_is_named_by_its_offset(spark: SparkSession, rig: Rig, 
     copies[record][3] = without(4, header_of(memoryview(made[record][3])).base_timestamp)
     for at, batches in copies.items():
         append(rig.destination, at, batches)
-    result = validated(spark, asked(rig, made, level))
+    result = validated(spark, validation_job(rig, made, level))
     assert result["verdict"] == "DIFFERENT"
     found = {each["partition"]: each for each in result["partitions"]}
     of_batch = 1 if level is Level.BATCHES else 10
@@ -112,7 +112,7 @@ def test_records_deleted_from_the_start_of_a_mirror_partition_are_missing(
     rig.destination.delete_before(inside, 34)
     for side in (rig.source, rig.destination):
         side.delete_before(retained, 17)
-    result = validated(spark, asked(rig, [between, inside, retained], level))
+    result = validated(spark, validation_job(rig, [between, inside, retained], level))
     first, second, third = result["partitions"]
     assert [each["verdict"] for each in (first, second, third)] == ["DIFFERENT", "DIFFERENT", "EQUAL"]
     assert "the first 30 offsets of the source are missing at the destination" in first["reason"]
@@ -151,9 +151,9 @@ def test_retention_of_the_source_while_a_validation_begins_is_no_difference(
         return settled(*given)
 
     monkeypatch.setattr(ends, "_settled", both_move)
-    found = ends.fix(asked(rig, [at], Level.RANGES))[at]
-    assert isinstance(found, Bounds)
-    assert found.headless == 0
+    found = ends.fix(validation_job(rig, [at], Level.RANGES))[at]
+    assert isinstance(found, ComparisonBounds)
+    assert found.missing_at_start == 0
     assert [(each.start, each.until) for each in found.compared] == [(20, 50), (20, 50)]
 
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, t
     more = TopicPartition(topic_name, 6)
     with closing(KafkaTopics(rig.source.cluster.endpoint())) as topics:
         assert topics.grow(topic_name, 7, SystemClock().deadline(20)) is None
-    job = asked(rig, [behind, preparing, shifted, promoted, empty, uncounted, more], Level.BATCHES)
+    job = validation_job(rig, [behind, preparing, shifted, promoted, empty, uncounted, more], Level.BATCHES)
     odd: dict[TopicPartition, dict[str, Any]] = {
         preparing: {"state": MirrorState.PREPARING, "note": "row 100"},
         promoted: {"state": MirrorState.STOPPED, "promoted": True},
@@ -197,11 +197,11 @@ def test_a_cluster_that_does_not_answer_makes_nothing_green(rig: Rig, topic_name
     """The reason is with every partition; at the level of offsets a copy is compared without any record."""
     [at] = rig.create(topic_name)
     append(rig.destination, at, written(rig.source, at))
-    offsets = validated(spark, asked(rig, [at], Level.RANGES))
+    offsets = validated(spark, validation_job(rig, [at], Level.RANGES))
     assert (offsets["verdict"], offsets["bytes"]) == ("EQUAL", 0)
     dead = replace(rig.source.cluster.endpoint(), bootstrap=(Address("127.0.0.1", 1),))
     for level in (Level.RANGES, Level.BATCHES):
-        result = validated(spark, asked(rig, [at], level, source=dead))
+        result = validated(spark, validation_job(rig, [at], level, source=dead))
         assert result["verdict"] == "UNKNOWN"
         assert "UNREACHABLE" in result["partitions"][0]["reason"]
 
@@ -210,12 +210,12 @@ def test_an_expectation_that_cannot_be_evaluated_is_no_green() -> None:
     """Nor is a table that lacks a partition."""
     from tanist.spark.expectations import decide, evaluate, row  # noqa: PLC0415
 
-    equal = PartitionFound(asked=PartitionAsked(partition=TopicPartition("t", 0)))
+    equal = ValidatedPartition(request=PartitionRequest(partition=TopicPartition("t", 0)))
     whole = row(equal)
-    assert decide(evaluate([whole], 1), [equal]) is Sameness.EQUAL
-    assert decide(evaluate([whole], 2), [equal]) is Sameness.UNKNOWN
-    assert decide(evaluate([whole | {"missing": 1}], 1), [equal]) is Sameness.DIFFERENT
+    assert decide(evaluate([whole], 1), [equal]) is ValidationVerdict.EQUAL
+    assert decide(evaluate([whole], 2), [equal]) is ValidationVerdict.UNKNOWN
+    assert decide(evaluate([whole | {"missing": 1}], 1), [equal]) is ValidationVerdict.DIFFERENT
     del whole["lost"]
     met = evaluate([whole], 1)
     assert [each.about for each in met if each.met is None] == ["lost"]
-    assert decide(met, [equal]) is Sameness.UNKNOWN
+    assert decide(met, [equal]) is ValidationVerdict.UNKNOWN

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.house import House
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.demo.house import Environment
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 HEAL_SECONDS = 90.0
 AGAIN_SECONDS = 0.2
@@ -30,7 +30,7 @@ class Chaos:
 
     def __init__(
         self,
-        house: House,
+        house: Environment,
         workers: Sequence[str],
         topics: Sequence[str],
         clock: Clock,
@@ -136,7 +136,7 @@ class Chaos:
 
     # ── brokers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _kill_broker(self, fault: Fault, cluster: Cluster) -> None:
+    def _kill_broker(self, fault: Fault, cluster: SandboxCluster) -> None:
         if not self._healed(cluster):
             return
         broker = cluster.spec.broker_ids[fault.victim % cluster.spec.brokers]
@@ -145,13 +145,13 @@ class Chaos:
         self._stopping.wait(fault.lasts)
         cluster.start_broker(broker)
 
-    def _healed(self, cluster: Cluster) -> bool:
+    def _healed(self, cluster: SandboxCluster) -> bool:
         while not leaders.in_sync(cluster):
             if self._stopping.wait(AGAIN_SECONDS):
                 return False
         return not self._stopping.is_set()
 
-    def _move(self, fault: Fault, cluster: Cluster, dice: Random) -> None:
+    def _move(self, fault: Fault, cluster: SandboxCluster, dice: Random) -> None:
         try:
             moved = leaders.move(cluster, self._topics, dice)
         except TanistError as why:

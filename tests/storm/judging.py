@@ -21,8 +21,8 @@ from tests.storm.traffic import probe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tanist.kafka.wire.admin import AccessRule
-    from tests.kafka.failover.conftest import Side
+    from tanist.kafka.wire.admin import AclBinding
+    from tests.kafka.failover.conftest import KafkaSide
     from tests.storm.operators import Operator, Plan, Scene
     from tests.storm.traffic import Acknowledged, Clients, Reader, Watch
 
@@ -64,8 +64,8 @@ class Judge:
     # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _runs(self) -> Iterator[str]:
-        told = self._ask.question("failover", "status", self._scene.mirror)
-        status = {run["plan_hash"]: run["status"] for run in told}
+        reported = self._ask.question("failover", "status", self._scene.mirror)
+        status = {run["plan_hash"]: run["status"] for run in reported}
         for plan in {*self.done, *self._scene.done}:
             if status.get(plan) != "DONE":
                 yield f"DONE undone: plan {plan} was DONE and is {status.get(plan, 'not on record any more')}"
@@ -223,21 +223,21 @@ def _ahead(reader: Reader, watch: Watch) -> Iterator[str]:
             yield f"{place} begins at {offset} at the destination, and the group had {had} at the source"
 
 
-def values(side: Side, topic: str) -> dict[tuple[int, int], bytes]:
+def values(side: KafkaSide, topic: str) -> dict[tuple[int, int], bytes]:
     """Everything that any reader sees, by partition and offset."""
     return {(at, offset): value or b"" for at, offset, value in side.read(topic, partitions(side, topic))}
 
 
-def partitions(side: Side, topic: str) -> int:
+def partitions(side: KafkaSide, topic: str) -> int:
     return len(AdminClient(side.client("admin")).list_topics(topic, timeout=10).topics[topic].partitions)
 
 
-def rules_of(side: Side, topic: str) -> frozenset[AccessRule]:
+def rules_of(side: KafkaSide, topic: str) -> frozenset[AclBinding]:
     with Router(side.cluster.endpoint(), "tanist-storm") as router:
         return frozenset(describe_acls(router, AccessFilter(TOPIC, topic), SOON(10)))
 
 
-def kept_off(side: Side, topic: str) -> object:
+def kept_off(side: KafkaSide, topic: str) -> object:
     """What a fence changes: the rules of a topic, or its own limit of a message's size."""
     if side.cluster.spec.authorizer:
         return rules_of(side, topic)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 SECONDS = 10.0
 
 
-def in_sync(cluster: Cluster, topics: Sequence[str] | None = None) -> bool:
+def in_sync(cluster: SandboxCluster, topics: Sequence[str] | None = None) -> bool:
     """Whether every partition (of `topics`, or of all) has all its replicas in sync. False where nobody answers."""
     with Router(cluster.endpoint(), "storm") as router:
         try:
@@ -32,7 +32,7 @@ def in_sync(cluster: Cluster, topics: Sequence[str] | None = None) -> bool:
         return all(not t.error and all(len(p.isr) == len(p.replicas) for p in t.partitions) for t in known)
 
 
-def move(cluster: Cluster, topics: Sequence[str], dice: Random) -> int:
+def move(cluster: SandboxCluster, topics: Sequence[str], dice: Random) -> int:
     """Moves the leaders of about half of the partitions; how many were asked to move."""
     from kafka.protocol.admin import (  # type: ignore[attr-defined]  # noqa: PLC0415
         AlterPartitionReassignmentsRequest as Reassign,

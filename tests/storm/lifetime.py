@@ -6,7 +6,7 @@ import time
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from tanist.kafka.wire.admin import AccessRule
+from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, give
 from tests.storm.judging import Judge, kept_off
 from tests.storm.operators import QUICK, Operator
@@ -49,7 +49,7 @@ class Lifetime:
         for topic in topics:
             east.topic(topic, PARTITIONS)
             if east.cluster.spec.authorizer:
-                give(east.cluster, AccessRule(TOPIC, topic, LITERAL, f"User:{USER}", "*", WRITE, ALLOW))
+                give(east.cluster, AclBinding(TOPIC, topic, LITERAL, f"User:{USER}", "*", WRITE, ALLOW))
         mirrored = [topic for topic in topics if topic in self.scene.topics]
         if not mirrored:
             return
@@ -150,8 +150,8 @@ class Lifetime:
                 return
 
     def unfinished(self) -> list[str]:
-        told = self.asking.question("failover", "status", self.scene.mirror)
-        return [run["plan_hash"] for run in told if run["status"] == "RUNNING"]
+        reported = self.asking.question("failover", "status", self.scene.mirror)
+        return [run["plan_hash"] for run in reported if run["status"] == "RUNNING"]
 
     def judged(self, clients: Clients) -> None:
         """What must hold when nobody moves; the group follows where everything has taken over."""

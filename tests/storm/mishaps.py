@@ -131,7 +131,7 @@ def mishap(dice: Random, of: Verb, *, authorizer: bool, certain: bool = False, s
     weights = (0, 0, 0, 5, 3) if certain and sleeps else (0, 0, 3, 5, 3) if certain else (2, 2, 3, 5, 3)
     way = dice.choices(list(Way), weights)[0]
     wanted = _FIRST if certain and of in {Verb.RUN, Verb.AGAIN} else REQUESTS.get(of, _STATE)
-    side, key, most = dice.choice([each for each in wanted if _asked(each, authorizer=authorizer)])
+    side, key, most = dice.choice([each for each in wanted if _was_asked(each, authorizer=authorizer)])
     least = ACTED_SECONDS if certain else LEAST_SECONDS
     return Mishap(
         way=way,
@@ -142,7 +142,7 @@ def mishap(dice: Random, of: Verb, *, authorizer: bool, certain: bool = False, s
     )
 
 
-def _asked(request: tuple[str, int, int], *, authorizer: bool) -> bool:
+def _was_asked(request: tuple[str, int, int], *, authorizer: bool) -> bool:
     """A source is fenced by rules where it has an authorizer, else by its topics' configurations."""
     side, key, _most = request
     if key in _ACLS:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from typing import Any
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 PRODUCE, INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, WRITE_TXN_MARKERS = 0, 22, 25, 26, 27
 OFFSET_COMMIT, TXN_OFFSET_COMMIT, CREATE_ACLS, DELETE_ACLS, INCREMENTAL_ALTER_CONFIGS = 8, 28, 30, 31, 44
@@ -88,7 +88,7 @@ class Held:
 class Door:
     """To all brokers of one cluster, for one command. `seen`: how many requests of each API key have come."""
 
-    def __init__(self, proxy: Proxy, cluster: Cluster) -> None:
+    def __init__(self, proxy: Proxy, cluster: SandboxCluster) -> None:
         self.seen: Counter[int] = Counter()
         self._proxy = proxy
         self._holds: list[Held] = []
@@ -197,7 +197,7 @@ class Proxy:
         self._thread.join(_SECONDS)
         self.loop.close()
 
-    def door(self, cluster: Cluster) -> Door:
+    def door(self, cluster: SandboxCluster) -> Door:
         """One more, to all brokers of `cluster`; it is closed with the proxy, if not before."""
         self._doors.append(Door(self, cluster))
         return self._doors[-1]

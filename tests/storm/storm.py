@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from tanist_testkit.demo.commands import Commands
-from tanist_testkit.demo.house import house
+from tanist_testkit.demo.commands import DemoCommands
+from tanist_testkit.demo.house import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify import clients
-from tanist_testkit.verify.comparing import Verdict, compare, identical, missing
+from tanist_testkit.verify.comparing import LogVerdict, compare, identical, missing
 from tanist_testkit.verify.flows import DAY_MS, Flow
 from tanist_testkit.verify.reading import bounds, read
-from tanist_testkit.verify.writing import Load, Writer
+from tanist_testkit.verify.writing import Load, LoadWriter
 from tests.storm.chaos import Chaos
 from tests.storm.offset_runs import maps
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.offset_map import OffsetMap
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.house import House
+    from tanist_testkit.demo.house import Environment
     from tanist_testkit.demo.screen import Screen
     from tanist_testkit.verify.comparing import Locate
     from tanist_testkit.verify.traces import Place, Trace, Traces
@@ -54,8 +54,8 @@ class Outcome:
 
     seed: int
     faults: Mapping[str, int]
-    verdict: Verdict
-    uncommitted: Verdict
+    verdict: LogVerdict
+    uncommitted: LogVerdict
     acknowledged: int
     missing: int
     aborted: int
@@ -104,7 +104,7 @@ class Storm:
     clock: Clock
     seed: int
     seconds: float
-    house: House
+    house: Environment
 
     def run(self) -> Outcome:
         self._prepare()
@@ -136,10 +136,10 @@ class Storm:
                 source, [flow.new_topic(self.house.source.spec.brokers, min_isr=1) for flow in FLOWS], by, self.clock
             )
             for flow in (flow for flow in FLOWS if flow.deleted):
-                writer = Writer(source, flow, flow.writers, self.clock, self.seed)
+                writer = LoadWriter(source, flow, flow.writers, self.clock, self.seed)
                 writer.write_exactly(flow.deleted)
                 clients.delete_before(source, dict.fromkeys(writer.acknowledged, flow.deleted))
-            tanist = Commands(self.house.config, self.screen)
+            tanist = DemoCommands(self.house.config, self.screen)
             arguments = ("--source", "east", "--destination", "west", "--topic", "|".join(TOPICS))
             tanist.run("mirrors", "create", MIRROR, *arguments)
             for worker in WORKERS:
@@ -194,7 +194,9 @@ class Storm:
             verdict=_sum(source, copy, runs, surplus),
             uncommitted=_sum(source, raw, runs, surplus),
             acknowledged=sum(map(len, acknowledged.values())),
-            missing=sum(missing(told, copy[place], _locate(runs, place)) for place, told in acknowledged.items()),
+            missing=sum(
+                missing(reported, copy[place], _locate(runs, place)) for place, reported in acknowledged.items()
+            ),
             aborted=load.aborted,
             runs=sum(len(found.runs) for found in runs.values()),
             shifts={place: shift for place, shift in at_end.items() if shift or place in runs},
@@ -219,13 +221,13 @@ def _broken(what: str, work: Callable[[], None]) -> list[str]:
     return []
 
 
-def _sum(source: Traces, copy: Traces, runs: Mapping[Place, OffsetMap], surplus: Mapping[Place, int]) -> Verdict:
+def _sum(source: Traces, copy: Traces, runs: Mapping[Place, OffsetMap], surplus: Mapping[Place, int]) -> LogVerdict:
     """Markers behind the last record are no difference: the run that tells of them comes with the next record."""
     verdicts = (
         compare(place, trace, _without(copy[place], surplus[place]), _locate(runs, place))
         for place, trace in source.items()
     )
-    return sum(verdicts, Verdict())
+    return sum(verdicts, LogVerdict())
 
 
 def _without(trace: Trace, surplus: int) -> Trace:
@@ -245,6 +247,6 @@ def run(
             east, west = (
                 ClusterSpec(name=n, brokers=count) for n, count in zip(("east", "west"), brokers, strict=True)
             )
-            building = house(east, west, clock, directory=directory, say=step.say, keep_data=True)
+            building = environment(east, west, clock, directory=directory, say=step.say, keep_data=True)
             home = until_the_end.enter_context(building)
         return Storm(screen, clock, seed, seconds, home).run()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tanist_testkit.verify.flows import Written
+    from tanist_testkit.verify.flows import FlowRecord
 
 SEED = 7
 SESSION_SECONDS = 8.0
@@ -63,7 +63,7 @@ class Dying(Load):
         self.writers[0]._records = ending(self.writers[0]._records)
 
 
-def ending(wanted: Iterator[Written]) -> Iterator[Written]:
+def ending(wanted: Iterator[FlowRecord]) -> Iterator[FlowRecord]:
     yield from islice(wanted, DIES_AFTER)
     raise SystemError(DIED)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Message
 
-    from tests.kafka.failover.conftest import Side
+    from tests.kafka.failover.conftest import KafkaSide
 
 USER = "operator"
 """May write to the topics of the source, and to those of the destination once they have taken over."""
@@ -42,7 +42,7 @@ class Acknowledged(NamedTuple):
 class Pen(threading.Thread):
     """Writes to each of `topics` in turn, every `pause` seconds, until it is stopped; refusals do not stop it."""
 
-    def __init__(self, side: Side, topics: Callable[[], Sequence[str]], mark: str, pause: float) -> None:
+    def __init__(self, side: KafkaSide, topics: Callable[[], Sequence[str]], mark: str, pause: float) -> None:
         super().__init__(name=f"pen-{mark}", daemon=True)
         self.taken: list[Acknowledged] = []
         self.refused = 0
@@ -85,7 +85,7 @@ class Pen(threading.Thread):
 _PROBES = count()
 
 
-def probe(side: Side, topic: str, mark: str) -> list[Acknowledged]:
+def probe(side: KafkaSide, topic: str, mark: str) -> list[Acknowledged]:
     """One record by USER, unlike all others, as a list: empty where it is refused."""
     pen = Pen(side, lambda: [topic], f"{mark}-{next(_PROBES)}", 0.0)
     producer = Producer(side.client(USER, acks="all", message_timeout_ms="4000"))
@@ -97,7 +97,7 @@ def probe(side: Side, topic: str, mark: str) -> list[Acknowledged]:
 class Reader(threading.Thread):
     """A group with one member, which commits what it has read; at the source, and after `move` at the destination."""
 
-    def __init__(self, sides: tuple[Side, Side], topics: Sequence[str], group: str) -> None:
+    def __init__(self, sides: tuple[KafkaSide, KafkaSide], topics: Sequence[str], group: str) -> None:
         super().__init__(name=f"reader-{group}", daemon=True)
         self.read = 0
         self.furthest: dict[tuple[str, int], int] = {}
@@ -124,7 +124,7 @@ class Reader(threading.Thread):
         self.moved.set()
         self.join(2 * _SECONDS)
 
-    def _read(self, side: Side, until: threading.Event) -> None:
+    def _read(self, side: KafkaSide, until: threading.Event) -> None:
         options = {"group_id": self._group, "auto_offset_reset": "earliest", "enable_auto_commit": "false"}
         consumer = Consumer(side.client(USER, session_timeout_ms="6000", **options))
         try:
@@ -147,7 +147,7 @@ class Reader(threading.Thread):
 class Watch(threading.Thread):
     """Looks at the group's positions at the destination all the time: each one that became smaller is a violation."""
 
-    def __init__(self, side: Side, places: Sequence[tuple[str, int]], group: str) -> None:
+    def __init__(self, side: KafkaSide, places: Sequence[tuple[str, int]], group: str) -> None:
         super().__init__(name=f"watch-{group}", daemon=True)
         self.backwards: list[str] = []
         self.looks = 0
@@ -196,7 +196,7 @@ class Clients:
     @classmethod
     def of(
         cls,
-        sides: tuple[Side, Side],
+        sides: tuple[KafkaSide, KafkaSide],
         topics: tuple[Sequence[str], Callable[[], Sequence[str]]],
         places: Sequence[tuple[str, int]],
         group: str,

@@ -43,23 +43,23 @@ class Ended:
     last: tuple[str, ...]
 
 
-class Child:
+class FetcherProcess:
     """One process in a session of its own, listened to until it has ended. `stop` may be called again and again."""
 
-    def __init__(self, process: asyncio.subprocess.Process, tell: Tell, lend: Lend) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, report: Tell, serve: Lend) -> None:
         self.process = process
-        self._tell, self._lend = tell, lend
+        self._report, self._serve = report, serve
         self._started = self._alive = time.monotonic()
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, command: Sequence[str], tell: Tell, lend: Lend) -> Self:
+    async def start(cls, command: Sequence[str], report: Tell, serve: Lend) -> Self:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         )
-        return cls(process, tell, lend)
+        return cls(process, report, serve)
 
     async def ended(self, patience: float | None = None) -> Ended:
         """Wait until it has ended and all it said is told.
@@ -98,9 +98,9 @@ class Child:
         async for line in _lines(self.process.stderr):
             self._note(*_parsed(line))
 
-    def _note(self, level: str, event: str, told: Mapping[str, Any]) -> None:
-        self._last.append(" ".join([level.upper(), event, *(f"{name}={value}" for name, value in told.items())]))
-        self._tell(level, event, told)
+    def _note(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        self._last.append(" ".join([level.upper(), event, *(f"{name}={value}" for name, value in fields.items())]))
+        self._report(level, event, fields)
 
     async def _answer(self) -> None:
         async for line in _lines(self.process.stdout):
@@ -111,7 +111,7 @@ class Child:
 
     async def _lent(self, name: str) -> Mapping[str, Any]:
         try:
-            return {"connection": name, "extra": dict(await self._lend(name))}
+            return {"connection": name, "extra": dict(await self._serve(name))}
         except TanistError as refusal:
             return {"connection": name, "error": refusal.reason}
 

@@ -36,7 +36,7 @@ def must_be_there(name: str, kind: str) -> None:
     Raises:
         Misconfigured: there is none, or we may not read it.
     """
-    with _told(name, kind):
+    with _translate_error(name, kind):
         Connection.get(name)
 
 
@@ -56,13 +56,13 @@ class _Connections(Mapping[str, ClusterSettings]):
         return len(self._known)
 
 
-async def lend(name: str) -> Mapping[str, Any]:
+async def serve_connection(name: str) -> Mapping[str, Any]:
     """What the connection says, for a trigger to pass on: looked up without blocking its event loop.
 
     Raises:
         Misconfigured: as for every cluster that is asked for.
     """
-    with _told(name):
+    with _translate_error(name):
         found = await Connection.async_get(name)
     _check(name, found)
     masked: Mapping[str, Any] = await found.aextra_dejson()
@@ -75,7 +75,7 @@ def _extra(name: str) -> Mapping[str, Any]:
     Raises:
         Misconfigured: there is no such connection, we may not read it, it is of another type, or no JSON object.
     """
-    with _told(name):
+    with _translate_error(name):
         found = Connection.get(name)
     _check(name, found)
     masked: Mapping[str, Any] = found.extra_dejson  # reading it is what registers the secrets with the masker
@@ -83,7 +83,7 @@ def _extra(name: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _told(name: str, kind: str = TYPE) -> Iterator[None]:
+def _translate_error(name: str, kind: str = TYPE) -> Iterator[None]:
     try:
         yield
     except AirflowNotFoundException:

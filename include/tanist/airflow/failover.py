@@ -16,9 +16,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from tanist.airflow import variables
 from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
-from tanist.airflow.tasks import WHY, Task, at_work, busy_or_retriable, never
-from tanist.airflow.verdict import UNKNOWN, Seen, green, verdict
-from tanist.airflow.wish import Unfinished, Wish, request_of
+from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never
+from tanist.airflow.verdict import UNKNOWN, VerdictSeen, green, verdict
+from tanist.airflow.wish import FailoverParams, Unfinished, request_of
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.failover.plan import ROUTE
@@ -32,7 +32,7 @@ from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.unfinished import left_alone, unfinished
 from tanist.usecases.failover.work import Tools
 from tanist.usecases.items import status_item
-from tanist.wiring.failover import Folder, gone, runner
+from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.status import look
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.clusters import FailoverContext
 
 STEPS: Final = tuple((step.id, step.title) for step in ROUTE)
 OPEN_SECONDS: Final = 12.0
@@ -67,36 +67,38 @@ def open_run() -> dict[str, Any]:
     An unfinished failover must be what is asked for, or one that can be undone where that is asked for.
     """
     context = get_current_context()
-    wish = Wish.of(context)
-    with at_work(OPEN_SECONDS, again=never) as task, wish.clusters(task) as clusters:
+    params = FailoverParams.of(context)
+    with at_work(OPEN_SECONDS, again=never) as task, params.clusters(task) as clusters:
         folder = Folder(variables.evidence())
         folder.check()
-        held = _to_undo(context, wish, clusters, task) if wish.undoes else _to_adopt(wish, clusters, task)
+        held = _to_undo(context, params, clusters, task) if params.undoes else _to_adopt(params, clusters, task)
         who: dict[str, Any] = {"asked by": "nobody: an unfinished failover is resumed"}
-        if held is None or wish.unfinished is Unfinished.ABORT:
-            task.world.cluster(wish.approver)
+        if held is None or params.unfinished is Unfinished.ABORT:
+            task.registry.cluster(params.approver)
             who = {"asked by": requester(context), "approvers": list(variables.approvers())}
     left = {"plan": held.plan, "approval": held.approval} if held else None
-    place = {"mirror": wish.mirror, "destination": wish.destination, "evidence": str(folder.path)}
+    place = {"mirror": params.mirror, "destination": params.destination, "evidence": str(folder.path)}
     return place | {"unfinished": left} | who
 
 
-def _to_adopt(wish: Wish, clusters: Clusters, task: Task) -> FailoverRun | None:
-    if (held := unfinished(clusters, task.run)) is None:
+def _to_adopt(params: FailoverParams, clusters: FailoverContext, task: FailoverTask) -> FailoverRun | None:
+    if (held := unfinished(clusters, task.context)) is None:
         return None
-    adopting.must_be_asked_for(held, wish.asked, clusters, task.run)
-    return left_alone(clusters, replace(task.run, by=task.run.clock.deadline(2 * OPEN_SECONDS)))
+    adopting.must_be_asked_for(held, params.request, clusters, task.context)
+    return left_alone(clusters, replace(task.context, by=task.context.clock.deadline(2 * OPEN_SECONDS)))
 
 
-def _to_undo(context: Context, wish: Wish, clusters: Clusters, task: Task) -> FailoverRun | None:
+def _to_undo(
+    context: Context, params: FailoverParams, clusters: FailoverContext, task: FailoverTask
+) -> FailoverRun | None:
     """A run that is cleared is not the wish of who has triggered it, and what is unfinished may be its own."""
     if context["dag_run"].clear_number:
         raise WasCleared(
-            f"`unfinished: {wish.unfinished}` only undoes a failover that was unfinished when the run was triggered"
+            f"`unfinished: {params.unfinished}` only undoes a failover that was unfinished when the run was triggered"
         )
-    held = unfinished(clusters, task.run)
-    if held is None and wish.unfinished is Unfinished.ABORT_ONLY:
-        raise NothingToAbort(f"mirror {wish.mirror!r} has no unfinished failover")
+    held = unfinished(clusters, task.context)
+    if held is None and params.unfinished is Unfinished.ABORT_ONLY:
+        raise NothingToAbort(f"mirror {params.mirror!r} has no unfinished failover")
     if held is not None:
         adopting.must_be_undoable(held)
     return held
@@ -109,21 +111,23 @@ def undo() -> dict[str, Any]:
         AirflowSkipException: only the abort was requested.
     """
     context = get_current_context()
-    wish, held = Wish.of(context), _found_unfinished(context)
-    if not wish.undoes or held is None:
+    params, held = FailoverParams.of(context), _found_unfinished(context)
+    if not params.undoes or held is None:
         return {"undone": None}
     folder = Folder(variables.evidence() / held["plan"])
     by = context["dag_run"].triggering_user_name or "nobody"
-    with at_work(2 * UNDO_SECONDS) as task, wish.clusters(task) as clusters:
+    with at_work(2 * UNDO_SECONDS) as task, params.clusters(task) as clusters:
         folder.check()
-        tools = Tools(patience=wish.patience, sink=folder, runner=runner(), gone=gone, tell=_say)
+        tools = Tools(
+            patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
+        )
         why = f"asked for by {by} in Airflow, run {context['run_id']}"
         try:
-            for topic in abort(clusters, tools, task.run, why, approval=held["approval"]).owed:
+            for topic in abort(clusters, tools, task.context, why, approval=held["approval"]).pending:
                 _say("undo", f"the source fence of {topic} could not be lifted; a fetcher keeps retrying")
         except NothingToAbort as already:
             _say("undo", already.reason)
-    if wish.unfinished is Unfinished.ABORT_ONLY:
+    if params.unfinished is Unfinished.ABORT_ONLY:
         raise AirflowSkipException("only the abort was requested")
     return {"undone": held["plan"]}
 
@@ -136,26 +140,26 @@ def _found_unfinished(context: Context) -> Mapping[str, str] | None:
 
 def observe() -> dict[str, Any]:
     """What `tanist status` says of the mirror now. It is there to be read: what it cannot tell stops nothing."""
-    wish = Wish.of(get_current_context())
+    params = FailoverParams.of(get_current_context())
     with at_work() as task:
         try:
-            there = task.world.connect(wish.destination)
-            (seen,) = look(task.world, there, mirror_name(wish.mirror), task.run)
+            there = task.registry.connect(params.destination)
+            (seen,) = look(task.registry, there, mirror_name(params.mirror), task.context)
         except TanistError as why:
             _say("status", f"UNKNOWN: {why}")
-            return {"mirror": wish.mirror, "unknown": str(why)}
+            return {"mirror": params.mirror, "unknown": str(why)}
     print(status_page(seen.status))  # noqa: T201  # the task's log
     return status_item(seen.status)
 
 
 def plan() -> dict[str, Any]:
     """The plan as it is now; or the one of an unfinished run, which this one goes on with."""
-    wish = Wish.of(get_current_context())
-    with at_work() as task, wish.clusters(task) as clusters:
-        if (held := wish.to_adopt(clusters, task.run)) is not None:
+    params = FailoverParams.of(get_current_context())
+    with at_work() as task, params.clusters(task) as clusters:
+        if (held := params.to_adopt(clusters, task.context)) is not None:
             page, found = adopted_page(held), held.plan
         else:
-            planned = planning.plan(wish.asked, clusters, task.run)
+            planned = planning.plan(params.request, clusters, task.context)
             page, found = plan_page(planned), planned.plan.hash
             print(page)  # noqa: T201  # also where it is blocked
             planning.must_not_be_blocked(planned)
@@ -170,16 +174,18 @@ def step(name: str) -> dict[str, Any]:
         AirflowFailException: it would be refused again.
     """
     context = get_current_context()
-    wish, request = Wish.of(context), request_of(context)
-    seconds = STEP_SECONDS + wish.patience.proof + wish.patience.drain + wish.patience.budget
-    with at_work(seconds, again=busy_or_retriable) as task, wish.clusters(task) as clusters:
+    params, request = FailoverParams.of(context), request_of(context)
+    seconds = STEP_SECONDS + params.patience.proof + params.patience.drain + params.patience.budget
+    with at_work(seconds, again=busy_or_retriable) as task, params.clusters(task) as clusters:
         if (found := _planned(context)) is None:
             raise NotApproved("this run has no plan")
-        adopting.must_be_ours(found, wish.asked, request, clusters, task.run)
+        adopting.must_be_ours(found, params.request, request, clusters, task.context)
         folder = Folder(variables.evidence() / found)
         folder.check()
-        tools = Tools(patience=wish.patience, sink=folder, runner=runner(), gone=gone, tell=_say)
-        outcome = run_plan(found, clusters, tools, task.run, until=name, request=request)
+        tools = Tools(
+            patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
+        )
+        outcome = run_plan(found, clusters, tools, task.context, until=name, request=request)
     return outcome_item(outcome, str(folder.path))
 
 
@@ -198,9 +204,9 @@ def report() -> dict[str, Any]:
     plan = (_found_unfinished(context) or {}).get("plan") if only else _planned(context)
     record, error = None, None
     try:
-        record = _record(Wish.of(context), plan) if plan else None
+        record = _record(FailoverParams.of(context), plan) if plan else None
         undone = (context["ti"].xcom_pull(task_ids=UNDO) or {}).get("undone")
-        said = verdict(Seen(record=record, failed=failed, undone=undone, abort_only=only))
+        said = verdict(VerdictSeen(record=record, failed=failed, undone=undone, abort_only=only))
     except AirflowException as why:
         said, error = f"{UNKNOWN}{why}", type(why)
     told_later = run_item(record, None, str(variables.evidence() / record.plan)) if record else {}
@@ -225,18 +231,18 @@ def _planned(context: Context) -> str | None:
     return None
 
 
-def _record(wish: Wish, plan: str) -> FailoverRun | None:
-    with at_work(OPEN_SECONDS) as task, wish.clusters(task) as clusters:
-        return statuses.record(clusters, plan, task.run)
+def _record(params: FailoverParams, plan: str) -> FailoverRun | None:
+    with at_work(OPEN_SECONDS) as task, params.clusters(task) as clusters:
+        return statuses.record(clusters, plan, task.context)
 
 
 def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
     """Where it cannot be done that is said: the approval permits no other run than this one, which is over."""
-    wish, request = Wish.of(context), request_of(context)
+    params, request = FailoverParams.of(context), request_of(context)
     try:
-        with at_work(OPEN_SECONDS, {wish.destination: wish.approver}) as task, wish.clusters(task) as clusters:
-            if record is None or not adopting.begun_on(record, request, clusters, task.run):
-                planning.withdraw(plan, clusters, task.run, request=request, reason="the run of it has ended")
+        with at_work(OPEN_SECONDS, {params.destination: params.approver}) as task, params.clusters(task) as clusters:
+            if record is None or not adopting.begun_on(record, request, clusters, task.context):
+                planning.withdraw(plan, clusters, task.context, request=request, reason="the run of it has ended")
     except AirflowException as why:
         _say("report", f"an approval of this run, if there is one, could not be withdrawn: {why}")
 

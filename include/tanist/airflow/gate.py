@@ -15,8 +15,8 @@ from airflow.sdk.exceptions import AirflowException, TaskAwaitingInput
 
 from tanist.airflow import variables
 from tanist.airflow.markdown import adopted_page, plan_page
-from tanist.airflow.tasks import TASK_SECONDS, at_work, told
-from tanist.airflow.wish import Wish, request_of
+from tanist.airflow.tasks import TASK_SECONDS, at_work, translate_errors
+from tanist.airflow.wish import FailoverParams, request_of
 from tanist.domain.errors import Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import NotApproved
 from tanist.usecases.failover import planning
@@ -64,18 +64,18 @@ class PlanGate(ApprovalOperator):
         Raises:
             AirflowFailException: it may have been asked before, or the plan is blocked.
         """
-        wish = Wish.of(context)
-        with at_work() as task, wish.clusters(task) as clusters:
-            if (held := wish.to_adopt(clusters, task.run)) is not None:
+        params = FailoverParams.of(context)
+        with at_work() as task, params.clusters(task) as clusters:
+            if (held := params.to_adopt(clusters, task.context)) is not None:
                 self.log.info(adopted_page(held))
                 return {"plan": held.plan, "approver": held.approver, "approval": held.approval, "asked": False}
             _must_be_the_first_time(context)
             self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
-            found = planning.plan(wish.asked, clusters, task.run)
+            found = planning.plan(params.request, clusters, task.context)
             planning.must_not_be_blocked(found)
         self.body = plan_page(found)
         tolerated = found.plan.intent.loss_tolerance
-        shown = {"plan": found.plan.hash, "words": found.plan.shown, "loss_tolerance": tolerated}
+        shown = {"plan": found.plan.hash, "words": found.plan.canonical_plan, "loss_tolerance": tolerated}
         try:
             return super().execute(context)
         except TaskAwaitingInput as asking:
@@ -89,23 +89,23 @@ class PlanGate(ApprovalOperator):
         Raises:
             AirflowFailException: nobody answered, or no, or whoever may not, or to something else than it is now.
         """
-        wish = Wish.of(context)
-        with told():
+        params = FailoverParams.of(context)
+        with translate_errors():
             try:
                 who = self._answered(context, event)
             except SaidNo as no:
-                raise SaidNo(f"{no.reason}{_take_back(wish, _text(shown, 'plan'), no.reason)}") from None
-        logins = {wish.destination: wish.approver}
-        with at_work(TASK_SECONDS, logins) as task, wish.clusters(task) as clusters:
-            if (held := unfinished(clusters, task.run)) is not None:
+                raise SaidNo(f"{no.reason}{_take_back(params, _text(shown, 'plan'), no.reason)}") from None
+        logins = {params.destination: params.approver}
+        with at_work(TASK_SECONDS, logins) as task, params.clusters(task) as clusters:
+            if (held := unfinished(clusters, task.context)) is not None:
                 raise RunUnderWay(
                     f"plan {held.plan} of {held.runner or 'nobody'} has begun since the question was asked"
                 )
             approval = planning.approve(
                 _text(shown, "plan"),
-                wish.asked_as(shown),
+                params.request_from(shown),
                 clusters,
-                task.run,
+                task.context,
                 reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
                 valid_seconds=VALID_SECONDS,
                 on_behalf_of=f"{who} via Airflow",
@@ -157,13 +157,16 @@ def requester(context: Context) -> str:
     return who or "nobody"
 
 
-def _take_back(wish: Wish, plan: str, reason: str) -> str:
+def _take_back(params: FailoverParams, plan: str, reason: str) -> str:
     """Withdraw what was approved of `plan` before; what came in the way, for others to read."""
     if not plan:
         return ""
     try:
-        with at_work(WITHDRAW_SECONDS, {wish.destination: wish.approver}) as task, wish.clusters(task) as clusters:
-            planning.withdraw(plan, clusters, task.run, reason=reason)
+        with (
+            at_work(WITHDRAW_SECONDS, {params.destination: params.approver}) as task,
+            params.clusters(task) as clusters,
+        ):
+            planning.withdraw(plan, clusters, task.context, reason=reason)
     except AirflowException as why:
         return f"; an earlier approval of plan {plan} could not be withdrawn: {why}"
     return ""

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from tanist.airflow.child import Child, Ended
-from tanist.airflow.connections import lend
+from tanist.airflow.child import Ended, FetcherProcess
+from tanist.airflow.connections import serve_connection
 
 FIRST_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 60.0
@@ -48,7 +48,7 @@ _TAKEN: Final = frozenset({"self", "event", "exc_info", "stack_info"})
 _OTHERWISE: Final = "read its last log lines"
 
 
-def told(events: Any) -> list[str]:
+def describe_events(events: Any) -> list[str]:
     """What to say of asset events (by asset) that this trigger has fired: exit code, how long it lived, what now."""
     payloads = [event.extra["payload"] for each in (events or {}).values() for event in each]
     return [line for payload in payloads for line in _story(payload)] or ["no fetcher has ended: nothing to report"]
@@ -68,7 +68,7 @@ class FetcherHost(BaseEventTrigger):
     def __init__(self, destination: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has no annotation there
         self.destination = destination
-        self._child: Child | None = None
+        self._child: FetcherProcess | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return f"{FetcherHost.__module__}.{FetcherHost.__qualname__}", {"destination": self.destination}
@@ -81,7 +81,7 @@ class FetcherHost(BaseEventTrigger):
         pause: float | None = None
         try:
             while True:
-                self._child = await Child.start(self.command(), self._tell, lend)
+                self._child = await FetcherProcess.start(self.command(), self._log_event, serve_connection)
                 ended = await self._child.ended(HUNG_SECONDS)
                 pause = pause_after(ended, pause)
                 yield TriggerEvent(self._payload(ended, pause))  # type: ignore[no-untyped-call]  # Airflow has no annotation there
@@ -103,6 +103,6 @@ class FetcherHost(BaseEventTrigger):
             "last_lines": list(ended.last),
         }
 
-    def _tell(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
-        told = {"destination": self.destination, **fields}
-        getattr(self.log, level)(event, **{name: value for name, value in told.items() if name not in _TAKEN})
+    def _log_event(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        reported = {"destination": self.destination, **fields}
+        getattr(self.log, level)(event, **{name: value for name, value in reported.items() if name not in _TAKEN})

@@ -21,10 +21,10 @@ from tanist.domain.errors import Misconfigured, TanistError, TimedOut
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Clock
 from tanist.usecases.items import envelope, error_items
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 from tanist.usecases.status.board import aged, board_item
 from tanist.wiring.status import look
-from tanist.wiring.world import World
+from tanist.wiring.world import ClusterRegistry
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ def read(destination: str) -> Items:
         TanistError: it cannot be read.
     """
     clock = SystemClock()
-    with World(connections.settings()) as world:
-        run = Run(clock=clock, by=clock.deadline(READ_SECONDS))
+    with ClusterRegistry(connections.settings()) as world:
+        run = CommandContext(clock=clock, by=clock.deadline(READ_SECONDS))
         found = look(world, world.connect(destination), None, run)
         return [board_item(seen, clock.now(), _evidence) for seen in found]
 
@@ -66,7 +66,7 @@ class _Destination:
     """When the last reading ended, well or not (monotonic)."""
     under_way: Future[Items] | None = None
 
-    def settle(self, now: float) -> None:
+    def collect(self, now: float) -> None:
         """Take over what has been read. A reading that failed leaves the one before, which grows old."""
         if self.under_way is None or not self.under_way.done():
             return
@@ -74,10 +74,12 @@ class _Destination:
         try:
             self.items, self.errors = done.result(), ()
         except TanistError as refusal:
-            self.errors = self._told(refusal)
+            self.errors = self._error_items(refusal)
         except Exception as bug:
             log.exception("reading failed", extra={"destination": self.name})
-            self.errors = self._told(TanistError(f"reading {self.name!r} ended in {type(bug).__name__}: see the log"))
+            self.errors = self._error_items(
+                TanistError(f"reading {self.name!r} ended in {type(bug).__name__}: see the log")
+            )
 
     def fresh(self, now: float) -> bool:
         return self.ended is not None and now - self.ended < FRESH_SECONDS
@@ -85,16 +87,16 @@ class _Destination:
     def problems(self) -> Items:
         """What to say of it besides its mirrors."""
         if self.ended is None:
-            return self._told(
+            return self._error_items(
                 TimedOut(f"{self.name!r} has not answered yet; the request times out after {READ_SECONDS:.0f} s")
             )
         return self.errors
 
-    def _told(self, refusal: TanistError) -> Items:
+    def _error_items(self, refusal: TanistError) -> Items:
         return [{**error, "destination": self.name} for error in error_items(refusal)]
 
 
-class Readings:
+class StatusCache:
     """Ask `answer` from any event loop."""
 
     def __init__(
@@ -114,7 +116,7 @@ class Readings:
         if begun:
             await asyncio.wait(begun, timeout=PATIENCE_SECONDS)
         for each in seen:
-            each.settle(self._clock.monotonic())
+            each.collect(self._clock.monotonic())
         now = self._clock.now()
         items = [aged(item, now) for each in seen for item in each.items]
         errors = [problem for each in seen for problem in each.problems()]
@@ -123,7 +125,7 @@ class Readings:
     def _begun(self, seen: _Destination) -> Future[Items] | None:
         """The reading to wait for; None: the last one is fresh."""
         now = self._clock.monotonic()
-        seen.settle(now)
+        seen.collect(now)
         if seen.under_way is None and not seen.fresh(now):
             seen.under_way = _in_background(partial(self._read, seen.name))
         return seen.under_way

@@ -14,9 +14,9 @@ from tanist.airflow import connections
 from tanist.domain.errors import MirrorLocked, TanistError
 from tanist.domain.problems import each
 from tanist.kafka.wire.clock import SystemClock
-from tanist.usecases.sides import Run
-from tanist.wiring.failover import gone, runner
-from tanist.wiring.world import World
+from tanist.usecases.sides import CommandContext
+from tanist.wiring.failover import is_process_dead, runner
+from tanist.wiring.world import ClusterRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,32 +39,37 @@ def busy_or_retriable(error: TanistError) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class FailoverTask:
     """A task at work: every cluster by the id of its connection, and its time."""
 
-    world: World
-    run: Run
+    registry: ClusterRegistry
+    context: CommandContext
 
 
 @contextmanager
 def at_work(
     seconds: float = TASK_SECONDS, logins: Mapping[str, str] | None = None, again: Again = attrgetter("retriable")
-) -> Iterator[Task]:
+) -> Iterator[FailoverTask]:
     """Everything a task needs, for so long; what goes wrong inside is told as Airflow understands it (`told`).
 
     `logins`: clusters that are reached by another connection than the one of their name.
     """
     clock = SystemClock()
-    with told(again):
+    with translate_errors(again):
         known = connections.settings()
         found = {name: known.cluster(connection) for name, connection in (logins or {}).items()}
         extra = {name: replace(c, endpoint=replace(c.endpoint, name=name)) for name, c in found.items()}
-        with World(known, extra) as world:
-            yield Task(world=world, run=Run(clock=clock, by=clock.deadline(seconds), holder=runner(), gone=gone))
+        with ClusterRegistry(known, extra) as world:
+            yield FailoverTask(
+                registry=world,
+                context=CommandContext(
+                    clock=clock, by=clock.deadline(seconds), holder=runner(), is_process_dead=is_process_dead
+                ),
+            )
 
 
 @contextmanager
-def told(again: Again = attrgetter("retriable")) -> Iterator[None]:
+def translate_errors(again: Again = attrgetter("retriable")) -> Iterator[None]:
     """Name, reason and next step of a TanistError become the task's one error, and are left behind under `WHY`.
 
     `again`: whether an error may pass by trying again.

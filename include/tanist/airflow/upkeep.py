@@ -24,13 +24,13 @@ from tanist.usecases import sides
 from tanist.usecases.groups import items as group_items
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
-from tanist.usecases.metadata.compare import Request
+from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tanist.airflow.tasks import Task
+    from tanist.airflow.tasks import FailoverTask
     from tanist.usecases.groups.rows import PositionRow
 
 DONE: Final = "done"
@@ -41,7 +41,7 @@ _GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "des
 
 
 @dataclass(frozen=True, slots=True)
-class _Upkept:
+class _SyncResult:
     """What was done for one mirror. `decide`: what a person must look at; `again`: what the next try may mend."""
 
     summary: str
@@ -59,11 +59,11 @@ def mirrors() -> list[dict[str, str]]:
         return [found for name in names for found in _mirrors_of(name, task)]
 
 
-def _mirrors_of(destination: str, task: Task) -> list[dict[str, str]]:
+def _mirrors_of(destination: str, task: FailoverTask) -> list[dict[str, str]]:
     try:
-        side = task.world.connect(destination)
-        sides.identify((side,), task.run)
-        found = sides.read(side, STATE_TOPIC, task.run.by).mirrors()
+        side = task.registry.connect(destination)
+        sides.identify((side,), task.context)
+        found = sides.read(side, STATE_TOPIC, task.context.by).mirrors()
     except TanistError as error:
         return [{"destination": destination, "trouble": str(error)}]
     return [{"destination": destination, "mirror": spec.mirror} for spec in found]
@@ -79,7 +79,7 @@ def sync_positions(target: Mapping[str, str]) -> None:
     _upkeep(target, _positions)
 
 
-def _upkeep(target: Mapping[str, str], do: Callable[[Task, str, str], _Upkept]) -> None:
+def _upkeep(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], _SyncResult]) -> None:
     """Do it, leave what was done, and end as it went."""
     context = get_current_context()
     context["of"] = _name(target)  # type: ignore[typeddict-unknown-key]  # for the mapped task's label
@@ -123,11 +123,13 @@ def _name(target: Mapping[str, str]) -> str:
 # ── what is done ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _metadata(task: Task, destination: str, mirror: str) -> _Upkept:
-    synced = sync(Request(mirror=mirror), task.world.connect(destination), task.world.connect, task.run)
+def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
+    synced = sync(
+        MetadataRequest(mirror=mirror), task.registry.connect(destination), task.registry.connect, task.context
+    )
     shown = sorted(synced.rows, key=lambda row: row.verdict is Outcome.SKIPPED)
     items = [metadata_items.metadata_item(synced.spec.mirror, row) for row in shown]
-    return _Upkept(
+    return _SyncResult(
         summary=metadata_items.summary(synced.rows),
         page=_page(metadata_items.COLUMNS, items),
         decide=[f"{row.name}: {row.reason}" for row in synced.having(Outcome.CONFLICT)],
@@ -136,23 +138,23 @@ def _metadata(task: Task, destination: str, mirror: str) -> _Upkept:
     )
 
 
-def _positions(task: Task, destination: str, mirror: str) -> _Upkept:
-    name, side = mirror_name(mirror), task.world.connect(destination)
-    (cluster_id,) = sides.identify((side,), task.run)
-    spec = sides.spec_of(sides.read(side, STATE_TOPIC, task.run.by), name, destination)
+def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
+    name, side = mirror_name(mirror), task.registry.connect(destination)
+    (cluster_id,) = sides.identify((side,), task.context)
+    spec = sides.spec_of(sides.read(side, STATE_TOPIC, task.context.by), name, destination)
     sides.same_as_pinned(spec, None, cluster_id)
-    synced = sync_locked(spec, task.world.group_contacts(spec, side), SyncRequest(), task.run)
+    synced = sync_locked(spec, task.registry.group_contacts(spec, side), SyncRequest(), task.context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
-    return _Upkept(
+    return _SyncResult(
         summary=group_items.summary(synced),
         page=_page(_GROUPS, [group_items.position_item(row) for row in shown]),
-        decide=_told(synced.mismatches),
-        again=_told(synced.failed),
+        decide=_describe_rows(synced.mismatches),
+        again=_describe_rows(synced.failed),
         counts={"positions": len(synced.rows), "committed": sum(row.committed for row in synced.rows)},
     )
 
 
-def _told(rows: Iterable[PositionRow]) -> list[str]:
+def _describe_rows(rows: Iterable[PositionRow]) -> list[str]:
     return [f"{row.group} {row.partition}: {row.reason}" for row in rows]
 
 

@@ -11,17 +11,17 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from tanist.airflow import connections, variables
-from tanist.airflow.tasks import at_work, leave, told
+from tanist.airflow.tasks import at_work, leave, translate_errors
 from tanist.airflow.wish import PARAMS as WISHED
 from tanist.airflow.wish import parameters
 from tanist.domain.checks import Mode
 from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
-from tanist.domain.validation.result import Sameness
+from tanist.domain.validation.result import ValidationVerdict
 from tanist.spark_submit.submission import application, bound, environment, spark_submit
 from tanist.spark_submit.submit import handed_over, result_of
-from tanist.usecases.validation.prepare import Asked
+from tanist.usecases.validation.prepare import ValidationRequest
 from tanist.wiring.validation import validation
 
 if TYPE_CHECKING:
@@ -88,32 +88,32 @@ class Validate(SparkSubmitOperator):
             AirflowException: it could not be told.
             AirflowSkipException: the source of an unplanned failover does not answer.
         """
-        asked = parameters(context)
-        if asked[self.level] == NOTHING:
+        params = parameters(context)
+        if params[self.level] == NOTHING:
             return {"verdict": "SKIPPED", "reason": "validate=nothing"}
-        submission = self._prepared(asked, str(context["run_id"]))
-        with told():
+        submission = self._prepared(params, str(context["run_id"]))
+        with translate_errors():
             result = self._submitted(context, submission)
             summary = {name: result[name] for name in ("verdict", "reason", "level", "records", "bytes", "seconds")}
             folder = str(submission.folder)
             print(f"{summary['verdict']}: {summary['reason']}; {folder}/report.html")  # noqa: T201  # the task's log
-            if result["verdict"] == Sameness.DIFFERENT:
+            if result["verdict"] == ValidationVerdict.DIFFERENT:
                 raise CopyDiffers(f"{result['reason']}; {folder}/report.html")
-            if result["verdict"] != Sameness.EQUAL:
+            if result["verdict"] != ValidationVerdict.EQUAL:
                 raise CouldNotTell(f"{result['reason']}; {folder}/report.html")
         return summary | {"folder": folder}
 
-    def _prepared(self, asked: Mapping[str, Any], run: str) -> Submission:
-        level = None if asked[self.level] == DEFAULT else Level(asked[self.level])
-        folder = variables.evidence() / "validation" / asked["mirror"] / re.sub(r"[^\w.-]", "_", run)
+    def _prepared(self, params: Mapping[str, Any], run: str) -> Submission:
+        level = None if params[self.level] == DEFAULT else Level(params[self.level])
+        folder = variables.evidence() / "validation" / params["mirror"] / re.sub(r"[^\w.-]", "_", run)
         with at_work() as task:
             connections.must_be_there(SPARK, "spark")
-            wanted = Asked(level=level, include=tuple(asked["topics"]))
+            wanted = ValidationRequest(level=level, include=tuple(params["topics"]))
             try:
-                there = task.world.connect(asked["destination"])
-                return validation(task.world, there, mirror_name(asked["mirror"]), wanted, folder, task.run)
+                there = task.registry.connect(params["destination"])
+                return validation(task.registry, there, mirror_name(params["mirror"]), wanted, folder, task.context)
             except SourceSilent as silent:
-                if asked.get("mode") != Mode.UNPLANNED:
+                if params.get("mode") != Mode.UNPLANNED:
                     raise
                 leave(f"SKIPPED: {silent}")
                 raise AirflowSkipException(str(silent)) from silent

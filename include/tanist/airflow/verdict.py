@@ -30,7 +30,7 @@ _OTHER_WAY: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class VerdictSeen:
     """What is known at the end. `failed`: why, by task.
 
     `record`: of the plan's run, None: it never began; where `abort_only` is asked for, of the one that is to be undone.
@@ -43,7 +43,7 @@ class Seen:
     abort_only: bool = False
 
 
-def verdict(seen: Seen) -> str:
+def verdict(seen: VerdictSeen) -> str:
     """What came of it, and what to do now."""
     if seen.record is None:
         return _not_started(seen)
@@ -61,7 +61,7 @@ def verdict(seen: Seen) -> str:
             return f"UNFINISHED: {_AGAIN}; or with {_ABORT}"
 
 
-def _not_started(seen: Seen) -> str:
+def _not_started(seen: VerdictSeen) -> str:
     blocked = any(_BLOCKED in why for why in seen.failed.values())
     changed = f"plan {seen.undone} was undone, nothing else was changed" if seen.undone else "nothing was changed"
     return f"NOT STARTED: {changed}; {_OTHER_WAY if blocked else _WAY_ON}"

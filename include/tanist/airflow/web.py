@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from tanist.airflow.page import policy, render
-from tanist.airflow.readings import Readings
+from tanist.airflow.readings import StatusCache
 
 PREFIX: Final = "/tanist"
 
@@ -23,7 +23,7 @@ app = FastAPI(
     redoc_url=None,
     openapi_url=None,
 )
-app.state.readings = Readings()
+app.state.readings = StatusCache()
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 

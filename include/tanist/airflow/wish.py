@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
-from tanist.airflow.tasks import told
+from tanist.airflow.tasks import translate_errors
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import run_request
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover.adopting import must_be_asked_for
-from tanist.usecases.failover.clusters import Patience
-from tanist.usecases.failover.planning import Asked
+from tanist.usecases.failover.clusters import Timeouts
+from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.unfinished import unfinished
 from tanist.wiring.failover import failover_clusters
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from tanist.airflow.tasks import Task
+    from tanist.airflow.tasks import FailoverTask
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import Clusters
-    from tanist.usecases.sides import Run
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.sides import CommandContext
 
 
 class Unfinished(StrEnum):
@@ -44,7 +44,7 @@ class Unfinished(StrEnum):
 
 
 _NAME: Final = r"^[A-Za-z0-9._-]+$"
-_PATIENCE: Final = Patience()
+_PATIENCE: Final = Timeouts()
 _HOUR, _DAY = 3600, 86400
 BOUNDS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {"max_loss": (0, 2**63 - 1), "fence_proof": (0, _HOUR), "drain": (1, _DAY), "budget": (1, _HOUR)}
@@ -136,7 +136,7 @@ def parameters(context: Context) -> Mapping[str, Any]:
             its bounds, which a schema lets pass that is older than this version, and NaN any.
     """
     given, known = context["params"], context["dag"].params
-    with told():
+    with translate_errors():
         if strangers := sorted(set(given) - set(known)):
             raise Misconfigured(f"unknown parameters: {', '.join(strangers)}; valid are {', '.join(known)}")
         for name, (least, most) in BOUNDS.items():
@@ -160,30 +160,30 @@ def request_of(context: Context) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class FailoverParams:
     """Which failover, how patiently, and what becomes of one that is unfinished."""
 
     destination: str
     mirror: str
-    asked: Asked
-    patience: Patience
+    request: FailoverRequest
+    patience: Timeouts
     unfinished: Unfinished
 
     @classmethod
-    def of(cls, context: Context) -> Wish:
+    def of(cls, context: Context) -> FailoverParams:
         """What the run of this context was triggered with. Raises what `parameters` does."""
         found = parameters(context)
         loss = found["max_loss"]
         return cls(
             destination=found["destination"],
             mirror=found["mirror"],
-            asked=Asked(
+            request=FailoverRequest(
                 mode=Mode(found["mode"]),
                 include=tuple(found["topics"]),
                 loss_tolerance=None if loss is None else int(loss),  # 5.0 is an integer to JSON, and another plan to us
                 groups=tuple(found["groups"]),
             ),
-            patience=Patience(proof=found["fence_proof"], drain=found["drain"], budget=found["budget"]),
+            patience=Timeouts(proof=found["fence_proof"], drain=found["drain"], budget=found["budget"]),
             unfinished=Unfinished(found["unfinished"]),
         )
 
@@ -197,7 +197,7 @@ class Wish:
         """Whether an unfinished failover is to be undone."""
         return self.unfinished is not Unfinished.CONTINUE
 
-    def to_adopt(self, clusters: Clusters, run: Run) -> FailoverRun | None:
+    def to_adopt(self, clusters: FailoverContext, context: CommandContext) -> FailoverRun | None:
         """The unfinished failover that is gone on with, which is what is asked for; None: there is none.
 
         Raises:
@@ -206,20 +206,20 @@ class Wish:
         """
         if self.unfinished is Unfinished.ABORT_ONLY:
             raise AirflowSkipException("only the abort was requested")
-        if (held := unfinished(clusters, run)) is None:
+        if (held := unfinished(clusters, context)) is None:
             return None
         if self.undoes:
             raise RunUnderWay(f"plan {held.plan} of {held.runner or 'nobody'} has begun since this run was opened")
-        must_be_asked_for(held, self.asked, clusters, run)
+        must_be_asked_for(held, self.request, clusters, context)
         return held
 
-    def asked_as(self, shown: Mapping[str, Any] | None) -> Asked:
+    def request_from(self, shown: Mapping[str, Any] | None) -> FailoverRequest:
         """The same with the loss that was shown: a forecast that has moved since must not make another plan."""
-        return replace(self.asked, loss_tolerance=(shown or {}).get("loss_tolerance", self.asked.loss_tolerance))
+        return replace(self.request, loss_tolerance=(shown or {}).get("loss_tolerance", self.request.loss_tolerance))
 
     @contextmanager
-    def clusters(self, task: Task) -> Iterator[Clusters]:
+    def clusters(self, task: FailoverTask) -> Iterator[FailoverContext]:
         """Both clusters of the mirror."""
-        there = task.world.connect(self.destination)
-        with failover_clusters(task.world, there, mirror_name(self.mirror), task.run) as clusters:
+        there = task.registry.connect(self.destination)
+        with failover_clusters(task.registry, there, mirror_name(self.mirror), task.context) as clusters:
             yield clusters

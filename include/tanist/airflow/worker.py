@@ -22,7 +22,7 @@ from tanist.kafka.wire.parent import end_with
 from tanist.settings import ClusterSettings, Settings, from_connection
 from tanist.wiring.fetcher import run_fetcher
 from tanist.wiring.logs import JsonFormatter, log_to_stderr
-from tanist.wiring.world import World
+from tanist.wiring.world import ClusterRegistry
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _ANSWER_SECONDS: Final = 120.0
 _PULSE_SECONDS: Final = 5.0
 
 
-class Lent(Mapping[str, ClusterSettings]):
+class RemoteConnections(Mapping[str, ClusterSettings]):
     """Clusters by the ids of connections, each asked of the parent when it is first needed. Thread-safe."""
 
     def __init__(self, asks: int, answers: int) -> None:
@@ -98,8 +98,8 @@ def main() -> int:
     worker = f"airflow-{host_name()}-{os.getpid()}"
     log.info("started fetcher", extra={"destination": destination, "worker": worker})
     try:
-        with World(Settings("the connections of this Airflow", Lent(asks, 0))) as world:
-            return run_fetcher(world, destination, worker=worker, metrics_port=None, tell=Pulse(asks))
+        with ClusterRegistry(Settings("the connections of this Airflow", RemoteConnections(asks, 0))) as world:
+            return run_fetcher(world, destination, worker=worker, metrics_port=None, report=Pulse(asks))
     except TanistError as refusal:
         for problem in each(refusal):
             log.error("%s", problem)  # noqa: TRY400 -- a refusal needs no traceback

@@ -13,13 +13,13 @@ from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import line, watching
 from tanist.domain.checks import Mode
 from tanist.domain.failover.forecast import forecast_words
-from tanist.domain.failover.plan import ROUTE, Approved
+from tanist.domain.failover.plan import ROUTE, ApprovedPlan
 from tanist.domain.names import MOST_OFFSETS, mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.clusters import Timeouts
 from tanist.usecases.failover.items import (
     STEP_COLUMNS,
     approval_item,
@@ -28,17 +28,17 @@ from tanist.usecases.failover.items import (
     run_item,
     seen_item,
 )
-from tanist.usecases.failover.planning import Asked
+from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import run as run_plan
 from tanist.usecases.failover.work import Tools
-from tanist.wiring.failover import Folder, failover_clusters, gone, runner
+from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.failover.approving import Approval
-    from tanist.usecases.failover.clusters import Clusters
-    from tanist.usecases.failover.run import Outcome
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.run import RunOutcome
 
 app = typer.Typer(
     no_args_is_help=True, help=("Plan, approve and run a failover; abort it before its point of no return.")
@@ -106,9 +106,9 @@ UntilOption = Annotated[
 
 
 @contextmanager
-def opened(now: Session, name: str) -> Iterator[Clusters]:
+def opened(now: Session, name: str) -> Iterator[FailoverContext]:
     """Both clusters of the mirror `name`, at the destination that was named."""
-    with failover_clusters(now.world, now.destination(), mirror_name(name), now.run) as clusters:
+    with failover_clusters(now.registry, now.destination(), mirror_name(name), now.context) as clusters:
         yield clusters
 
 
@@ -132,16 +132,16 @@ def plan(
 
     Example: tanist failover plan dr --destination west --mode unplanned
     """
-    asked = _asked(mode, topic, group, max_loss)
+    asked = _request(mode, topic, group, max_loss)
     with opened(now, name) as clusters:
-        found = planning.plan(asked, clusters, now.run)
+        found = planning.plan(asked, clusters, now.context)
     show_plan(found, now.as_json)
     if found.blocked:
         raise typer.Exit(1)
 
 
-def _asked(mode: Mode, topic: list[str] | None, group: list[str] | None, max_loss: int | None) -> Asked:
-    return Asked(
+def _request(mode: Mode, topic: list[str] | None, group: list[str] | None, max_loss: int | None) -> FailoverRequest:
+    return FailoverRequest(
         mode=mode,
         include=tuple(topic or EVERYTHING),
         loss_tolerance=max_loss,
@@ -181,13 +181,13 @@ def approve(
     """
     planning.must_give_a_reason(reason)
     with opened(now, name) as clusters:
-        asked = [_asked(tried, topic, group, max_loss) for tried in ([mode] if mode else Mode)]
-        approval = planning.approve_any(plan, asked, clusters, now.run, reason=reason, valid_seconds=valid)
+        asked = [_request(tried, topic, group, max_loss) for tried in ([mode] if mode else Mode)]
+        approval = planning.approve_any(plan, asked, clusters, now.context, reason=reason, valid_seconds=valid)
     _approved(approval, now.as_json)
 
 
 def _approved(approval: Approval, as_json: bool) -> None:
-    accepted = sorted(Approved.read(approval.shown).limitations)
+    accepted = sorted(ApprovedPlan.read(approval.plan_json).limitations)
     say(f"{approval.approver} approved plan {approval.plan}, accepting: {', '.join(accepted) or 'nothing'}")
     emit([approval_item(approval) | {"limitations_accepted": accepted}], APPROVAL_COLUMNS, as_json)
 
@@ -211,25 +211,25 @@ def run(
 
     Example: tanist failover run dr --destination west --plan 1c0ffee2
     """
-    patience = Patience(proof=fence_proof, drain=drain, budget=budget)
+    patience = Timeouts(proof=fence_proof, drain=drain, budget=budget)
     if not fence_proof:
         say("warning: --fence-proof 0 skips the proof that producers are blocked at the source")
     execute(now, name, plan, patience, evidence, until=until)
 
 
 def execute(
-    now: Session, name: str, plan: str, patience: Patience, evidence: Path | None, *, until: str | None = None
+    now: Session, name: str, plan: str, patience: Timeouts, evidence: Path | None, *, until: str | None = None
 ) -> None:
     """Run `plan`, as far as the step `until`, and show what came of it."""
     folder = evidence_folder(plan, evidence)
     with opened(now, name) as clusters, watching(now.as_json) as tell:
         folder.check()
-        tools = Tools(patience=patience, sink=folder, runner=runner(), gone=gone, tell=tell)
-        outcome = run_plan(plan, clusters, tools, now.run, until=until)
+        tools = Tools(patience=patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=tell)
+        outcome = run_plan(plan, clusters, tools, now.context, until=until)
     _show(outcome, folder, now.as_json)
 
 
-def _show(outcome: Outcome, folder: Folder, as_json: bool) -> None:
+def _show(outcome: RunOutcome, folder: Folder, as_json: bool) -> None:
     if outcome.left:
         say(f"remaining steps: {', '.join(outcome.left)}. Run the same command again to continue.")
     item = outcome_item(outcome, str(folder.path))
@@ -257,7 +257,7 @@ def status(now: Session, name: MirrorArgument) -> None:
     Example: tanist failover status dr --destination west
     """
     with opened(now, name) as clusters:
-        found = statuses.runs(clusters, now.run)
+        found = statuses.runs(clusters, now.context)
     items = [seen_item(seen) for seen in found]
     emit(items, RUN_COLUMNS, now.as_json)
     unfinished = [seen for seen in found if seen.facts is not None]
@@ -282,15 +282,15 @@ def abort(
 
     Example: tanist failover abort dr --destination west --reason "east is back"
     """
-    tell = stages(now.run.clock)
+    tell = stages(now.context.clock)
     tell(f"looking for an unfinished run of {name}")
     with opened(now, name) as clusters:
-        running = [seen for seen in statuses.runs(clusters, now.run) if seen.facts is not None]
+        running = [seen for seen in statuses.runs(clusters, now.context) if seen.facts is not None]
         folder = evidence_folder(running[0].record.plan if running else "aborted", evidence)
-        tools = Tools(patience=Patience(), sink=folder, runner=runner(), tell=lambda *event: tell(line(*event)))
-        aborted = aborting.abort(clusters, tools, now.run, reason)
-    for topic in aborted.owed:
+        tools = Tools(patience=Timeouts(), sink=folder, runner=runner(), report=lambda *event: tell(line(*event)))
+        aborted = aborting.abort(clusters, tools, now.context, reason)
+    for topic in aborted.pending:
         say(f"warning: the source fence of {topic} could not be lifted; a fetcher keeps retrying")
-    emit([run_item(aborted.record, None, str(folder.path)) | {"owed": list(aborted.owed)}], RUN_COLUMNS, now.as_json)
-    if aborted.owed:
+    emit([run_item(aborted.record, None, str(folder.path)) | {"owed": list(aborted.pending)}], RUN_COLUMNS, now.as_json)
+    if aborted.pending:
         raise typer.Exit(4)

@@ -28,9 +28,9 @@ def show(now: Session, name: MirrorArgument) -> None:
     Example: tanist fence show dr --destination west
     """
     with opened(now, name) as clusters:
-        rows = fences(clusters, now.run)
+        rows = fences(clusters, now.context)
     emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
-    if any(row.stands is None and row.fence.before is not None for row in rows):
+    if any(row.stands is None and row.source_fence.before is not None for row in rows):
         raise typer.Exit(3)
 
 
@@ -55,10 +55,10 @@ def lift(
     Example: tanist fence lift dr --destination west
     """
     with opened(now, name) as clusters:
-        after = lift_fences(clusters, now.run, of_promoted=promoted, unrecorded=unrecorded)
-    rows = [FenceRow(fence=each, stands=None) for each in after]
+        after = lift_fences(clusters, now.context, of_promoted=promoted, unrecorded=unrecorded)
+    rows = [FenceRow(source_fence=each, stands=None) for each in after]
     emit([fence_item(name, row) for row in rows], FENCE_COLUMNS, now.as_json)
-    owed = [each.topic for each in after if each.status is FenceStatus.LIFT_OWED]
+    owed = [each.topic for each in after if each.status is FenceStatus.LIFT_PENDING]
     for topic in owed:
         say(f"warning: the source fence of {topic} could not be lifted yet; a fetcher keeps retrying")
     if owed:

@@ -31,7 +31,7 @@ def run(
     Example: tanist fetcher run --destination west --metrics-port 9405
     """
     log_to_stderr()
-    code = run_fetcher(now.world, now.destination().name, worker=worker, metrics_port=metrics_port)
+    code = run_fetcher(now.registry, now.destination().name, worker=worker, metrics_port=metrics_port)
     if code:
         raise typer.Exit(code)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tanist.cli.output import Format, JsonOption, OutputOption, emit, guard
-from tanist.domain.states import MIRROR_STATES, MirrorState, Row
+from tanist.domain.states import MIRROR_STATES, MirrorState, TransitionRow
 from tanist.usecases.items import state_row_item
 
 COLUMNS = ("row", "from", "when", "trigger", "to", "reason")
@@ -32,11 +32,11 @@ def fsm(
         emit(items, COLUMNS, as_json, rows=rows)
 
 
-def _before(row: Row) -> str:
+def _before(row: TransitionRow) -> str:
     return "any" if row.before == frozenset(MirrorState) else " ".join(sorted(row.before))
 
 
-def diagram(rows: tuple[Row, ...]) -> str:
+def diagram(rows: tuple[TransitionRow, ...]) -> str:
     """`rows` as a Mermaid state diagram; what is possible from everywhere is a note."""
     lines = ["stateDiagram-v2", "    [*] --> UNKNOWN"]
     for row in rows:

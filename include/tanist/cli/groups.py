@@ -12,7 +12,7 @@ from tanist.cli.output import emit, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
-from tanist.domain.records import STATE_TOPIC, Following
+from tanist.domain.records import STATE_TOPIC, OffsetTailMode
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
 from tanist.usecases import sides
@@ -21,7 +21,7 @@ from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.items import position_item, summary
 from tanist.usecases.groups.listing import list_groups
-from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, sync_locked, translate_groups
+from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, sync_locked, translate_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.listing import GroupLine
     from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 app = typer.Typer(no_args_is_help=True, help="Translate and commit the offsets of consumer groups.")
 
@@ -58,7 +58,7 @@ def list_(now: Session, name: MirrorArgument, group: GroupsOption = None) -> Non
     Example: tanist groups list dr --json
     """
     spec, contacts = _mirror(now, name)
-    listed = list_groups(spec, contacts, _chosen(group), now.run)
+    listed = list_groups(spec, contacts, _chosen(group), now.context)
     _say_how(listed.seen)
     rows = [_line_item(line) for line in listed.lines]
     emit(rows, LIST_COLUMNS, now.as_json, rows=[row | _joined(row) for row in rows])
@@ -75,7 +75,7 @@ def translate(now: Session, name: MirrorArgument, group: GroupsOption = None, st
     """
     _supported(strategy)
     spec, contacts = _mirror(now, name)
-    found = translate_groups(spec, contacts, SyncRequest(chosen=_chosen(group)), now.run)
+    found = translate_groups(spec, contacts, SyncRequest(chosen=_chosen(group)), now.context)
     _show(now, found, (*COLUMNS, "reason"))
     if found.mismatches:
         raise typer.Exit(1)
@@ -106,9 +106,9 @@ def sync(
     spec, contacts = _mirror_of(now, destination, name)
     request = SyncRequest(chosen=_chosen(group), rules=Rules(existing=existing, backwards=backwards))
     _confirm(now, spec, contacts, request)
-    synced = sync_locked(spec, contacts, request, now.run)
+    synced = sync_locked(spec, contacts, request, now.context)
     _show(now, synced, (*COLUMNS, "committed", "reason"))
-    _summary(synced, dry_run=now.run.dry_run)
+    _summary(synced, dry_run=now.context.dry_run)
     if synced.mismatches:
         raise typer.Exit(1)
     if synced.failed:
@@ -128,7 +128,7 @@ def explain(
     """
     spec, contacts = _mirror(now, name)
     request = SyncRequest(chosen=Chosen(names=frozenset({group})))
-    found = translate_groups(spec, contacts, request, now.run)
+    found = translate_groups(spec, contacts, request, now.context)
     if now.as_json:
         items = [position_item(row) | {"explanation": list(explained(row, found.seen))} for row in found.rows]
         emit([*items, *_home_items(group, found)], (), as_json=True)
@@ -142,7 +142,7 @@ def explain(
         say(f"group {group!r} has no committed offset in mirror {spec.mirror}")
 
 
-def _home_items(group: str, found: Synced) -> list[dict[str, Any]]:
+def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:
     """Partitions that took over: they have an explanation, and no translation."""
     return [
         {"group": group, "topic": at.topic, "partition": at.partition, "explanation": list(at_home(group, at, found))}
@@ -158,12 +158,12 @@ def _mirror(now: Session, name: str) -> tuple[MirrorSpec, GroupContacts]:
     return _mirror_of(now, destination, name)
 
 
-def _mirror_of(now: Session, destination: Side, name: str) -> tuple[MirrorSpec, GroupContacts]:
+def _mirror_of(now: Session, destination: Cluster, name: str) -> tuple[MirrorSpec, GroupContacts]:
     mirror = mirror_name(name)
-    (cluster_id,) = sides.identify((destination,), now.run)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, now.run.by), mirror, destination.name)
+    (cluster_id,) = sides.identify((destination,), now.context)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, now.context.by), mirror, destination.name)
     sides.same_as_pinned(spec, None, cluster_id)
-    return spec, now.world.group_contacts(spec, destination)
+    return spec, now.registry.group_contacts(spec, destination)
 
 
 def _chosen(groups: Sequence[str] | None) -> Chosen:
@@ -179,25 +179,25 @@ def _supported(strategy: str) -> None:
 
 def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest) -> None:
     """On a terminal, what would be done is shown before it is asked for."""
-    if now.yes or now.run.dry_run or not on_terminal():
+    if now.yes or now.context.dry_run or not on_terminal():
         return
-    planned = sync_groups(spec, contacts, request, replace(now.run, dry_run=True))
+    planned = sync_groups(spec, contacts, request, replace(now.context, dry_run=True))
     _summary(planned, dry_run=True)
     confirm(f"Commit these offsets on {spec.destination}?", yes=False)
 
 
 def _say_how(seen: Gathered) -> None:
     """Where positions come from, if it is not the best there is."""
-    if seen.asked.down is not None:
-        say(f"warning: source {seen.spec.source} does not answer: {seen.asked.down.reason}")
+    if seen.source_answer.down is not None:
+        say(f"warning: source {seen.spec.source} does not answer: {seen.source_answer.down.reason}")
     followed = seen.followed
     if followed is None:
         say("warning: no fetcher keeps committed offsets of groups, so none would be available without the source")
-    elif followed.how is not Following.TAILING or followed.reason:
-        say(f"warning: committed offsets of groups: {followed.how}: {followed.reason}")
+    elif followed.mode is not OffsetTailMode.TAILING or followed.reason:
+        say(f"warning: committed offsets of groups: {followed.mode}: {followed.reason}")
 
 
-def _show(now: Session, found: Synced, columns: Sequence[str]) -> None:
+def _show(now: Session, found: GroupSyncResult, columns: Sequence[str]) -> None:
     _say_how(found.seen)
     emit([position_item(row) for row in found.rows], columns, now.as_json)
     if found.seen.at_home:
@@ -207,7 +207,7 @@ def _show(now: Session, found: Synced, columns: Sequence[str]) -> None:
         )
 
 
-def _summary(synced: Synced, *, dry_run: bool) -> None:
+def _summary(synced: GroupSyncResult, *, dry_run: bool) -> None:
     say(summary(synced, dry_run=dry_run))
     _say_some("clamped to the end of the mirror partition", synced.clamped)
     _say_some("not committed", [*synced.withheld, *synced.failed])

@@ -35,8 +35,8 @@ def doctor(now: Session) -> None:
 
     Example: tanist doctor --json
     """
-    checks = [*host_checks(now.world)]
-    checks += doctor_checks.clusters(now.world.names(), now.world.connect, now.run)
+    checks = [*host_checks(now.registry)]
+    checks += doctor_checks.clusters(now.registry.names(), now.registry.connect, now.context)
     emit([check_item(check) for check in checks], CHECK_COLUMNS, now.as_json)
     if code := exit_code(check.verdict for check in checks):
         raise typer.Exit(code)
@@ -60,11 +60,11 @@ def status(
     mirror, modes = optional_name(name), (mode,) if mode else tuple(Mode)
     destinations = now.destinations(mirror)
     if not destinations:
-        known = ", ".join(now.world.names())
+        known = ", ".join(now.registry.names())
         raise NoStateTopic(f"no cluster has mirrors: topic {STATE_TOPIC} exists on none of {known}")
     found: list[Status] = []
     for destination in destinations:
-        found += [seen.status for seen in look(now.world, destination, mirror, now.run)]
+        found += [seen.status for seen in look(now.registry, destination, mirror, now.context)]
     rows = [row for each in found for row in _rows(each, modes)]
     emit([status_item(each, modes) for each in found], STATUS_COLUMNS, now.as_json, rows=rows)
     verdicts = {each.word(shown) for each in found for shown in modes}

@@ -11,7 +11,7 @@ from tanist.cli.output import emit, say
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERYTHING
-from tanist.usecases.metadata.compare import Request
+from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.compare import diff as compare
 from tanist.usecases.metadata.items import COLUMNS, metadata_item, summary
 from tanist.usecases.metadata.sync import sync as bring
@@ -35,7 +35,7 @@ def diff(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
     Example: tanist metadata diff dr --topic 'orders.*'
     """
     (destination,) = now.destinations(mirror_name(name))
-    compared = compare(_request(name, topic), destination, now.world.connect, now.run)
+    compared = compare(_request(name, topic), destination, now.registry.connect, now.context)
     _show(now, compared.spec.mirror, compared.rows)
     _end(compared.rows, {Outcome.DIFFERS: 1, Outcome.CONFLICT: 1, Outcome.UNKNOWN: 3})
 
@@ -52,19 +52,19 @@ def sync(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> None
     """
     destination = now.destination()
     request = _request(name, topic)
-    if on_terminal() and not now.yes and not now.run.dry_run:
-        planned = compare(request, destination, now.world.connect, now.run)
+    if on_terminal() and not now.yes and not now.context.dry_run:
+        planned = compare(request, destination, now.registry.connect, now.context)
         say(summary(planned.rows))
         if any(decision.due for decision in planned.decisions):
             confirm(f"Change this on {destination.name}?", yes=False)
-    synced = bring(request, destination, now.world.connect, announcing(now, "change"))
+    synced = bring(request, destination, now.registry.connect, announcing(now, "change"))
     _show(now, synced.spec.mirror, synced.rows)
-    if not now.run.dry_run:
+    if not now.context.dry_run:
         _end(synced.rows, {Outcome.CONFLICT: 1, Outcome.FAILED: 4, Outcome.UNKNOWN: 4})
 
 
-def _request(name: str, topic: Sequence[str] | None) -> Request:
-    return Request(mirror=name, include=tuple(topic or EVERYTHING))
+def _request(name: str, topic: Sequence[str] | None) -> MetadataRequest:
+    return MetadataRequest(mirror=name, include=tuple(topic or EVERYTHING))
 
 
 def _show(now: Session, mirror: MirrorName, rows: Sequence[MetadataRow]) -> None:

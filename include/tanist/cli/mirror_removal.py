@@ -8,8 +8,8 @@ from tanist.cli.failover import DrainOption, EvidenceOption, ProofOption, execut
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import removal
-from tanist.usecases.failover.clusters import Patience
-from tanist.usecases.failover.planning import Asked
+from tanist.usecases.failover.clusters import Timeouts
+from tanist.usecases.failover.planning import FailoverRequest
 
 if TYPE_CHECKING:
     import typer
@@ -35,14 +35,14 @@ def remove(
     """
     if not topic:
         raise Misconfigured("no topic is selected: give --topic REGEX")
-    asked = Asked(include=tuple(topic))
+    asked = FailoverRequest(include=tuple(topic))
     with opened(now, name) as clusters:
-        if now.run.dry_run:
-            show_plan(removal.plan(asked, clusters, now.run), now.as_json)
+        if now.context.dry_run:
+            show_plan(removal.plan(asked, clusters, now.context), now.as_json)
             return
-        found = removal.approved_plan(asked, clusters, now.run)
+        found = removal.approved_plan(asked, clusters, now.context)
     announcing(now, "remove").announce([*topic])
-    execute(now, name, found, Patience(proof=fence_proof, drain=drain), evidence)
+    execute(now, name, found, Timeouts(proof=fence_proof, drain=drain), evidence)
 
 
 def register(app: typer.Typer) -> None:

@@ -35,12 +35,12 @@ def list_mirrors(now: Session) -> None:
     """
     items = []
     for destination in now.destinations(None):
-        sides.identify((destination,), now.run)
-        for each in listing(sides.read(destination, STATE_TOPIC, now.run.by)):
+        sides.identify((destination,), now.context)
+        for each in listing(sides.read(destination, STATE_TOPIC, now.context.by)):
             more = {
                 "topics": each.topics,
                 "cluster_id": each.spec.source_cluster_id,
-                "bootstrap_server": now.world.bootstrap(each.spec.source),
+                "bootstrap_server": now.registry.bootstrap(each.spec.source),
             }
             items.append(spec_item(each.spec) | more)
     emit(items, LIST_COLUMNS, now.as_json)
@@ -58,8 +58,8 @@ def describe(now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption
     include = tuple(topic or EVERYTHING)
     found: list[Described] = []
     for destination in now.destinations(mirror):
-        with closing(now.world.describer(destination, include)) as describer:
-            found += describer.describe(mirror, now.run)
+        with closing(now.registry.describer(destination, include)) as describer:
+            found += describer.describe(mirror, now.context)
     if idle := unmatched(include, found):
         refuse(idle)
     for each in found:
@@ -84,8 +84,8 @@ def wait(
     if wrong := pattern_problems(topic or ()):
         refuse(wrong)
     (destination,) = now.destinations(mirror)
-    with closing(now.world.describer(destination, topic or EVERYTHING)) as describer:
-        rows = wait_for(mirror, parsed, describer, now.run, _progress())
+    with closing(now.registry.describer(destination, topic or EVERYTHING)) as describer:
+        rows = wait_for(mirror, parsed, describer, now.context, _progress())
     emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
 
 
@@ -93,12 +93,12 @@ def _progress() -> Callable[[int, int], None]:
     """On a terminal, one line that follows the numbers; elsewhere nothing."""
     shown: list[tuple[int, int]] = []
 
-    def tell(there: int, of: int) -> None:
+    def report(there: int, of: int) -> None:
         if sys.stderr.isatty() and shown[-1:] != [(there, of)]:
             shown.append((there, of))
             say(f"{there} of {of} partitions")
 
-    return tell
+    return report
 
 
 def register(app: typer.Typer) -> None:

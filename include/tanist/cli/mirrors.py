@@ -15,7 +15,7 @@ from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode
 from tanist.usecases.items import spec_item, topic_item
 from tanist.usecases.mirrors import administer, desire
-from tanist.usecases.mirrors.create import Request
+from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.mirrors.create import create as create_mirror
 
 app = typer.Typer(
@@ -69,7 +69,7 @@ def create(
 
     Example: tanist mirrors create dr --source east --destination west --topic 'orders.*'
     """
-    request = Request(
+    request = CreateRequest(
         mirror=name,
         include=tuple(topic or ()),
         exclude=tuple(exclude or ()),
@@ -79,9 +79,9 @@ def create(
         promoted=promoted,
     )
     destination = now.destination()
-    created = create_mirror(request, now.world.connect(source), destination, announcing(now, "mirror"))
+    created = create_mirror(request, now.registry.connect(source), destination, announcing(now, "mirror"))
     _warn(created.warnings)
-    done = created.changed and not now.run.dry_run
+    done = created.changed and not now.context.dry_run
     if not created.changed:
         say(f"mirror {name} already exists with this specification: nothing was changed")
     elif done:
@@ -98,7 +98,7 @@ def add(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, promo
     Example: tanist mirrors add dr --destination west --topic payments
     """
     run = announcing(now, "add")
-    desired = desire.add(name, topic or (), now.destination(), now.world.connect, run, promoted=promoted)
+    desired = desire.add(name, topic or (), now.destination(), now.registry.connect, run, promoted=promoted)
     _warn(desired.warnings)
     _show_topics(now, desired)
 
@@ -111,7 +111,7 @@ def pause(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> Non
     Example: tanist mirrors pause dr --destination west --topic 'orders.*'
     """
     run = announcing(now, "pause")
-    _show_topics(now, desire.wish(name, topic or (), desire.paused, now.destination(), run))
+    _show_topics(now, desire.set_desired(name, topic or (), desire.paused, now.destination(), run))
 
 
 @app.command()
@@ -122,7 +122,7 @@ def resume(now: Session, name: MirrorArgument, topic: TopicsOption = None) -> No
     Example: tanist mirrors resume dr --destination west --topic 'orders.*'
     """
     run = announcing(now, "resume")
-    _show_topics(now, desire.wish(name, topic or (), desire.resumed, now.destination(), run))
+    _show_topics(now, desire.set_desired(name, topic or (), desire.resumed, now.destination(), run))
 
 
 @app.command()
@@ -155,10 +155,10 @@ def alter(
         replication_factor=replication_factor,
         max_start_fill=max_start_fill,
     )
-    altered = administer.alter(name, alteration, now.destination(), now.run)
+    altered = administer.alter(name, alteration, now.destination(), now.context)
     if not altered.changed:
         say(f"mirror {name} already has these values: nothing was changed")
-    _show_spec(now, altered.spec, changed=altered.changed and not now.run.dry_run)
+    _show_spec(now, altered.spec, changed=altered.changed and not now.context.dry_run)
 
 
 @app.command()
@@ -185,15 +185,15 @@ def delete(
     if abandon_fence and not reason.strip():
         raise Misconfigured("--abandon-fence needs a --reason, which is printed with the commands and not stored")
     destination = now.destination()
-    confirm(f"Delete mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.run.dry_run)
-    deleted = administer.delete(name, destination, now.run, abandon=reason if abandon_fence else "")
-    say(f"{'would delete' if now.run.dry_run else 'deleted'} mirror {name}")
-    by_hand = commands_to_lift(deleted.abandoned, now.world.bootstrap(deleted.spec.source) or "SOURCE:PORT")
+    confirm(f"Delete mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.context.dry_run)
+    deleted = administer.delete(name, destination, now.context, abandon=reason if abandon_fence else "")
+    say(f"{'would delete' if now.context.dry_run else 'deleted'} mirror {name}")
+    by_hand = commands_to_lift(deleted.abandoned, now.registry.bootstrap(deleted.spec.source) or "SOURCE:PORT")
     if by_hand:
         say(f"source fence abandoned: {reason}")
     for command in by_hand:
         say(f"by hand: {command}")
-    _show_spec(now, deleted.spec, changed=not now.run.dry_run, abandoned_fences=list(by_hand))
+    _show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=list(by_hand))
 
 
 mirror_removal.register(app)

@@ -19,9 +19,9 @@ from tanist.domain.errors import Misconfigured
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import ClusterSettings, Settings, from_flags, load
-from tanist.usecases.sides import Run, Side
-from tanist.wiring import World
-from tanist.wiring.failover import gone, runner
+from tanist.usecases.sides import Cluster, CommandContext
+from tanist.wiring import ClusterRegistry
+from tanist.wiring.failover import is_process_dead, runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ MaybeMirrorArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", hel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CliOptions:
     """What every command that asks clusters has been told."""
 
     config: Path | None
@@ -111,70 +111,72 @@ class Asked:
 class Session:
     """One command at work."""
 
-    world: World
-    run: Run
+    registry: ClusterRegistry
+    context: CommandContext
     named: str | None
     as_json: bool
     yes: bool
     until: Deadline | None
     """The end that was asked for with --timeout, for what else has none."""
 
-    def destination(self) -> Side:
+    def destination(self) -> Cluster:
         """The destination that was named; changes never guess.
 
         Raises:
             Misconfigured: none was.
         """
         if self.named is None:
-            known = ", ".join(self.world.names()) or "no cluster is configured"
+            known = ", ".join(self.registry.names()) or "no cluster is configured"
             raise Misconfigured(f"no destination is given: use --destination NAME or $TANIST_DESTINATION ({known})")
-        return self.world.connect(self.named)
+        return self.registry.connect(self.named)
 
-    def destinations(self, mirror: MirrorName | None) -> tuple[Side, ...]:
+    def destinations(self, mirror: MirrorName | None) -> tuple[Cluster, ...]:
         """The destination that was named, else those that answer and have such a mirror (or any)."""
         if self.named is not None:
-            return (self.world.connect(self.named),)
-        return self.world.destinations(mirror, self.run)
+            return (self.registry.connect(self.named),)
+        return self.registry.destinations(mirror, self.context)
 
 
 @contextmanager
-def session(asked: Asked, seconds: float) -> Iterator[Session]:
+def session(options: CliOptions, seconds: float) -> Iterator[Session]:
     """Everything a command needs; what goes wrong inside ends it with one line per problem and its exit code."""
-    as_json = asked.json or asked.output is Format.JSON
+    as_json = options.json or options.output is Format.JSON
     with guard(as_json):
         clock = SystemClock()
-        by = clock.deadline(asked.timeout or seconds)
-        run = Run(clock=clock, by=by, dry_run=asked.dry_run, holder=runner(), gone=gone)
-        settings = load(asked.config, os.environ)
-        name, extra = asked.destination, {}
-        if asked.bootstrap_server is not None:
-            name, cluster = _from_flags(asked, asked.bootstrap_server, settings)
+        by = clock.deadline(options.timeout or seconds)
+        run = CommandContext(
+            clock=clock, by=by, dry_run=options.dry_run, holder=runner(), is_process_dead=is_process_dead
+        )
+        settings = load(options.config, os.environ)
+        name, extra = options.destination, {}
+        if options.bootstrap_server is not None:
+            name, cluster = _from_flags(options, options.bootstrap_server, settings)
             extra = {name: cluster}
-        elif asked.command_config is not None:
+        elif options.command_config is not None:
             raise Misconfigured("--command-config needs --bootstrap-server")
-        with World(settings, extra) as world:
-            until = by if asked.timeout else None
-            yield Session(world=world, run=run, named=name, as_json=as_json, yes=asked.yes, until=until)
+        with ClusterRegistry(settings, extra) as world:
+            until = by if options.timeout else None
+            yield Session(registry=world, context=run, named=name, as_json=as_json, yes=options.yes, until=until)
 
 
-def _from_flags(asked: Asked, server: str, settings: Settings) -> tuple[str, ClusterSettings]:
+def _from_flags(options: CliOptions, server: str, settings: Settings) -> tuple[str, ClusterSettings]:
     """The cluster that flags name; one that is configured under the same address keeps its name and its allowances."""
-    endpoint = from_flags(server, asked.command_config)
+    endpoint = from_flags(server, options.command_config)
     for name, known in settings.clusters.items():
-        if asked.destination in {None, name} and set(known.endpoint.bootstrap) & set(endpoint.bootstrap):
+        if options.destination in {None, name} and set(known.endpoint.bootstrap) & set(endpoint.bootstrap):
             return name, ClusterSettings(replace(endpoint, name=name), known.allow_small_state)
-    name = asked.destination or server
+    name = options.destination or server
     return name, ClusterSettings(replace(endpoint, name=name))
 
 
-def announcing(session: Session, verb: str) -> Run:
+def announcing(session: Session, verb: str) -> CommandContext:
     """The session's run, which says which topics it is about to change."""
 
-    def tell(topics: Sequence[str]) -> None:
-        would = "would " if session.run.dry_run else ""
+    def announce(topics: Sequence[str]) -> None:
+        would = "would " if session.context.dry_run else ""
         say(f"{would}{verb} {len(topics)} topic(s): {', '.join(topics)}" if topics else f"{would}{verb} no topic")
 
-    return replace(session.run, announce=tell)
+    return replace(session.context, announce=announce)
 
 
 def on_terminal() -> bool:
@@ -238,7 +240,7 @@ def asking(
         shared = {option.name for option in added}
 
         def run(**given: Any) -> None:
-            asked = Asked(**{name: given[name] for name in shared})
+            asked = CliOptions(**{name: given[name] for name in shared})
             with session(asked, seconds) as now:
                 command(now, **{name: value for name, value in given.items() if name not in shared})
 

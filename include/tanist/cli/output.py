@@ -56,9 +56,9 @@ def emit(
         print(_table(items if rows is None else rows, columns))
 
 
-def none(told: str, as_json: bool) -> None:
+def none(reason: str, as_json: bool) -> None:
     """Where there is nothing to show: `told` says so, and what to do; no table."""
-    say(told)
+    say(reason)
     if as_json:
         print(_json((), ()))
 
@@ -94,8 +94,8 @@ def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
         raise typer.Exit(exit_code(refusal)) from None
     except KeyboardInterrupt as interrupt:
         sign = signal.Signals(interrupt.args[0]) if interrupt.args else signal.SIGINT
-        told = "Ctrl-C" if sign is signal.SIGINT else sign.name
-        fail("INTERRUPTED", f"ended by {told}", "run the same command again", as_json)
+        reported = "Ctrl-C" if sign is signal.SIGINT else sign.name
+        fail("INTERRUPTED", f"ended by {reported}", "run the same command again", as_json)
         raise typer.Exit(128 + sign) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has seen enough

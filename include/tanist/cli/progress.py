@@ -39,8 +39,8 @@ class Board:
         for step in ROUTE:
             what, began, last = self._seen.get(step.id, ("", 0.0, 0.0))
             end = time.monotonic() if what in {"begins", "not yet"} else last
-            told = Text(self._reasons.get(step.id) or step.title)
-            table.add_row(_MARKS.get(what, " "), step.id, told, f"{end - began:.1f}" if what else "")
+            reported = Text(self._reasons.get(step.id) or step.title)
+            table.add_row(_MARKS.get(what, " "), step.id, reported, f"{end - began:.1f}" if what else "")
         return table
 
     def __rich__(self) -> Table:

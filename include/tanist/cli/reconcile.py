@@ -20,8 +20,8 @@ from tanist.wiring.reconciliation import reconciliation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.domain.reconciliation.job import PositionAsked
-    from tanist.usecases.sides import Run, Side
+    from tanist.domain.reconciliation.job import PositionRequest
+    from tanist.usecases.sides import Cluster, CommandContext
 
 COLUMNS = ("source_topic", "destination_topic", "partition", "copied", "lost", "others", "runs", "reason")
 POSITION_COLUMNS = ("group", "topic", "partition", "source_offset", "destination_offset", "precision", "standing")
@@ -75,11 +75,11 @@ def reconcile(
     Example: tanist reconcile --source east --source-topic orders --destination west --destination-topic east.orders
     """
     asked = _positions(positions_file)
-    run = replace(now.run, announce=_announce)
+    run = replace(now.context, announce=_announce)
     topics = (source, source_topic, destination_topic)
     destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
     folder = report or Path("reconciliation") / (name or str(source_topic))
-    submission = reconciliation(now.world, destination.name, paired, asked, folder)
+    submission = reconciliation(now.registry, destination.name, paired, asked, folder)
     result = run_job(submission, run.by, stages(run.clock))
     _show(now, result)
     if result["unknown"]:
@@ -87,23 +87,23 @@ def reconcile(
 
 
 def _paired(
-    now: Session, name: str | None, include: tuple[str, ...], topics: tuple[str | None, ...], run: Run
-) -> tuple[Side, Paired]:
+    now: Session, name: str | None, include: tuple[str, ...], topics: tuple[str | None, ...], context: CommandContext
+) -> tuple[Cluster, Paired]:
     source, topic, copy = topics
     if name is not None and not any(topics):
         mirror = mirror_name(name)
         (destination,) = now.destinations(mirror)
-        return destination, of_mirror(destination, mirror, include, now.world.connect, run)
+        return destination, of_mirror(destination, mirror, include, now.registry.connect, context)
     if name is None and source and topic and not include:
         destination = now.destination()
-        return destination, of_topics(now.world.connect(source), destination, (topic, copy or topic), run)
+        return destination, of_topics(now.registry.connect(source), destination, (topic, copy or topic), context)
     raise Misconfigured(
         "give either a mirror (optionally with --topic), or two topics: --source, --source-topic, "
         "--destination, and --destination-topic if the name differs"
     )
 
 
-def _positions(file: Path | None) -> tuple[PositionAsked, ...]:
+def _positions(file: Path | None) -> tuple[PositionRequest, ...]:
     return positions(bounded_text(file, LIST_BYTES), str(file)) if file else ()
 
 

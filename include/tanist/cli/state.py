@@ -38,12 +38,12 @@ def dump(
         names = ", ".join(side.name for side in found) or "none"
         raise Misconfigured(f"several clusters have state topics: {names}; choose one with --destination")
     (destination,) = found
-    sides.identify((destination,), now.run)
+    sides.identify((destination,), now.context)
     if follow:
-        for item in follow_records(now.world, destination, key, now.run, now.until):
+        for item in follow_records(now.registry, destination, key, now.context, now.until):
             print(json.dumps(item), flush=True)
         return
-    items = list(dump_records(now.world, destination, key, now.run))
+    items = list(dump_records(now.registry, destination, key, now.context))
     if now.as_json:
         emit(items, (), as_json=True)
     else:

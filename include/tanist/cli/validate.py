@@ -12,9 +12,9 @@ from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, say, stages
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
-from tanist.domain.validation.result import Kind, Sameness
+from tanist.domain.validation.result import DifferenceKind, ValidationVerdict
 from tanist.spark_submit.submit import run as run_job
-from tanist.usecases.validation.prepare import Asked
+from tanist.usecases.validation.prepare import ValidationRequest
 from tanist.wiring.validation import validation
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ COLUMNS = (
     "verdict",
     "records",
     "copy_records",
-    *(kind.value for kind in Kind),
+    *(kind.value for kind in DifferenceKind),
     "behind",
     "mode",
     "reason",
@@ -66,15 +66,17 @@ def validate(
     mirror = mirror_name(name)
     (destination,) = now.destinations(mirror)
     folder = report or Path("validation") / mirror
-    run = replace(now.run, announce=_announce)
-    submission = validation(now.world, destination, mirror, Asked(level=level, include=tuple(topic or ())), folder, run)
+    run = replace(now.context, announce=_announce)
+    submission = validation(
+        now.registry, destination, mirror, ValidationRequest(level=level, include=tuple(topic or ())), folder, run
+    )
     result = run_job(submission, run.by, stages(run.clock))
     emit([result], COLUMNS, now.as_json, rows=[_row(each) for each in result["partitions"]])
     _say_differences(result["partitions"])
     speed = result["bytes"] / 1e6 / max(result["seconds"], 0.001)
     say(f"{result['verdict']}: {result['reason']}")
     say(f"read {result['bytes'] / 1e6:,.0f} MB in {result['seconds']:.1f} s ({speed:,.0f} MB/s); {folder}/report.html")
-    if code := Sameness(result["verdict"]).exit_code:
+    if code := ValidationVerdict(result["verdict"]).exit_code:
         raise typer.Exit(code)
 
 
@@ -92,15 +94,15 @@ def _row(each: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say_differences(partitions: Iterable[dict[str, Any]]) -> None:
-    told = [
+    reported = [
         f"{each['topic']}-{each['partition']}: {found['kind']} {_where(found)}{_detail(found)}"
         for each in partitions
         for found in each["differences"]
     ]
-    for line in told[:_MOST_TOLD]:
+    for line in reported[:_MOST_TOLD]:
         say(line)
-    if len(told) > _MOST_TOLD:
-        say(f"and {len(told) - _MOST_TOLD} more in the report")
+    if len(reported) > _MOST_TOLD:
+        say(f"and {len(reported) - _MOST_TOLD} more in the report")
 
 
 def _where(found: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from tanist.domain.copying import Append, Batch, Fill, Refuse, Step
 from tanist.domain.errors import CouldNotTell, Diverged, ForeignWrite
 from tanist.domain.names import DestinationOffset, EpochMs, ProducerId, SourceOffset, after
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ FIRST_LOOK = 64
 """Offsets read back from the end at first; four times as many each time that is not enough."""
 
 
-class Written(Batch, Protocol):
+class WrittenBatch(Batch, Protocol):
     """The header of a batch of the copy."""
 
     @property
@@ -33,15 +33,15 @@ class Written(Batch, Protocol):
     def max_timestamp(self) -> int: ...
 
 
-H = TypeVar("H", bound=Written)
+H = TypeVar("H", bound=WrittenBatch)
 Payload = TypeVar("Payload")
 
 
-class Writers(NamedTuple):
+class ProducerIds(NamedTuple):
     """The producer ids that may write to a mirror topic: data, filler markers, and what brings a log to its start."""
 
     data: ProducerId
-    filler: ProducerId
+    marker: ProducerId
     start: ProducerId
 
 
@@ -70,12 +70,12 @@ class SourceBehind(CouldNotTell):
     operator_action = "none at first; if this persists, the source has lost records that were already copied"
 
 
-class Evidence(Protocol[H, Payload]):
+class LogReader(Protocol[H, Payload]):
     """Both logs of one partition, read on demand."""
 
     def copy_ends(self) -> CopyEnds: ...
 
-    def copy(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[H, Payload]]:
+    def destination(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[H, Payload]]:
         """All batches that reach into [start, until), control batches too, in order, wholly."""
         ...
 
@@ -101,21 +101,21 @@ class Evidence(Protocol[H, Payload]):
 
 
 @dataclass(frozen=True, slots=True)
-class Alignment:
+class LogStartGap:
     """The destination's log must begin where the source's does, before anything is appended."""
 
     to: SourceOffset
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class ResumePoint:
     """Where the copy goes on. `runs` are missing in the map and must be written before anything else."""
 
     position: SourceOffset
     end: DestinationOffset
     sequence: int
-    runs: tuple[OffsetRun, ...] = ()
-    align: Alignment | None = None
+    runs: tuple[OffsetRange, ...] = ()
+    start_fill: LogStartGap | None = None
     last_timestamp: EpochMs | None = None
     """Of our last data batch in the log, ms; brokers count from it how long they remember our id. None: no batch."""
 
@@ -125,7 +125,9 @@ class _Tail(NamedTuple, Generic[H, Payload]):
     data: tuple[tuple[H, Payload], ...]
 
 
-def anchor(evidence: Evidence[H, Payload], writers: Writers, suspect_from: DestinationOffset | None = None) -> Anchor:
+def recover_position(
+    evidence: LogReader[H, Payload], producer_ids: ProducerIds, suspect_from: DestinationOffset | None = None
+) -> ResumePoint:
     """Where to go on, or why not.
 
     `suspect_from`: an append landed elsewhere than here, so what lies between must be looked at too.
@@ -138,65 +140,69 @@ def anchor(evidence: Evidence[H, Payload], writers: Writers, suspect_from: Desti
     ends = evidence.copy_ends()
     if ends.high_watermark != ends.end:
         raise NotCommittedYet(f"the high watermark {ends.high_watermark} is below the end {ends.end}")
-    tail = _last_data(evidence, writers, ends, suspect_from)
+    tail = _last_data(evidence, producer_ids, ends, suspect_from)
     offsets = evidence.offset_map()
-    _look_below(evidence, writers, ends, tail, offsets)
+    _look_below(evidence, producer_ids, ends, tail, offsets)
     if not tail.data:
         return _without_data(evidence, ends, offsets)
     header, payload = tail.data[-1]
     sequence = after(header.base_sequence, header.record_count)
     begun = offsets.origin(DestinationOffset(header.base_offset))
-    runs: tuple[OffsetRun, ...] = ()
+    runs: tuple[OffsetRange, ...] = ()
     position = SourceOffset(begun + header.next_offset - header.base_offset)
     if not _verified(evidence, begun, header, payload):
-        position, runs = _walk_back(evidence, writers, ends, tail, offsets)
+        position, runs = _walk_back(evidence, producer_ids, ends, tail, offsets)
     last = EpochMs(header.max_timestamp)
-    return _above_log_start(evidence, ends, Anchor(position, ends.end, sequence, runs, last_timestamp=last))
+    return _above_log_start(evidence, ends, ResumePoint(position, ends.end, sequence, runs, last_timestamp=last))
 
 
 def _last_data(
-    evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, suspect_from: DestinationOffset | None
+    evidence: LogReader[H, Payload], producer_ids: ProducerIds, ends: CopyEnds, suspect_from: DestinationOffset | None
 ) -> _Tail[H, Payload]:
     back = max(FIRST_LOOK, ends.end - suspect_from if suspect_from is not None else 0)
     while True:
-        tail = _tail(evidence, writers, ends, back)
+        tail = _tail(evidence, producer_ids, ends, back)
         if tail.data or tail.start == ends.start:
             return tail
         back *= 4
 
 
-def _tail(evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, back: int) -> _Tail[H, Payload]:
+def _tail(evidence: LogReader[H, Payload], producer_ids: ProducerIds, ends: CopyEnds, back: int) -> _Tail[H, Payload]:
     start = DestinationOffset(max(ends.start, ends.end - back))
-    batches = _read_ours(evidence, writers, start, ends.end)
-    data = tuple((h, p) for h, p in batches if h.producer_id == writers.data and not h.is_control)
+    batches = _read_ours(evidence, producer_ids, start, ends.end)
+    data = tuple((h, p) for h, p in batches if h.producer_id == producer_ids.data and not h.is_control)
     return _Tail(start, data)
 
 
 def _look_below(
-    evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, tail: _Tail[H, Payload], offsets: OffsetMap
+    evidence: LogReader[H, Payload],
+    producer_ids: ProducerIds,
+    ends: CopyEnds,
+    tail: _Tail[H, Payload],
+    offsets: OffsetMap,
 ) -> None:
     """Below `tail`, at what the last run steps over: who put it on record may have died before it looked there."""
     if offsets.runs:
         last = offsets.runs[-1]
         start = max(ends.start, OffsetMap(offsets.runs[:-1]).locate(last.source))
-        _read_ours(evidence, writers, DestinationOffset(start), min(last.destination, tail.start))
+        _read_ours(evidence, producer_ids, DestinationOffset(start), min(last.destination, tail.start))
 
 
 def _read_ours(
-    evidence: Evidence[H, Payload], writers: Writers, start: DestinationOffset, until: DestinationOffset
+    evidence: LogReader[H, Payload], producer_ids: ProducerIds, start: DestinationOffset, until: DestinationOffset
 ) -> Sequence[tuple[H, Payload]]:
     """The batches of the copy that reach into [start, until); ForeignWrite if one is not by this mirror."""
-    batches = evidence.copy(start, until) if start < until else ()
+    batches = evidence.destination(start, until) if start < until else ()
     for header, _ in batches:
-        _must_be_ours(header, writers)
+        _must_be_ours(header, producer_ids)
     return batches
 
 
-def _must_be_ours(header: Written, writers: Writers) -> None:
+def _must_be_ours(header: WrittenBatch, producer_ids: ProducerIds) -> None:
     ours = {
-        writers.data: True,  # data, or the barrier of a promotion
-        writers.filler: header.is_control,
-        writers.start: not header.is_control,
+        producer_ids.data: True,  # data, or the barrier of a promotion
+        producer_ids.marker: header.is_control,
+        producer_ids.start: not header.is_control,
     }
     if not ours.get(ProducerId(header.producer_id), False):
         raise ForeignWrite(
@@ -205,7 +211,7 @@ def _must_be_ours(header: Written, writers: Writers) -> None:
         )
 
 
-def _verified(evidence: Evidence[H, Payload], begun: SourceOffset, header: H, payload: Payload) -> bool:
+def _verified(evidence: LogReader[H, Payload], begun: SourceOffset, header: H, payload: Payload) -> bool:
     try:
         steps = evidence.source(begun)
     except SourceBehind:
@@ -218,8 +224,12 @@ def _verified(evidence: Evidence[H, Payload], begun: SourceOffset, header: H, pa
 
 
 def _walk_back(
-    evidence: Evidence[H, Payload], writers: Writers, ends: CopyEnds, tail: _Tail[H, Payload], offsets: OffsetMap
-) -> tuple[SourceOffset, tuple[OffsetRun, ...]]:
+    evidence: LogReader[H, Payload],
+    producer_ids: ProducerIds,
+    ends: CopyEnds,
+    tail: _Tail[H, Payload],
+    offsets: OffsetMap,
+) -> tuple[SourceOffset, tuple[OffsetRange, ...]]:
     """The map lags behind the log: find the last batch that it explains, and pair forward from there."""
     while True:
         for i in range(len(tail.data) - 1, -1, -1):
@@ -230,17 +240,17 @@ def _walk_back(
                 return _pair_forward(evidence, tail.data[i + 1 :], position, offsets)
         if tail.start == ends.start:
             break
-        tail = _tail(evidence, writers, ends, 4 * (ends.end - tail.start))
+        tail = _tail(evidence, producer_ids, ends, 4 * (ends.end - tail.start))
     # The map may be wrong about all of the data, but below it there is nothing that could have shifted.
     below = DestinationOffset(min(ends.start, tail.data[0][0].base_offset))
     return _pair_forward(evidence, tail.data, offsets.origin(below), offsets)
 
 
 def _pair_forward(
-    evidence: Evidence[H, Payload], data: Sequence[tuple[H, Payload]], position: SourceOffset, offsets: OffsetMap
-) -> tuple[SourceOffset, tuple[OffsetRun, ...]]:
+    evidence: LogReader[H, Payload], data: Sequence[tuple[H, Payload]], position: SourceOffset, offsets: OffsetMap
+) -> tuple[SourceOffset, tuple[OffsetRange, ...]]:
     position = SourceOffset(max(position, evidence.source_start().first_batch))
-    runs: list[OffsetRun] = []
+    runs: list[OffsetRange] = []
     todo = list(reversed(data))
     while todo:
         steps = evidence.source(position)
@@ -256,14 +266,14 @@ def _pair_forward(
             if not evidence.same(payload, step.payload):
                 raise Diverged(f"source offset {step.start} and destination offset {header.base_offset} differ")
             if offsets.locate(step.start) != header.base_offset:
-                runs.append(OffsetRun(step.start, DestinationOffset(header.base_offset)))
+                runs.append(OffsetRange(step.start, DestinationOffset(header.base_offset)))
                 offsets = offsets.with_run(runs[-1])
             if not todo:
                 break
     return position, tuple(runs)
 
 
-def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: OffsetMap) -> Anchor:
+def _without_data(evidence: LogReader[H, Payload], ends: CopyEnds, offsets: OffsetMap) -> ResumePoint:
     """Nothing was copied yet, or retention took all of it: the log start says where we are."""
     start = evidence.source_start()
     position = SourceOffset(max(start.first_batch, offsets.origin(ends.start)))
@@ -276,17 +286,17 @@ def _without_data(evidence: Evidence[H, Payload], ends: CopyEnds, offsets: Offse
             "the mirror topic is empty but has the offset map of an earlier topic: it was deleted and re-created"
         )
     misaligned = ends.start < start.first_batch
-    return Anchor(position, ends.end, sequence, align=Alignment(start.first_batch) if misaligned else None)
+    return ResumePoint(position, ends.end, sequence, start_fill=LogStartGap(start.first_batch) if misaligned else None)
 
 
-def _above_log_start(evidence: Evidence[H, Payload], ends: CopyEnds, found: Anchor) -> Anchor:
+def _above_log_start(evidence: LogReader[H, Payload], ends: CopyEnds, found: ResumePoint) -> ResumePoint:
     """Where the source's retention overtook the copy, its log start is where both go on (KIP-1279)."""
     start = evidence.source_start()
     if found.position >= start.log_start:
         return found
     to = start.first_batch
     # What was copied before is history: a run of it that a zombie writes late must not reach beyond this point.
-    run = OffsetRun(to, DestinationOffset(max(to, found.end)))
+    run = OffsetRange(to, DestinationOffset(max(to, found.end)))
     position = SourceOffset(max(found.position, to))
-    align = Alignment(to) if ends.start < to else None  # else it has been done: shifted data reaches above it
-    return replace(found, position=position, runs=(*found.runs, run), align=align)
+    align = LogStartGap(to) if ends.start < to else None  # else it has been done: shifted data reaches above it
+    return replace(found, position=position, runs=(*found.runs, run), start_fill=align)

@@ -19,15 +19,15 @@ from tanist.domain.broker_errors import (
     RecordListTooLarge,
     UnsupportedCompression,
 )
-from tanist.domain.copying import Append, Batch, Fill, Refuse, Step, fillers
-from tanist.domain.errors import CouldNotTell, RecordRefused, RecordTooLarge, Sealed, TanistError
+from tanist.domain.copying import Append, Batch, Fill, Refuse, Step, markers_to_write
+from tanist.domain.errors import CouldNotTell, MirrorProducerFenced, RecordRefused, RecordTooLarge, TanistError
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, after
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tanist.domain.anchoring import Anchor
+    from tanist.domain.anchoring import ResumePoint
 
 DEPTH: Final = 4
 """Batches of a partition in flight; the broker recognises a producer's last five (ProducerStateEntry)."""
@@ -127,7 +127,7 @@ class Pipeline(Generic[H, Payload]):
     halted: Halt | None = None
 
     @classmethod
-    def resume(cls, at: Anchor, offsets: OffsetMap) -> Pipeline[H, Payload]:
+    def resume(cls, at: ResumePoint, offsets: OffsetMap) -> Pipeline[H, Payload]:
         """A pipeline that begins at `at`; `offsets`: the map that this was decided by, with its new ranges."""
         return cls(at.position, at.end, at.sequence, offsets, at.last_timestamp, at.position, at.end)
 
@@ -151,14 +151,14 @@ class Pipeline(Generic[H, Payload]):
     @property
     def gap_markers(self) -> int:
         """How many markers are missing up to `gap_until`."""
-        return fillers(self.gap_until, self.end)
+        return markers_to_write(self.gap_until, self.end)
 
     @property
-    def missing_range(self) -> OffsetRun:
+    def missing_range(self) -> OffsetRange:
         """What the map must say before the first step, an Append, may be sent."""
         step = self.steps[0]
         assert isinstance(step, Append)  # noqa: S101  # the caller's contract: after EXTEND_MAP
-        return OffsetRun(step.start, self.end)
+        return OffsetRange(step.start, self.end)
 
     def take(self, steps: Iterable[Step[H, Payload]]) -> bool:
         """Add `steps`, which begin at `position`; whether there were any."""
@@ -244,14 +244,14 @@ def remembered_since(now: EpochMs, remembered_ms: int) -> int:
     return now - remembered_ms + FORGETS_EARLY_MS
 
 
-def shifted(pipeline: Pipeline[H, Payload], sent: Sent[H], base: DestinationOffset) -> OffsetRun | None:
+def shifted(pipeline: Pipeline[H, Payload], sent: Sent[H], base: DestinationOffset) -> OffsetRange | None:
     """What must go on record at once if `sent` was acknowledged at `base`; None: nothing.
 
     Below the expected offset it is a duplicate, answered with the offset of the original. Above, somebody else's
     offsets are in between: who dies now leaves the next worker a log that the map does not explain.
     """
     if base > sent.expected and pipeline.offsets.locate(sent.start) != base:
-        return OffsetRun(sent.start, base)
+        return OffsetRange(sent.start, base)
     return None
 
 
@@ -262,5 +262,5 @@ def translate_refusal(why: TanistError) -> TanistError:
     if isinstance(why, InvalidRecord | InvalidTimestamp | UnsupportedCompression):
         return RecordRefused(why.reason)
     if isinstance(why, InvalidProducerEpoch):
-        return Sealed(why.reason)
+        return MirrorProducerFenced(why.reason)
     return why

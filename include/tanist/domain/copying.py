@@ -34,7 +34,7 @@ class Batch(Protocol):
     def is_dense(self) -> bool: ...
 
 
-class Aborted(NamedTuple):
+class AbortedTransaction(NamedTuple):
     """An aborted transaction that a READ_COMMITTED fetch names: everything of this id from here to its marker."""
 
     producer_id: int
@@ -82,7 +82,7 @@ Step: TypeAlias = "Append[H, Payload] | Fill | Refuse"
 def decide(
     position: SourceOffset,
     batches: Iterable[tuple[H, Payload]],
-    aborted: Sequence[Aborted],
+    aborted: Sequence[AbortedTransaction],
     ends_abort: Callable[[Payload], bool],
 ) -> Iterator[Step[H, Payload]]:
     """The steps that copy `batches`, which were fetched READ_COMMITTED at `position`.
@@ -134,7 +134,7 @@ def _refusal(header: Batch, at: SourceOffset, *, unseen: bool) -> PartitionBroke
     return None
 
 
-def fillers(until: SourceOffset, end: DestinationOffset) -> int:
+def markers_to_write(until: SourceOffset, end: DestinationOffset) -> int:
     """Markers to write when a gap of the source ends at `until` and the copy ends at `end`.
 
     Covers partial fills, lost ones and healing alike: a copy that is ahead works its surplus off here.

@@ -371,7 +371,7 @@ class RecordRefused(PartitionBroken):
     )
 
 
-class Sealed(PartitionBroken):
+class MirrorProducerFenced(PartitionBroken):
     name = "SEALED"
     operator_action = "none: the topic was failed over, so this mirror must not write to it again"
 

@@ -43,8 +43,8 @@ class FenceBefore:
 
 
 class FenceStatus(StrEnum):
-    SNAPSHOT, STANDING, PROVED, UNPROVED = "snapshot", "standing", "proved", "not proved"
-    OWED, LIFT_OWED, LIFTED = "owed", "lift owed", "lifted"
+    SNAPSHOT, IN_FORCE, PROVED, UNPROVED = "snapshot", "standing", "proved", "not proved"
+    PENDING, LIFT_PENDING, LIFTED = "owed", "lift owed", "lifted"
     UNRECORDED = "not on record"
     """It stands, and no failover of this mirror has recorded it. Never stored."""
 
@@ -58,7 +58,7 @@ class FencedTopic:
 
     topic: str
     status: FenceStatus
-    owed_by: str = field(metadata=stored_under("owed_by"))
+    wanted_by: str = field(metadata=stored_under("owed_by"))
     before: FenceBefore | None = None
     reason: str = ""
 
@@ -67,7 +67,7 @@ STRAY: Final = "still in force at the source although it was lifted: remove it w
 """The reason of a lifted fence that a late command, or somebody else, has put up again."""
 UNRECORDED: Final = "in force at the source without a record: remove it with `tanist fence lift --unrecorded`"
 """The reason of a fence that a deleted mirror's late command, or somebody else, has put up."""
-HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.STANDING, FenceStatus.PROVED, FenceStatus.UNPROVED})
+HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.IN_FORCE, FenceStatus.PROVED, FenceStatus.UNPROVED})
 
 
 def may_stand(fence: FencedTopic) -> bool:
@@ -88,7 +88,7 @@ def unrecorded(found: FenceBefore) -> FencedTopic | None:
     if found.alters:
         return None
     before = replace(found, had_deny=False, max_message_bytes=None)
-    return FencedTopic(topic=found.topic, status=FenceStatus.UNRECORDED, owed_by="", before=before)
+    return FencedTopic(topic=found.topic, status=FenceStatus.UNRECORDED, wanted_by="", before=before)
 
 
 # ── by hand ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,41 +8,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import PartitionBroken, Sealed, SourceReplaced
-from tanist.domain.states import Wish
+from tanist.domain.errors import MirrorProducerFenced, PartitionBroken, SourceReplaced
+from tanist.domain.states import DesiredState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import Generation
+    from tanist.domain.records import PromotionEpoch
     from tanist.domain.state_view import StateView
 
 
-def barred(view: StateView, told: StateView, mirror: MirrorName, topic: str) -> PartitionBroken | None:
+def copy_blocked_reason(
+    view: StateView, source_view: StateView, mirror: MirrorName, topic: str
+) -> PartitionBroken | None:
     """Why nobody may copy into a topic, by the state topics of the destination (`view`) and of the source (`told`)."""
     if view.promoted(mirror, topic):
-        return Sealed(f"topic {topic!r} is no longer in the mirror: it was failed over or removed")
-    wish = view.topic(mirror, topic)
-    counted = told.promotions(mirror, topic)
-    if wish is not None and counted > wish.generation:
-        return replaced(mirror, topic, counted, wish.generation)
+        return MirrorProducerFenced(f"topic {topic!r} is no longer in the mirror: it was failed over or removed")
+    desired = view.topic(mirror, topic)
+    counted = source_view.promotions(mirror, topic)
+    if desired is not None and counted > desired.promotion_epoch:
+        return replaced(mirror, topic, counted, desired.promotion_epoch)
     return None
 
 
-def replaced(mirror: MirrorName, topic: str, told: int, known: int) -> SourceReplaced:
+def replaced(mirror: MirrorName, topic: str, counted: int, known: int) -> SourceReplaced:
     return SourceReplaced(
-        f"topic {topic!r} of mirror {mirror!r}: the source knows of promotion {told}, the destination of {known}"
+        f"topic {topic!r} of mirror {mirror!r}: the source knows of promotion {counted}, the destination of {known}"
     )
 
 
-def counted(view: StateView, mirror: MirrorName) -> frozenset[Generation]:
+def promotions(view: StateView, mirror: MirrorName) -> frozenset[PromotionEpoch]:
     """The promotions of a mirror's topics that have left it: what its source should know."""
-    left = (topic.topic for topic in view.topics(mirror) if topic.wish is Wish.REMOVED)
+    left = (topic.topic for topic in view.topics(mirror) if topic.desired is DesiredState.REMOVED)
     found = (view.promotion(mirror, topic) for topic in left)
     return frozenset(each for each in found if each is not None)
 
 
-def untold(told: StateView, promotions: Iterable[Generation]) -> Iterator[Generation]:
+def unreported(source_view: StateView, promotions: Iterable[PromotionEpoch]) -> Iterator[PromotionEpoch]:
     """Those of `promotions` that a source does not know of yet; its count never goes down."""
-    return (each for each in promotions if told.promotions(each.mirror, each.topic) < each.count)
+    return (each for each in promotions if source_view.promotions(each.mirror, each.topic) < each.count)

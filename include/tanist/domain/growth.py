@@ -33,7 +33,7 @@ class Growth:
     """`untold`: topics of which the source did not say how many partitions they have, and why. That is no "none"."""
 
     grown: tuple[Grown, ...] = ()
-    untold: Mapping[str, TanistError] = field(default_factory=dict)
+    unreported: Mapping[str, TanistError] = field(default_factory=dict)
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -42,17 +42,17 @@ class Growth:
 
     def trouble(self, topic: str) -> str:
         """Why it could not be told of `topic`; empty: it was."""
-        error = self.untold.get(topic)
+        error = self.unreported.get(topic)
         return "" if error is None else f"the source does not report its number of partitions: {error}"
 
 
 def growth(topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistError]) -> Growth:
     """What the source has more of each of `topics` than the mirror, from what it answered."""
-    grown, untold = [], {}
+    grown, unreported = [], {}
     for topic in topics:
         count = at_source[topic.topic]
         if isinstance(count, TanistError):
-            untold[topic.topic] = count
+            unreported[topic.topic] = count
         elif count > topic.partitions:
             grown.append(Grown(topic.topic, topic.partitions, count))
-    return Growth(tuple(grown), untold)
+    return Growth(tuple(grown), unreported)

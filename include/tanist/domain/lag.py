@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import PartitionObserved
-    from tanist.domain.states import MirrorState, Wish
+    from tanist.domain.states import DesiredState, MirrorState
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PartitionRow:
 
     mirror: MirrorName
     partition: TopicPartition
-    desired: Wish
+    desired: DesiredState
     state: MirrorState
     source: KnownEnd | None
     destination_end: DestinationOffset | None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.records import WorkerAlive
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
 
 _TOGETHER_MS: Final = 60_000
 USER: Final = "User:"
@@ -61,9 +61,9 @@ class MirrorLogin:
 
 def logins_of(workers: Iterable[WorkerAlive]) -> tuple[MirrorLogin, ...]:
     """What the workers have told that were alive last, together: a worker of long ago had the rights of its time."""
-    told = tuple(workers)
-    since = max((each.at for each in told), default=0) - _TOGETHER_MS
-    found = {MirrorLogin(each.principal, each.unbound) for each in told if each.at >= since}
+    reported = tuple(workers)
+    since = max((each.at for each in reported), default=0) - _TOGETHER_MS
+    found = {MirrorLogin(each.principal, each.unbound) for each in reported if each.at >= since}
     return tuple(sorted((each for each in found if each.principal or each.unbound), key=str))
 
 
@@ -81,7 +81,7 @@ def nameless(cluster: str) -> str:
     return f"the principal of this login is unknown to Tanist on {cluster!r}: set {SETTING}"
 
 
-def unbound(principal: str, may_write: Mapping[str, bool], rules: Mapping[str, Iterable[WriteRule]]) -> str:
+def unbound(principal: str, may_write: Mapping[str, bool], rules: Mapping[str, Iterable[AclEntry]]) -> str:
     """Why a DENY for `principal` would not shut this login out of topics; empty: the rules explain what it may do.
 
     `may_write`: what brokers tell this login about each topic; `rules`: all that there are about writing to it.

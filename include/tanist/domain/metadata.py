@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import TopicDesired
     from tanist.domain.topic_configs import TopicConfigs
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
 
 EXCLUDED: Final = (
     "follower.replication.throttled.replicas",
@@ -74,7 +74,7 @@ class MetadataRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSeen:
+class TopicMetadata:
     """A topic on one side. `own`: configs that are set on it; `effective`: what applies, defaults included."""
 
     topic_id: str
@@ -82,7 +82,7 @@ class TopicSeen:
     replication_factor: int
     own: Mapping[str, str]
     effective: Mapping[str, str]
-    write_rules: tuple[WriteRule, ...] | TanistError | None = None
+    write_rules: tuple[AclEntry, ...] | TanistError | None = None
     """Of the source only. None: it is closed to everybody just now, so who may write otherwise is not to be seen."""
 
 
@@ -116,7 +116,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class MetadataRules:
     """What holds for all topics of a mirror. `known`: configs that the destination knows; None: not found out."""
 
     known: frozenset[str] | None
@@ -134,9 +134,9 @@ def left(topic: str, verdict: Outcome, reason: str) -> Decision:
 
 def decide(
     topic: TopicDesired,
-    source: TopicSeen | TanistError | None,
-    copy: TopicSeen | TanistError | None,
-    rules: Rules,
+    source: TopicMetadata | TanistError | None,
+    copy: TopicMetadata | TanistError | None,
+    rules: MetadataRules,
 ) -> Decision:
     """What `topic` of a mirror lacks. None: there is certainly no such topic on that side."""
     for side in (source, copy):
@@ -171,9 +171,9 @@ def is_fenced(fence: FencedTopic | None, effective: Mapping[str, str]) -> bool:
     return int(effective.get(MAX_MESSAGE_BYTES, SMALLEST_MESSAGE_BYTES + 1)) <= SMALLEST_MESSAGE_BYTES
 
 
-def _unfenced(source: TopicSeen, topic: TopicDesired) -> TopicSeen:
+def _unfenced(source: TopicMetadata, topic: TopicDesired) -> TopicMetadata:
     """`source` as it was when its limit was last remembered."""
-    before = dict(topic.held_configs).get(MAX_MESSAGE_BYTES)
+    before = dict(topic.deferred_configs).get(MAX_MESSAGE_BYTES)
     others = {name: value for name, value in source.effective.items() if name != MAX_MESSAGE_BYTES}
     own = {name: value for name, value in source.own.items() if name != MAX_MESSAGE_BYTES}
     return replace(source, own=own, effective=others if before is None else others | {MAX_MESSAGE_BYTES: before})
@@ -182,7 +182,7 @@ def _unfenced(source: TopicSeen, topic: TopicDesired) -> TopicSeen:
 # ── the copy is missing ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _create(topic: TopicDesired, source: TopicSeen, rules: Rules) -> Decision:
+def _create(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) -> Decision:
     if topic.topic in rules.mapped:
         return left(
             topic.topic,
@@ -207,8 +207,8 @@ def _create(topic: TopicDesired, source: TopicSeen, rules: Rules) -> Decision:
         wanted=replace(
             topic,
             partitions=source.partitions,
-            held_configs=planned.held,
-            held_rules=_rules_held(topic, source),
+            deferred_configs=planned.deferred,
+            deferred_acls=_rules_held(topic, source),
         ),
     )
 
@@ -220,7 +220,9 @@ def _partitions(count: int) -> str:
 # ── both are there ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _compare(topic: TopicDesired, source: TopicSeen, copy: TopicSeen, rules: Rules, *, fenced: bool) -> Decision:
+def _compare(
+    topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata, rules: MetadataRules, *, fenced: bool
+) -> Decision:
     planned = plan_configs(source.own, source.effective, known=rules.known, replication_factor=copy.replication_factor)
     changes = _changes(planned, source, copy)
     held = _remembered(topic, planned)
@@ -228,7 +230,7 @@ def _compare(topic: TopicDesired, source: TopicSeen, copy: TopicSeen, rules: Rul
     rows = [
         *_partition_rows(topic, source, copy),
         *_config_rows(topic, source, copy, changes),
-        *_held_rows(topic, held),
+        *_deferred_rows(topic, held),
         *_rule_rows(topic, source),
         *_skipped_rows(topic, source, copy, planned),
     ]
@@ -240,14 +242,14 @@ def _compare(topic: TopicDesired, source: TopicSeen, copy: TopicSeen, rules: Rul
         grow=source.partitions if copy.partitions < source.partitions else None,
         configs=changes,
         before=topic,
-        wanted=replace(topic, partitions=partitions, held_configs=held, held_rules=_rules_held(topic, source)),
+        wanted=replace(topic, partitions=partitions, deferred_configs=held, deferred_acls=_rules_held(topic, source)),
     )
 
 
 _FENCE: Final = "the source is fenced: the value is the source fence, not a setting"
 
 
-def _partition_rows(topic: TopicDesired, source: TopicSeen, copy: TopicSeen) -> Iterator[MetadataRow]:
+def _partition_rows(topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata) -> Iterator[MetadataRow]:
     def row(change: Change, verdict: Outcome, reason: str) -> MetadataRow:
         return MetadataRow(
             topic=topic.topic,
@@ -268,7 +270,7 @@ def _partition_rows(topic: TopicDesired, source: TopicSeen, copy: TopicSeen) -> 
         yield row(Change.GROW, Outcome.DIFFERS, f"only {topic.partitions} of them are mirrored yet")
 
 
-def _changes(planned: TopicConfigs, source: TopicSeen, copy: TopicSeen) -> dict[str, str | None]:
+def _changes(planned: TopicConfigs, source: TopicMetadata, copy: TopicMetadata) -> dict[str, str | None]:
     """Configs of the copy that are to be set, or with None taken away."""
     wanted: dict[str, str | None] = {
         name: value
@@ -284,13 +286,13 @@ def _changes(planned: TopicConfigs, source: TopicSeen, copy: TopicSeen) -> dict[
     }
 
 
-def _takes_as_much(copy: TopicSeen, limit: str | None) -> bool:
+def _takes_as_much(copy: TopicMetadata, limit: str | None) -> bool:
     """The copy's limit only rises while it mirrors: records that the source takes no more may still be on the way."""
     return limit is not None and int(copy.effective.get(MAX_MESSAGE_BYTES, "0")) >= int(limit)
 
 
 def _config_rows(
-    topic: TopicDesired, source: TopicSeen, copy: TopicSeen, changes: Mapping[str, str | None]
+    topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata, changes: Mapping[str, str | None]
 ) -> Iterator[MetadataRow]:
     for name, value in sorted(changes.items()):
         yield _config_row(
@@ -313,12 +315,12 @@ def _why_set(name: str, value: str | None) -> str:
 
 def _remembered(topic: TopicDesired, planned: TopicConfigs) -> tuple[tuple[str, str], ...]:
     """What the copy gets when it takes over. What nobody could look up stays as it was remembered."""
-    new = {name: value for name, value in planned.held if name in _HELD or not _EXCLUDED.fullmatch(name)}
-    return tuple(sorted((dict(topic.held_configs) | new).items()))
+    new = {name: value for name, value in planned.deferred if name in _HELD or not _EXCLUDED.fullmatch(name)}
+    return tuple(sorted((dict(topic.deferred_configs) | new).items()))
 
 
-def _held_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> Iterator[MetadataRow]:
-    before = dict(topic.held_configs)
+def _deferred_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> Iterator[MetadataRow]:
+    before = dict(topic.deferred_configs)
     for name, value in held:
         if before.get(name) != value:
             yield _config_row(
@@ -331,12 +333,12 @@ def _held_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> Iterat
             )
 
 
-def _rules_held(topic: TopicDesired, source: TopicSeen) -> tuple[WriteRule, ...]:
+def _rules_held(topic: TopicDesired, source: TopicMetadata) -> tuple[AclEntry, ...]:
     """Who may write once the copy takes over. What nobody could look up stays as it was remembered."""
-    return source.write_rules if isinstance(source.write_rules, tuple) else topic.held_rules
+    return source.write_rules if isinstance(source.write_rules, tuple) else topic.deferred_acls
 
 
-def _rule_rows(topic: TopicDesired, source: TopicSeen) -> Iterator[MetadataRow]:
+def _rule_rows(topic: TopicDesired, source: TopicMetadata) -> Iterator[MetadataRow]:
     def row(change: Change, verdict: Outcome, now: str | None, reason: str) -> MetadataRow:
         return MetadataRow(
             topic=topic.topic,
@@ -344,7 +346,7 @@ def _rule_rows(topic: TopicDesired, source: TopicSeen) -> Iterator[MetadataRow]:
             name=f"{topic.topic}:WRITE",
             change=change,
             source=now,
-            destination=said(topic.held_rules),
+            destination=said(topic.deferred_acls),
             verdict=verdict,
             reason=reason,
         )
@@ -352,14 +354,14 @@ def _rule_rows(topic: TopicDesired, source: TopicSeen) -> Iterator[MetadataRow]:
     held = _rules_held(topic, source)
     if isinstance(source.write_rules, TanistError):
         yield row(Change.NOTHING, Outcome.UNKNOWN, None, str(source.write_rules))
-    elif held != topic.held_rules:
+    elif held != topic.deferred_acls:
         yield row(
             Change.REMEMBER, Outcome.DIFFERS, said(held), "deferred while the topic is mirrored; granted by a failover"
         )
 
 
 def _skipped_rows(
-    topic: TopicDesired, source: TopicSeen, copy: TopicSeen, planned: TopicConfigs
+    topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata, planned: TopicConfigs
 ) -> Iterator[MetadataRow]:
     dropped = dict(planned.dropped)
     for name in sorted((source.own.keys() | copy.own.keys()) - _HELD):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class OffsetRun:
+class OffsetRange:
     """From `source` on, until the next run begins, both logs advance in step."""
 
     source: SourceOffset
@@ -37,10 +37,10 @@ class OffsetMap:
     Build it with `of`: a run that was written ahead by a worker that died may have been written again.
     """
 
-    runs: tuple[OffsetRun, ...] = ()
+    runs: tuple[OffsetRange, ...] = ()
 
     @classmethod
-    def of(cls, runs: Iterable[OffsetRun]) -> OffsetMap:
+    def of(cls, runs: Iterable[OffsetRange]) -> OffsetMap:
         """The map that `runs` (in any order) describe: for one source start the largest destination wins.
 
         The destination's end never moves back, so the largest one was written last.
@@ -48,9 +48,9 @@ class OffsetMap:
         latest: dict[SourceOffset, DestinationOffset] = {}
         for run in sorted(runs):
             latest[run.source] = run.destination
-        return cls(tuple(OffsetRun(s, d) for s, d in sorted(latest.items())))
+        return cls(tuple(OffsetRange(s, d) for s, d in sorted(latest.items())))
 
-    def with_run(self, run: OffsetRun) -> OffsetMap:
+    def with_run(self, run: OffsetRange) -> OffsetMap:
         """This map and one run more."""
         return OffsetMap.of((*self.runs, run))
 

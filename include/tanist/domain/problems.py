@@ -85,7 +85,7 @@ class _Kind:
         return (f"{first.name}: {first.reason}; the same for {len(more)} more: {some}, ... ({first.operator_action})",)
 
 
-class Findings:
+class ProblemCollector:
     """Collects what is wrong over several looks, so that one refusal can name it all."""
 
     def __init__(self, problems: Iterable[TanistError] = ()) -> None:
@@ -99,7 +99,7 @@ class Findings:
             self.problems.append(error)
             return None
 
-    def settle(self) -> None:
+    def raise_all(self) -> None:
         """Raises everything that was found wrong, if anything was."""
         if self.problems:
             refuse(self.problems)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.anchoring import Writers
+from tanist.domain.anchoring import ProducerIds
 from tanist.domain.fences import FencedTopic
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
-from tanist.domain.states import MirrorState, Wish
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.stored_names import stored_under
-from tanist.domain.write_rules import WriteRule
+from tanist.domain.write_rules import AclEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STATE_TOPIC: Final = "__mirror_state"
 OFFSETS_TOPIC: Final = "__mirror_offsets"
 GROUPS_TOPIC: Final = "__mirror_groups"
-SLICES: Final = 50
+STATE_PARTITIONS: Final = 50
 """Partitions of the state topic, pinned when it is created (KIP-1279's mirror.topic.num.partitions)."""
 
 
@@ -54,7 +54,7 @@ class MirrorSpec(StateRecord):
     max_start_fill: int = 100_000_000
     """Offsets that may be filled to bring a log to the source's log start; about 1.4 bytes each."""
     data_id: ProducerId
-    filler_id: ProducerId = field(metadata=stored_under("filler_id"))
+    marker_id: ProducerId = field(metadata=stored_under("filler_id"))
     start_id: ProducerId
     created_at: EpochMs
     mirror_id: str = ""
@@ -66,9 +66,9 @@ class MirrorSpec(StateRecord):
         return self.mirror_id or f"producer-{self.data_id}"
 
     @property
-    def producer_ids(self) -> Writers:
+    def producer_ids(self) -> ProducerIds:
         """Everything that its engine writes with: a promotion fences all of it, dead or alive."""
-        return Writers(self.data_id, self.filler_id, self.start_id)
+        return ProducerIds(self.data_id, self.marker_id, self.start_id)
 
 
 @stored("topic", "mirror", "topic")
@@ -78,15 +78,15 @@ class TopicDesired(MirrorRecord):
 
     mirror: MirrorName
     topic: str
-    wish: Wish = field(metadata=stored_under("wish"))
+    desired: DesiredState = field(metadata=stored_under("wish"))
     source_topic_id: str
     partitions: int
     offsets: OffsetMode = OffsetMode.IDENTICAL
-    held_configs: tuple[tuple[str, str], ...] = field(default=(), metadata=stored_under("held_configs"))
+    deferred_configs: tuple[tuple[str, str], ...] = field(default=(), metadata=stored_under("held_configs"))
     """Topic configs (name, value) that the destination gets when it takes over; the mirror holds them off till then."""
-    held_rules: tuple[WriteRule, ...] = field(default=(), metadata=stored_under("held_rules"))
+    deferred_acls: tuple[AclEntry, ...] = field(default=(), metadata=stored_under("held_rules"))
     """Who may write at the source, and may at the destination once it has taken over."""
-    generation: int = field(default=0, metadata=stored_under("generation"))
+    promotion_epoch: int = field(default=0, metadata=stored_under("generation"))
     """How many promotions had been counted when it was taken in; whoever sees more stays stopped."""
     changed_at: EpochMs
     mirror_id: str = ""
@@ -97,7 +97,7 @@ class TopicDesired(MirrorRecord):
 
 @stored("generation", "mirror", "topic")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation(MirrorRecord):
+class PromotionEpoch(MirrorRecord):
     """Counts promotions of a topic. Whoever sees a higher one than its own stays stopped."""
 
     mirror: MirrorName
@@ -135,7 +135,7 @@ class PartitionObserved(MirrorRecord):
     error: str | None = None
     last_mirrored_epoch: int = -1
     claim_epoch: int = 0
-    generation: int = field(default=0, metadata=stored_under("generation"))
+    promotion_epoch: int = field(default=0, metadata=stored_under("generation"))
     """That of the wish that led here: a promotion that a worker has not read yet must not look like a new wish."""
     topic_id: str = ""
     """The topic of the destination that was copied to; empty: not known yet, or the worker did not say."""
@@ -173,7 +173,7 @@ class SourceEnds(MirrorRecord):
 class Claim(StateRecord):
     """Who coordinates a slice. `epoch` rises with every claim and is the fillers' producer epoch."""
 
-    slice: int = field(metadata=stored_under("slice"))
+    state_partition: int = field(metadata=stored_under("slice"))
     epoch: int
     worker: str
 
@@ -194,7 +194,7 @@ class WorkerAlive(StateRecord):
 
 @stored("run", "mirror", "partition", "source", "destination")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRunWritten(MirrorRecord):
+class OffsetRangeWritten(MirrorRecord):
     """A run of the offset map, written ahead of its first record. Lives in `__mirror_offsets`, never overwritten."""
 
     mirror: MirrorName
@@ -231,7 +231,7 @@ class FailoverRun(MirrorRecord):
 
     mirror: MirrorName
     plan: str
-    shown: str = field(metadata=stored_under("shown"))
+    plan_json: str = field(metadata=stored_under("shown"))
     approval: str
     approver: str
     runner: str = field(metadata=stored_under("runner"))
@@ -247,7 +247,7 @@ class FailoverRun(MirrorRecord):
     mirror_id: str = ""
 
     @property
-    def ways_on(self) -> str:
+    def next_actions(self) -> str:
         """What a person can do about it while it is RUNNING."""
         return (
             "complete it with `tanist failover run`"
@@ -276,13 +276,13 @@ class GroupPosition(MirrorRecord):
     mirror_id: str = ""
 
 
-class Following(StrEnum):
-    TAILING, POLLING, TROUBLED = "tailing", "polling", "troubled"
+class OffsetTailMode(StrEnum):
+    TAILING, POLLING, DEGRADED = "tailing", "polling", "troubled"
 
 
 @stored("groups", "mirror")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsFollowed(MirrorRecord):
+class GroupSyncStatus(MirrorRecord):
     """How the positions of a mirror's groups come to the destination, and until when all of them are there.
 
     `upto`: every commit before it has been written down (ms; 0: never yet). `reason` says why it is not TAILING.
@@ -290,10 +290,10 @@ class GroupsFollowed(MirrorRecord):
 
     mirror: MirrorName
     worker: str
-    how: Following = field(metadata=stored_under("how"))
+    mode: OffsetTailMode = field(metadata=stored_under("how"))
     reason: str = ""
     groups: int = 0
-    upto: EpochMs = field(metadata=stored_under("upto"))
+    complete_until_ms: EpochMs = field(metadata=stored_under("upto"))
     at: EpochMs
     mirror_id: str = ""
 

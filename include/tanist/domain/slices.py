@@ -27,7 +27,7 @@ def murmur2(data: bytes) -> int:
 
 
 @lru_cache(maxsize=1 << 18)
-def slice_of(mirror: MirrorName, partition: TopicPartition, slices: int) -> int:
+def state_partition_of(mirror: MirrorName, partition: TopicPartition, partitions: int) -> int:
     """The slice, and so the partition of the state topic, that coordinates this partition."""
     key = f"{mirror}/{partition.topic}/{partition.partition}"
-    return (murmur2(key.encode()) & 0x7FFFFFFF) % slices
+    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

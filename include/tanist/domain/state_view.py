@@ -10,20 +10,20 @@ from tanist.domain.records import (
     CopiedUpTo,
     FailoverRun,
     Fences,
-    Generation,
     GroupPosition,
-    GroupsFollowed,
+    GroupSyncStatus,
     MirrorLock,
     MirrorSpec,
-    OffsetRunWritten,
+    OffsetRangeWritten,
     PartitionObserved,
+    PromotionEpoch,
     RunStatus,
     SourceEnds,
     TopicDesired,
     WorkerAlive,
 )
 from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
-from tanist.domain.states import MirrorState, Wish
+from tanist.domain.states import DesiredState, MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -81,11 +81,11 @@ class StateView(Mapping[str, StateRecord]):
 
     def promotions(self, mirror: MirrorName, topic: str) -> int:
         """How many promotions of a topic have been counted."""
-        found = self._of(mirror, self._found(Generation, f"generation/{mirror}/{topic}"))
+        found = self._of(mirror, self._found(PromotionEpoch, f"generation/{mirror}/{topic}"))
         return found.count if found else 0
 
-    def promotion(self, mirror: MirrorName, topic: str) -> Generation | None:
-        return self._of(mirror, self._found(Generation, f"generation/{mirror}/{topic}"))
+    def promotion(self, mirror: MirrorName, topic: str) -> PromotionEpoch | None:
+        return self._of(mirror, self._found(PromotionEpoch, f"generation/{mirror}/{topic}"))
 
     def copied_up_to(self, mirror: MirrorName, topic: str) -> CopiedUpTo | None:
         return self._of(mirror, self._found(CopiedUpTo, f"copied/{mirror}/{topic}"))
@@ -95,7 +95,7 @@ class StateView(Mapping[str, StateRecord]):
         found = self.topic(mirror, topic)
         if found is None:
             return False
-        return found.wish is Wish.REMOVED or self.promotions(mirror, topic) > found.generation
+        return found.desired is DesiredState.REMOVED or self.promotions(mirror, topic) > found.promotion_epoch
 
     def observed(self, mirror: MirrorName, at: TopicPartition) -> PartitionObserved | None:
         """What was last reported of a partition."""
@@ -141,14 +141,14 @@ class StateView(Mapping[str, StateRecord]):
 
     # ── the other state topics ────────────────────────────────────────────────────────────────────────────────────
 
-    def offset_runs(self, spec: MirrorSpec) -> tuple[OffsetRunWritten, ...]:
-        return tuple(each for each in self._every(OffsetRunWritten) if _is_of(each, spec))
+    def offset_runs(self, spec: MirrorSpec) -> tuple[OffsetRangeWritten, ...]:
+        return tuple(each for each in self._every(OffsetRangeWritten) if _is_of(each, spec))
 
     def group_positions(self, spec: MirrorSpec) -> tuple[GroupPosition, ...]:
         return tuple(each for each in self._every(GroupPosition) if _is_of(each, spec))
 
-    def groups_followed(self, spec: MirrorSpec) -> GroupsFollowed | None:
-        found = self._found(GroupsFollowed, f"groups/{spec.mirror}")
+    def groups_followed(self, spec: MirrorSpec) -> GroupSyncStatus | None:
+        found = self._found(GroupSyncStatus, f"groups/{spec.mirror}")
         return found if found is not None and _is_of(found, spec) else None
 
     def keys_of(self, mirror: MirrorName) -> tuple[str, ...]:
@@ -231,7 +231,9 @@ def _supersedes(record: StateRecord, held: StateRecord) -> bool:
             return new >= old
         case PartitionObserved(), PartitionObserved(state=MirrorState.STOPPED):
             # A worker that learns late that it was sealed does not undo the promotion; a newer wish does.
-            return record.row == held.row or (record.row == _TAKEN_IN and record.generation >= held.generation)
+            return record.row == held.row or (
+                record.row == _TAKEN_IN and record.promotion_epoch >= held.promotion_epoch
+            )
         case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
             return new >= old
         case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:

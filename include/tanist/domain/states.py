@@ -17,7 +17,7 @@ class MirrorState(StrEnum):
     FAILED = "FAILED"
 
 
-class Wish(StrEnum):
+class DesiredState(StrEnum):
     """What people want of a topic."""
 
     MIRRORING, PAUSED, REMOVED = "MIRRORING", "PAUSED", "REMOVED"
@@ -26,21 +26,21 @@ class Wish(StrEnum):
 class Finding(StrEnum):
     """What the worker that owns a partition has found out; SEALED: what a promotion has."""
 
-    ALIGNED, QUIET, SEALED, BROKEN = "aligned", "quiet", "sealed", "broken"
+    ALIGNED, QUIET, FENCED, BROKEN = "aligned", "quiet", "sealed", "broken"
 
 
 class Trigger(StrEnum):
     ADD, PAUSE, RESUME, REMOVE = "add", "pause", "resume", "remove"
-    ALIGNED, QUIET, SEALED, BROKEN = "aligned", "quiet", "sealed", "broken"
+    ALIGNED, QUIET, FENCED, BROKEN = "aligned", "quiet", "sealed", "broken"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TransitionRow:
     """One line of the state machine. The number is for ever: incidents, records and tests cite it."""
 
     number: int
     before: frozenset[MirrorState]
-    cause: Wish | Finding
+    cause: DesiredState | Finding
     trigger: Trigger
     after: MirrorState
     reason: str
@@ -48,15 +48,17 @@ class Row:
     @property
     def when(self) -> str:
         """The cause, for people."""
-        return f"{'desired' if isinstance(self.cause, Wish) else 'found'} {self.cause}"
+        return f"{'desired' if isinstance(self.cause, DesiredState) else 'found'} {self.cause}"
 
 
-def _row(number: int, before: str, cause: Wish | Finding, trigger: Trigger, after: str, reason: str) -> Row:
+def _row(
+    number: int, before: str, cause: DesiredState | Finding, trigger: Trigger, after: str, reason: str
+) -> TransitionRow:
     states = MirrorState if before == "*" else [MirrorState(name) for name in before.split()]
-    return Row(number, frozenset(states), cause, trigger, MirrorState(after), reason)
+    return TransitionRow(number, frozenset(states), cause, trigger, MirrorState(after), reason)
 
 
-_W, _F, _T = Wish, Finding, Trigger
+_W, _F, _T = DesiredState, Finding, Trigger
 _BEGUN: Final = "PREPARING MIRRORING PAUSING PAUSED FAILED"
 # fmt: off
 MIRROR_STATES: Final = (
@@ -67,8 +69,8 @@ MIRROR_STATES: Final = (
     _row(202, "PAUSING", _F.QUIET, _T.QUIET, "PAUSED", "nothing in flight"),
     _row(204, "PAUSING PAUSED", _W.MIRRORING, _T.RESUME, "MIRRORING", "recovery finds the end where we left it"),
     _row(300, _BEGUN, _W.REMOVED, _T.REMOVE, "STOPPING", "the topic leaves the mirror"),
-    _row(302, "STOPPING", _F.SEALED, _T.SEALED, "STOPPED", "last mirrored epoch stored, old writer refused"),
-    _row(304, "UNKNOWN", _F.SEALED, _T.SEALED, "STOPPED", "promoted before anything was compared"),
+    _row(302, "STOPPING", _F.FENCED, _T.FENCED, "STOPPED", "last mirrored epoch stored, old writer refused"),
+    _row(304, "UNKNOWN", _F.FENCED, _T.FENCED, "STOPPED", "promoted before anything was compared"),
     _row(900, "*", _F.BROKEN, _T.BROKEN, "FAILED", "one bad partition fails alone"),
 )
 # fmt: on
@@ -78,8 +80,8 @@ _NEXT: Final = {
 """The first row for each pair that leads elsewhere."""
 
 
-def next_row(wish: Wish, observed: MirrorState, finding: Finding | None) -> Row | None:
+def next_row(desired: DesiredState, observed: MirrorState, finding: Finding | None) -> TransitionRow | None:
     """The row that a partition takes now; None: it stays. Bad news first, then people's wishes, then progress."""
     if finding is Finding.BROKEN:
         return _NEXT.get((observed, finding))
-    return _NEXT.get((observed, wish)) or (_NEXT.get((observed, finding)) if finding else None)
+    return _NEXT.get((observed, desired)) or (_NEXT.get((observed, finding)) if finding else None)

@@ -47,7 +47,7 @@ class TopicConfigs:
     """`now`: what the mirror topic has while it mirrors; `held`: (name, value) at takeover; `dropped`: (name, why)."""
 
     now: Mapping[str, str]
-    held: tuple[tuple[str, str], ...]
+    deferred: tuple[tuple[str, str], ...]
     dropped: tuple[tuple[str, str], ...] = ()
 
 
@@ -85,7 +85,7 @@ def plan_configs(
         hold[MIN_ISR] = str(min(replication_factor, _SAFE_MIN_ISR))
     return TopicConfigs(
         now={name: value for name, value in own.items() if name not in dropped} | hold,
-        held=tuple((name, effective[name]) for name in sorted(hold) if name in effective),
+        deferred=tuple((name, effective[name]) for name in sorted(hold) if name in effective),
         dropped=tuple(sorted(dropped.items())),
     )
 

@@ -16,7 +16,7 @@ ANY_HOST = "*"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class WriteRule:
+class AclEntry:
     """One principal, from one host (`*`: any), may write to a topic, or may not."""
 
     principal: str
@@ -28,17 +28,17 @@ class WriteRule:
         return f"{'allow' if self.allowed else 'deny'} {self.principal}{where}"
 
 
-CLOSED = WriteRule(ANYBODY, ANY_HOST, allowed=False)
+CLOSED = AclEntry(ANYBODY, ANY_HOST, allowed=False)
 """What a fence looks like. While it stands nobody can tell who may write otherwise, so nothing is learnt from it."""
 
 
-def learnt(found: Iterable[WriteRule]) -> tuple[WriteRule, ...] | None:
+def learnt(found: Iterable[AclEntry]) -> tuple[AclEntry, ...] | None:
     """The rules of one topic that are worth remembering; None: it is closed to everybody now."""
     rules = frozenset(found)
     return None if CLOSED in rules else tuple(sorted(rules))
 
 
-def writers(rules: Iterable[WriteRule], mirrors: Collection[str] = ()) -> frozenset[str]:
+def writers(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> frozenset[str]:
     """Principals besides `mirrors` that these rules of one topic let write to it, from whatever host.
 
     A rule for `User:*` lets everybody. Super users are in no rule, so nobody can name them.
@@ -48,6 +48,6 @@ def writers(rules: Iterable[WriteRule], mirrors: Collection[str] = ()) -> frozen
     return frozenset() if ANYBODY in shut else frozenset(r.principal for r in found if r.allowed) - shut - set(mirrors)
 
 
-def said(rules: Iterable[WriteRule]) -> str:
+def said(rules: Iterable[AclEntry]) -> str:
     """In words, for people."""
     return ", ".join(map(str, rules)) or "nobody"

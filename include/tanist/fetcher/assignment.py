@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tanist.domain.states import Finding
 
 
-class Copied(NamedTuple):
+class MirrorPartition(NamedTuple):
     """The name of one copy: two mirrors may have topics of the same name on different destinations."""
 
     mirror: MirrorName
@@ -24,7 +24,7 @@ class Copied(NamedTuple):
         return f"{self.mirror}/{self.partition}"
 
 
-class LaneKey(NamedTuple):
+class FetcherThreadKey(NamedTuple):
     """One lane thread for each source broker of a mirror; `number` above 0 where one is not enough."""
 
     mirror: MirrorName
@@ -38,16 +38,16 @@ class Assigned:
 
     spec: MirrorSpec
     partition: TopicPartition
-    slice: int
+    state_partition: int
     claim_epoch: int
     draining: bool = False
 
     @property
-    def copied(self) -> Copied:
-        return Copied(self.spec.mirror, self.partition)
+    def mirror_partition(self) -> MirrorPartition:
+        return MirrorPartition(self.spec.mirror, self.partition)
 
 
-Assignment = dict["LaneKey", "dict[Copied, Assigned]"]
+Assignment = dict["FetcherThreadKey", "dict[MirrorPartition, Assigned]"]
 
 
 @dataclass(frozen=True, slots=True)

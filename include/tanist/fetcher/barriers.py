@@ -6,18 +6,18 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.ports.sealing import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tanist.domain.anchoring import Writers
+    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock
-    from tanist.ports.sealing import Sealing
+    from tanist.ports.sealing import ProducerFencing
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +31,12 @@ _ANSWER_SECONDS: Final = 8.0
 """How long the destination has to answer."""
 
 
-class Barriers:
+class ProducerFences:
     """Owned by one thread. Each worker looks after the partitions that are its own (`ours`)."""
 
-    def __init__(self, sealing: Sealing, ours: Callable[[MirrorSpec, TopicPartition], bool], clock: Clock) -> None:
+    def __init__(
+        self, sealing: ProducerFencing, ours: Callable[[MirrorSpec, TopicPartition], bool], clock: Clock
+    ) -> None:
         self._sealing, self._ours, self._clock = sealing, ours, clock
         self._sealed_at = self._kept_at = float("-inf")
 
@@ -43,7 +45,7 @@ class Barriers:
         now = self._clock.monotonic()
         if now - self._sealed_at >= SEAL_AGAIN_SECONDS:
             self._sealed_at = now
-            self._each(view, self._seal)
+            self._each(view, self._fence_producers)
         if now - self._kept_at >= KEEP_SECONDS:
             self._kept_at = now
             self._each(view, self._keep)
@@ -54,7 +56,7 @@ class Barriers:
     def _each(
         self,
         view: StateView,
-        do: Callable[[Mapping[TopicPartition, Writers]], list[str]],
+        do: Callable[[Mapping[TopicPartition, ProducerIds]], list[str]],
     ) -> None:
         for spec in view.mirrors():
             if not (taken := self._taken(view, spec)):
@@ -68,20 +70,20 @@ class Barriers:
             if failed:
                 log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
 
-    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, Writers]:
+    def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, ProducerIds]:
         return {
             at: spec.producer_ids
             for topic in view.topics(spec.mirror)
-            if topic.wish is Wish.REMOVED
+            if topic.desired is DesiredState.REMOVED
             for at in topic.all_partitions()
             if self._ours(spec, at)
         }
 
-    def _seal(self, taken: Mapping[TopicPartition, Writers]) -> list[str]:
-        answers = self._sealing.seal(taken, self._clock.deadline(_ANSWER_SECONDS))
+    def _fence_producers(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
+        answers = self._sealing.fence_producers(taken, self._clock.deadline(_ANSWER_SECONDS))
         return [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
 
-    def _keep(self, taken: Mapping[TopicPartition, Writers]) -> list[str]:
+    def _keep(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
         """With an authorizer this fails: the mirror may not write there any more. `tanist status` says what to do."""
         by = self._clock.deadline(_ANSWER_SECONDS)
         policies = self._sealing.compacted({at.topic for at in taken}, by)

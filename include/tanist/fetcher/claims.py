@@ -11,7 +11,7 @@ from tanist.domain.records import Claim
 
 if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Assigned, Copied
+    from tanist.fetcher.assignment import Assigned, MirrorPartition
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.membership import Ownership
     from tanist.ports.state import StateStore
@@ -44,7 +44,7 @@ class Claims:
         self._clock = clock
         self._ownership: Ownership | None = None
         self._claiming = threading.Lock()
-        self._used: dict[Copied, int] = {}
+        self._used: dict[MirrorPartition, int] = {}
 
     def renew(self, ownership: Ownership) -> None:
         """By the coordination thread, after each poll."""
@@ -53,7 +53,7 @@ class Claims:
     def holds(self, number: int) -> bool:
         """Whether something exclusive may be sent for this slice now; ask immediately before sending."""
         held = self._ownership
-        if held is None or number not in held.slices:
+        if held is None or number not in held.state_partitions:
             return False
         return self._clock.monotonic() < held.holds_until() - MARGIN_SECONDS
 
@@ -61,8 +61,8 @@ class Claims:
         """Why nothing exclusive may be sent for this partition now; None: it may. Ask immediately before sending."""
         return (
             None
-            if self.holds(of.slice)
-            else NotOurs(f"{of.partition}: the lease of state partition {of.slice} has expired")
+            if self.holds(of.state_partition)
+            else NotOurs(f"{of.partition}: the lease of state partition {of.state_partition} has expired")
         )
 
     def must_hold(self, of: Assigned) -> None:
@@ -75,8 +75,8 @@ class Claims:
 
         A lane that held it may have left a fill behind whose fate nobody knows.
         """
-        first = self._used.get(of.copied, -1) < of.claim_epoch
-        self._used[of.copied] = of.claim_epoch
+        first = self._used.get(of.mirror_partition, -1) < of.claim_epoch
+        self._used[of.mirror_partition] = of.claim_epoch
         return first
 
     def claim(self, numbers: frozenset[int], by: Deadline) -> StateView:
@@ -105,4 +105,4 @@ class Claims:
         epoch = next_epoch(held_epoch(view, number), above)
         if epoch is None:
             raise FillerEpochsExhausted(f"state partition {number} was claimed {LAST_EPOCH} times")
-        return Claim(slice=number, epoch=epoch, worker=self._worker)
+        return Claim(state_partition=number, epoch=epoch, worker=self._worker)

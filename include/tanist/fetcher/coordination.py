@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.records import SourceEnds, WorkerAlive
-from tanist.fetcher.assignment import Copied
+from tanist.fetcher.assignment import MirrorPartition
 from tanist.fetcher.claims import held_epoch
 from tanist.fetcher.own_login import NOBODY
 from tanist.fetcher.planning import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
-    from tanist.fetcher.lanes import Lanes
+    from tanist.fetcher.lanes import FetcherThreads
     from tanist.fetcher.own_login import OwnLogin
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -71,9 +71,9 @@ class Coordination(RoundThread):
         state: StateStore,
         membership: Membership,
         claims: Claims,
-        lanes: Lanes,
+        threads: FetcherThreads,
         resolve: Callable[[str], Endpoint],
-        slices: int,
+        state_partitions: int,
         clock: Clock,
         own_login: OwnLogin | None = None,
     ) -> None:
@@ -82,16 +82,16 @@ class Coordination(RoundThread):
         self._state = state
         self._membership = membership
         self._claims = claims
-        self._lanes = lanes
+        self._threads = threads
         self._resolve = resolve
-        self._slices = slices
+        self._state_partitions = state_partitions
         self._clock = clock
         self._own_login = own_login
-        self.reports: dict[Copied, Report] = {}
+        self.reports: dict[MirrorPartition, Report] = {}
         self._epochs: dict[int, int] = {}
         self._basis: tuple[StateView, frozenset[int]] | None = None
         self._owned: tuple[Owned, ...] = ()
-        self._assigned: dict[Copied, Assigned] = {}
+        self._assigned: dict[MirrorPartition, Assigned] = {}
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
         """As they were last written down; `_seen`: as they were last known."""
@@ -105,7 +105,7 @@ class Coordination(RoundThread):
 
     def _close(self) -> None:
         """Lanes first: slices are given back only when nothing writes for them any more."""
-        self._lanes.stop(STOP_SECONDS)
+        self._threads.stop(STOP_SECONDS)
         self._membership.leave()
         for leaders in self._leaders.values():
             leaders.close()
@@ -121,7 +121,7 @@ class Coordination(RoundThread):
             self._claim(ownership)
             view = self._state.view()
             self._look(view, frozenset(self._epochs))
-            self.reports = self._lanes.reports()
+            self.reports = self._threads.reports()
             self._write_down(view)
             self._assign(self._state.view())
             self._write_ends()
@@ -133,31 +133,31 @@ class Coordination(RoundThread):
             self._stopping.wait(ROUND_SECONDS)
 
     def _claim(self, ownership: Ownership) -> None:
-        for lost in self._epochs.keys() - ownership.slices:
+        for lost in self._epochs.keys() - ownership.state_partitions:
             del self._epochs[lost]
-        if new := ownership.slices - self._epochs.keys():
+        if new := ownership.state_partitions - self._epochs.keys():
             log.info("claiming slices", extra={"slices": sorted(new)})
             view = self._claims.claim(new, self._clock.deadline(WRITE_SECONDS))
             self._epochs |= {number: held_epoch(view, number) for number in new}
 
-    def _look(self, view: StateView, slices: frozenset[int]) -> None:
-        if self._basis is None or self._basis[0] is not view or self._basis[1] != slices:
-            self._owned = owned(view, slices, self._slices)
-            self._basis = (view, slices)
+    def _look(self, view: StateView, state_partitions: frozenset[int]) -> None:
+        if self._basis is None or self._basis[0] is not view or self._basis[1] != state_partitions:
+            self._owned = owned(view, state_partitions, self._state_partitions)
+            self._basis = (view, state_partitions)
         for mirror, (spec, topics) in topics_by_mirror(self._owned).items():
             if mirror not in self._leaders:
                 client_id = f"tanist-{self._worker.id}-{mirror}"
                 self._leaders[mirror] = SourceLeaders(partial(self._resolve, spec.source), client_id, self._clock)
-            self._leaders[mirror].look(spec, topics, stale=self._lanes.stale(mirror))
+            self._leaders[mirror].look(spec, topics, stale=self._threads.stale(mirror))
 
     def _write_down(self, view: StateView) -> None:
         now = Moment(self._clock.now(), self._clock.monotonic())
         records: list[StateRecord] = []
         for mine in self._owned:
             held = view.observed(mine.spec.mirror, mine.partition)
-            report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.copied, NO_NEWS)
-            if new := next_observed(mine, held, report, self._epochs[mine.slice], now):
-                _tell(new, changed=held is None or held.row != new.row)
+            report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.mirror_partition, NO_NEWS)
+            if new := next_observed(mine, held, report, self._epochs[mine.state_partition], now):
+                _log_transition(new, changed=held is None or held.row != new.row)
                 records.append(new)
         if now.monotonic - self._alive_at >= ALIVE_EVERY_SECONDS:
             self._alive_at = now.monotonic
@@ -179,7 +179,7 @@ class Coordination(RoundThread):
 
     def _assign(self, view: StateView) -> None:
         self._assigned = assigned(self._owned, view, self._epochs, self._assigned)
-        self._lanes.apply(by_lane(self._assigned, self._leaders))
+        self._threads.apply(by_lane(self._assigned, self._leaders))
 
     def _write_ends(self) -> None:
         now = self._clock.monotonic()
@@ -202,9 +202,9 @@ class Coordination(RoundThread):
         return rated(new, left, (self._clock.now() - left.at) / 1000) if isinstance(left, SourceEnds) else new
 
 
-def _tell(new: PartitionObserved, *, changed: bool) -> None:
+def _log_transition(new: PartitionObserved, *, changed: bool) -> None:
     """What is written down about a partition stands in the log with its reason; an error as a warning."""
-    fields = {"partition": str(Copied(new.mirror, new.partition)), "state": new.state, "row": new.row}
+    fields = {"partition": str(MirrorPartition(new.mirror, new.partition)), "state": new.state, "row": new.row}
     if new.error:
         fields["error"] = new.error
     if new.reason:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from tanist.domain.errors import CouldNotTell, MirrorLocked, OperatorFenced, Stopped, TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus, is_stray
-from tanist.domain.generations import counted, untold
+from tanist.domain.generations import promotions, unreported
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import fences_with
-from tanist.domain.slices import slice_of
-from tanist.fetcher.barriers import Barriers
+from tanist.domain.slices import state_partition_of
+from tanist.fetcher.barriers import ProducerFences
 from tanist.fetcher.rounds import RoundThread
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import Generation, MirrorSpec
+    from tanist.domain.records import MirrorSpec, PromotionEpoch
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.fencing import Fencing
     from tanist.ports.lock import Locked
-    from tanist.ports.sealing import Sealing
+    from tanist.ports.sealing import ProducerFencing
     from tanist.ports.state import StateStore
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class SourceStates(Protocol):
         """As it is now; empty where the source has none."""
         ...
 
-    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
         """Write them there; the topic is made if need be."""
         ...
 
@@ -59,54 +59,54 @@ class Guards:
     """
 
     fencing: Callable[[str], Fencing]
-    sealing: Sealing
+    sealing: ProducerFencing
     sources: SourceStates
     lock: Callable[[MirrorName, str, Deadline], AbstractContextManager[Locked]]
 
 
-class Debts(RoundThread):
+class FenceReconciler(RoundThread):
     """One worker settles the debts of a mirror: who owns the slice of its name. `stop`, then join."""
 
     def __init__(
-        self, guards: Guards, state: StateStore, slices: int, clock: Clock, holds: Callable[[int], bool]
+        self, guards: Guards, state: StateStore, state_partitions: int, clock: Clock, holds: Callable[[int], bool]
     ) -> None:
         super().__init__("debts")
         self._guards = guards
         self._state = state
-        self._slices = slices
+        self._state_partitions = state_partitions
         self._clock = clock
         self._holds = holds
         self._fencing: dict[MirrorName, Fencing] = {}
         self._silent: dict[str, TanistError] = {}
         """Sources that have not answered in this round, and why: each may hold it up once, whatever it is asked."""
-        self._told: frozenset[Generation] = frozenset()
+        self._reported: frozenset[PromotionEpoch] = frozenset()
         """Promotions that their source knows of, as far as we have looked."""
-        self._barriers = Barriers(guards.sealing, self._ours, clock)
+        self._barriers = ProducerFences(guards.sealing, self._ours, clock)
 
     def _round(self) -> None:
         if self._stopping.wait(EVERY_SECONDS):
             return
         try:
-            self.settle(self._state.view())
+            self.reconcile_all(self._state.view())
         except Stopped:
             raise
         except Exception:
             log.exception("what failovers have left to do was not done, trying again")
 
-    def settle(self, view: StateView) -> None:
+    def reconcile_all(self, view: StateView) -> None:
         """Try again what is owed. A source that does not answer is no trouble of ours."""
         self._silent.clear()
         for spec in view.mirrors():
-            if not self._holds(slice_of(spec.mirror, TopicPartition("", 0), self._slices)):
+            if not self._holds(state_partition_of(spec.mirror, TopicPartition("", 0), self._state_partitions)):
                 continue
             if view.unfinished(spec.mirror) is not None:
                 continue  # the run fences, lifts and reports by itself, until its end
             self._reconcile(spec, view)
-            self._tell(spec, counted(view, spec.mirror) - self._told)
+            self._report_promotions(spec, promotions(view, spec.mirror) - self._reported)
         self._barriers.renew(view)
 
     def _ours(self, spec: MirrorSpec, at: TopicPartition) -> bool:
-        return self._holds(slice_of(spec.mirror, at, self._slices))
+        return self._holds(state_partition_of(spec.mirror, at, self._state_partitions))
 
     def _close(self) -> None:
         self._barriers.close()
@@ -114,22 +114,24 @@ class Debts(RoundThread):
         for fencing in self._fencing.values():
             fencing.close()
 
-    def _tell(self, spec: MirrorSpec, promotions: frozenset[Generation]) -> None:
+    def _report_promotions(self, spec: MirrorSpec, promotions: frozenset[PromotionEpoch]) -> None:
         """A source that was down learns who took over from it; one that was told at once is only looked at."""
         if not promotions:
             return
         sources = self._guards.sources
         try:
-            told = self._ask(spec, lambda: sources.read(spec.source, self._clock.deadline(ANSWER_SECONDS)))
-            if missing := sorted(untold(told, promotions), key=lambda each: each.key):
-                self._ask(spec, lambda: sources.tell(spec.source, missing, self._clock.deadline(ANSWER_SECONDS)))
+            reported = self._ask(spec, lambda: sources.read(spec.source, self._clock.deadline(ANSWER_SECONDS)))
+            if missing := sorted(unreported(reported, promotions), key=lambda each: each.key):
+                self._ask(
+                    spec, lambda: sources.report_promotions(spec.source, missing, self._clock.deadline(ANSWER_SECONDS))
+                )
                 log.warning("told a source that it was replaced", extra={"mirror": spec.mirror, "topics": len(missing)})
         except Stopped:
             raise
         except TanistError as why:
             log.info("a source is still to be told", extra={"mirror": spec.mirror, "reason": why.reason})
         else:
-            self._told |= promotions
+            self._reported |= promotions
 
     # ── source fences ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -180,43 +182,45 @@ class Debts(RoundThread):
             self._fencing[spec.mirror] = self._guards.fencing(spec.source)
         return self._fencing[spec.mirror]
 
-    def _seen(self, spec: MirrorSpec, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_Seen]:
+    def _seen(self, spec: MirrorSpec, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_FenceSeen]:
         """Each entry, and whether its fence stands now."""
-        known = [each.before for each in held if each.before and each.status is not FenceStatus.LIFT_OWED]
-        stands = self._ask(spec, lambda: fencing.standing(known, by)) if known else {}
-        return [_Seen(each, stands.get(each.topic) if each.before in known else None) for each in held]
+        known = [each.before for each in held if each.before and each.status is not FenceStatus.LIFT_PENDING]
+        stands = self._ask(spec, lambda: fencing.fence_status(known, by)) if known else {}
+        return [_FenceSeen(each, stands.get(each.topic) if each.before in known else None) for each in held]
 
     def _mend(self, spec: MirrorSpec, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
         match due.status:
-            case FenceStatus.LIFT_OWED:
+            case FenceStatus.LIFT_PENDING:
                 self._lift(spec, due, fencing, lock, by)
                 done = replace(due, status=FenceStatus.LIFTED, reason="")
-            case FenceStatus.OWED:
+            case FenceStatus.PENDING:
                 done = self._apply(spec, due, fencing, lock, by)
             case _:
                 done = due
-        log.warning("reconciled a source fence", extra={"mirror": spec.mirror, "topic": done.topic} | _told(done))
+        log.warning("reconciled a source fence", extra={"mirror": spec.mirror, "topic": done.topic} | _log_fields(done))
         self._store(spec, done, lock)
 
-    def _lift(self, spec: MirrorSpec, owed: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
-        before = [owed.before] if owed.before is not None else []
+    def _lift(self, spec: MirrorSpec, pending: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
+        before = [pending.before] if pending.before is not None else []
         lock.confirm()
         if before:
-            _raise(self._ask(spec, lambda: fencing.lift(before, by))[owed.topic])
+            _raise(self._ask(spec, lambda: fencing.lift(before, by))[pending.topic])
 
-    def _apply(self, spec: MirrorSpec, owed: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> FencedTopic:
+    def _apply(
+        self, spec: MirrorSpec, pending: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline
+    ) -> FencedTopic:
         """What was there before is stored before anything is changed."""
-        if owed.before is None:
-            found = self._ask(spec, lambda: fencing.snapshot([owed.topic], by))[owed.topic]
+        if pending.before is None:
+            found = self._ask(spec, lambda: fencing.snapshot([pending.topic], by))[pending.topic]
             if isinstance(found, TanistError):
                 raise found
-            owed = replace(owed, before=found)
-            self._store(spec, owed, lock)
-        before = [owed.before] if owed.before is not None else []
+            pending = replace(pending, before=found)
+            self._store(spec, pending, lock)
+        before = [pending.before] if pending.before is not None else []
         lock.confirm()
         if before:
-            _raise(self._ask(spec, lambda: fencing.apply(before, by))[owed.topic])
-        return replace(owed, status=FenceStatus.STANDING, reason="")
+            _raise(self._ask(spec, lambda: fencing.apply(before, by))[pending.topic])
+        return replace(pending, status=FenceStatus.IN_FORCE, reason="")
 
     def _store(self, spec: MirrorSpec, entry: FencedTopic, lock: Locked) -> None:
         held = lock.view().source_fences(spec.mirror)
@@ -224,29 +228,29 @@ class Debts(RoundThread):
             lock.append([changed])
 
 
-class _Seen(NamedTuple):
-    fence: FencedTopic
+class _FenceSeen(NamedTuple):
+    source_fence: FencedTopic
     stands: bool | TanistError | None
 
 
-def _due(seen: _Seen, view: StateView, spec: MirrorSpec) -> FencedTopic | None:
+def _due(seen: _FenceSeen, view: StateView, spec: MirrorSpec) -> FencedTopic | None:
     """The entry as it is to be from now on; None: record and source agree, or nobody can tell.
 
     A fence of a topic that took over is put up again where somebody else has lifted it: both sides could be written to.
     One that stands though it was lifted may be a late command's, or somebody's own: it is reported, never taken away.
     """
     fence, stands = seen
-    if fence.status in {FenceStatus.OWED, FenceStatus.LIFT_OWED}:
+    if fence.status in {FenceStatus.PENDING, FenceStatus.LIFT_PENDING}:
         return fence
     if fence.status is FenceStatus.LIFTED and isinstance(stands, bool):
         reason = STRAY if is_stray(fence, stands=stands) else ""
         return replace(fence, reason=reason) if fence.reason != reason else None
     if fence.status in HOLDS_PRODUCERS_OFF and stands is False and view.promoted(spec.mirror, fence.topic):
-        return replace(fence, status=FenceStatus.OWED, reason="it was lifted at the source by another client")
+        return replace(fence, status=FenceStatus.PENDING, reason="it was lifted at the source by another client")
     return None
 
 
-def _told(fence: FencedTopic) -> dict[str, str]:
+def _log_fields(fence: FencedTopic) -> dict[str, str]:
     return {"status": fence.status} | ({"reason": fence.reason} if fence.reason else {})
 
 

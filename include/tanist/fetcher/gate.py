@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.generations import barred
+from tanist.domain.generations import copy_blocked_reason
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_view import NOTHING_YET
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import PartitionBroken
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.tools import LaneTools
+    from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Gate:
     """Owned by the lane's thread."""
 
-    def __init__(self, source: Router, tools: LaneTools) -> None:
+    def __init__(self, source: Router, tools: FetcherThreadTools) -> None:
         self._source, self._tools = source, tools
 
     def look(self, by: Deadline) -> Callable[[str], PartitionBroken | None]:
@@ -31,10 +31,10 @@ class Gate:
         Raises:
             TanistError: a cluster does not answer, or we may not read its state topic: nothing is copied then.
         """
-        told, view = self._told(by), self._tools.state(by)
-        return lambda topic: barred(view, told, self._tools.spec.mirror, topic)
+        reported, view = self._source_state(by), self._tools.state(by)
+        return lambda topic: copy_blocked_reason(view, reported, self._tools.spec.mirror, topic)
 
-    def _told(self, by: Deadline) -> StateView:
+    def _source_state(self, by: Deadline) -> StateView:
         """Most sources have no state topic: asking whether there is one costs a request."""
         self._source.refresh([STATE_TOPIC], by)
         error = self._source.topics()[STATE_TOPIC].error
@@ -42,4 +42,4 @@ class Gate:
             return NOTHING_YET
         if error is not None:
             raise error
-        return self._tools.told(by)
+        return self._tools.source_state(by)

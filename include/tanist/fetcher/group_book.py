@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import GroupPosition
 from tanist.domain.state_record import Tombstone
-from tanist.kafka.protocol.group_log import Committed, GroupSeen, Removed
+from tanist.kafka.protocol.group_log import GroupSeen, LoggedCommit, Removed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ class Answered(NamedTuple):
         return group not in self.found or at not in self.found[group][1]
 
 
-class GroupBook:
+class GroupOffsetCache:
     """The positions of all groups, of all topics: a topic that joins the mirror later has them at once.
 
     `topics` are those of the mirror; only their positions are ever written.
@@ -69,7 +69,7 @@ class GroupBook:
     def take(self, event: GroupEvent, order: int) -> None:
         """One record of the log; `order`: its offset."""
         match event:
-            case Committed():
+            case LoggedCommit():
                 self.put(event.group, event.partition, _Held(event.offset, event.at, order))
             case Removed():
                 self.drop(event.group, event.partition)
@@ -97,7 +97,7 @@ class GroupBook:
             held = _Held(record.offset, record.at, record.order)
             self._positions.setdefault(record.group, {})[record.partition] = held
 
-    def asked(self, answer: Answered, now: EpochMs) -> None:
+    def record_answer(self, answer: Answered, now: EpochMs) -> None:
         """The answer of the source itself. What is not in it is gone, unless it could not be told."""
         for group, (kind, positions) in answer.found.items():
             self.take(GroupSeen(group, kind, None), -1)

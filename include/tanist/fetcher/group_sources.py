@@ -13,7 +13,7 @@ from tanist.domain.broker_errors import (
 )
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.names import SourceOffset, TopicPartition
-from tanist.fetcher.group_book import Answered, GroupBook
+from tanist.fetcher.group_book import Answered, GroupOffsetCache
 from tanist.kafka.protocol import group_log, record_proof
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.protocol.group_log import UnreadableGroupRecord
@@ -51,7 +51,7 @@ class OffsetsLog:
     """Follows `__consumer_offsets`, committed records only, all partitions, from the log start. Owned by one thread."""
 
     def __init__(self, spec: MirrorSpec, router: Router, clock: Clock) -> None:
-        self.book = GroupBook(spec)
+        self.cache = GroupOffsetCache(spec)
         self.broken: dict[TopicPartition, TanistError] = {}
         """Partitions that cannot be read now; the others go on."""
         self.held_back = 0
@@ -145,7 +145,7 @@ class OffsetsLog:
 
     def _parse(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         try:
-            self.book.take(group_log.parse(key or b"", value), offset)
+            self.cache.take(group_log.parse(key or b"", value), offset)
         except UnreadableGroupRecord as why:
             self.unreadable += 1
             log.warning("skipped a record of the source's positions", extra={"offset": offset, "reason": why.reason})
@@ -153,18 +153,18 @@ class OffsetsLog:
     def _begin_again(self, at: TopicPartition) -> None:
         """The log has lost records or was made anew: what was read of it says nothing any more."""
         log.warning("reading the source's positions anew", extra={"partition": str(at)})
-        topics = self.book.topics
-        self.book = GroupBook(self._spec)
-        self.book.topics = topics
+        topics = self.cache.topics
+        self.cache = GroupOffsetCache(self._spec)
+        self.cache.topics = topics
         self._positions.clear()
         self._finished.clear()
 
 
-class Asking:
+class OffsetPoller:
     """Asks for every group's positions, where the log may not be read. Owned by one thread."""
 
     def __init__(self, spec: MirrorSpec, router: Router, clock: Clock) -> None:
-        self.book = GroupBook(spec)
+        self.cache = GroupOffsetCache(spec)
         self.complete = False
         self.whole = False
         self.listed = 0
@@ -182,22 +182,22 @@ class Asking:
         listed, silent = list_groups(self._router, by)
         same_cluster(self._spec, self._router)
         self.listed = len(listed)
-        asked = sorted(listed.keys() | {group for group, _ in self.book.known()})
+        asked = sorted(listed.keys() | {group for group, _ in self.cache.known()})
         answers = fetch_positions(self._router, asked, by) if asked else {}
         kinds = {group: each.kind for group, each in listed.items()}
         found = {group: (kinds.get(group, "classic"), _offsets(a)) for group, a in answers.items() if _is(a)}
         unsure = {group for group, answer in answers.items() if _unsure(answer)}
         answered = Answered(found, frozenset(unsure), self._hidden_topics(by))
-        self.book.asked(answered, self._clock.now())
+        self.cache.record_answer(answered, self._clock.now())
         self.complete, self.whole = True, not silent
 
     def _hidden_topics(self, by: Deadline) -> frozenset[str]:
         """Topics that we may not see: their positions are left out of every answer without a word."""
-        if self.book.topics:
-            self._router.refresh(sorted(self.book.topics), by)
+        if self.cache.topics:
+            self._router.refresh(sorted(self.cache.topics), by)
         known = self._router.topics()
         return frozenset(
-            topic for topic in self.book.topics if topic not in known or isinstance(known[topic].error, _HIDING)
+            topic for topic in self.cache.topics if topic not in known or isinstance(known[topic].error, _HIDING)
         )
 
 

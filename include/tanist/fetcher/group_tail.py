@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import EpochMs
-from tanist.domain.records import Following, GroupsFollowed
-from tanist.domain.states import Wish
-from tanist.fetcher.group_sources import Asking, OffsetsLog, refused
+from tanist.domain.records import GroupSyncStatus, OffsetTailMode
+from tanist.domain.states import DesiredState
+from tanist.fetcher.group_sources import OffsetPoller, OffsetsLog, refused
 from tanist.fetcher.rounds import RoundThread
 from tanist.kafka.protocol.record_set import PackedAway
 from tanist.kafka.wire.router import Router
@@ -63,13 +63,13 @@ class GroupTail(RoundThread):
         self._tools = tools
         self._clock = tools.clock
         self._router: Router | None = None
-        self._source: OffsetsLog | Asking | None = None
-        self._asking: Asking | None = None
+        self._source: OffsetsLog | OffsetPoller | None = None
+        self._asking: OffsetPoller | None = None
         self._reason = ""
         self._trouble = ""
         self._tail_again_at = self._wrote_at = self._compared_at = self._noted_at = float("-inf")
-        self._read_at = self._upto = EpochMs(0)
-        self._note: GroupsFollowed | None = None
+        self._read_at = self._complete_until_ms = EpochMs(0)
+        self._note: GroupSyncStatus | None = None
 
     def stop(self) -> None:
         super().stop()
@@ -100,20 +100,20 @@ class GroupTail(RoundThread):
 
     def _read(self) -> None:
         source = self._choose()
-        source.book.topics = self._topics()
+        source.cache.topics = self._topics()
         by, began = self._clock.deadline(ANSWER_SECONDS), self._clock.now()
-        if isinstance(source, Asking):
+        if isinstance(source, OffsetPoller):
             source.read(by)
             self._read_at = began
             self._stopping.wait(POLL_SECONDS)
         elif source.read(self._patience_ms(source), by):
             self._read_at = began
 
-    def _choose(self) -> OffsetsLog | Asking:
+    def _choose(self) -> OffsetsLog | OffsetPoller:
         """The log, unless it was refused a moment ago."""
         if self._router is None:
             self._router = Router(self._tools.resolve(), f"tanist-groups-{self._tools.spec.mirror}")
-        again = isinstance(self._source, Asking) and self._clock.monotonic() >= self._tail_again_at
+        again = isinstance(self._source, OffsetPoller) and self._clock.monotonic() >= self._tail_again_at
         if self._source is None or again:
             self._source = OffsetsLog(self._tools.spec, self._router, self._clock)
             self._compared_at = float("-inf")
@@ -121,7 +121,7 @@ class GroupTail(RoundThread):
 
     def _patience_ms(self, source: OffsetsLog) -> int:
         """What is read already must not wait for what may come."""
-        if not source.book.dirty:
+        if not source.cache.dirty:
             return _WAIT_MS
         due = self._wrote_at + COALESCE_SECONDS - self._clock.monotonic()
         return max(1, min(_WAIT_MS, round(due * 1000)))
@@ -129,8 +129,8 @@ class GroupTail(RoundThread):
     def _topics(self) -> frozenset[str]:
         """Those of the mirror; a topic that was taken out keeps the positions that were written last."""
         held = self._tools.state.view().topics(self._tools.spec.mirror)
-        names = frozenset(topic.topic for topic in held if topic.wish is not Wish.REMOVED)
-        if self._source is not None and names - self._source.book.topics:
+        names = frozenset(topic.topic for topic in held if topic.desired is not DesiredState.REMOVED)
+        if self._source is not None and names - self._source.cache.topics:
             self._compared_at = float("-inf")  # a new topic's positions are known already
         return names
 
@@ -138,8 +138,8 @@ class GroupTail(RoundThread):
         if self._router is not None and (refused(why) or isinstance(why, PackedAway)):
             log.warning("asking for positions each second", extra={"error": why.name, "reason": why.reason})
             self._reason = _said(why)
-            self._asking = self._asking or Asking(self._tools.spec, self._router, self._clock)
-            self._asking.book.remember(self._tools.groups.view())
+            self._asking = self._asking or OffsetPoller(self._tools.spec, self._router, self._clock)
+            self._asking.cache.remember(self._tools.groups.view())
             self._source = self._asking
             self._compared_at = float("-inf")
             self._tail_again_at = self._clock.monotonic() + TAIL_AGAIN_SECONDS
@@ -158,48 +158,51 @@ class GroupTail(RoundThread):
             self._write_positions(source, now)
         self._write_note(now)
 
-    def _write_positions(self, source: OffsetsLog | Asking, now: float) -> None:
+    def _write_positions(self, source: OffsetsLog | OffsetPoller, now: float) -> None:
         read_at, view = self._read_at, self._tools.groups.view()
         compare = now - self._compared_at >= COMPARE_EVERY_SECONDS
-        if not compare and not source.book.dirty:
-            self._upto = read_at
+        if not compare and not source.cache.dirty:
+            self._complete_until_ms = read_at
             return
-        records = source.book.differences(view, whole=source.whole) if compare else source.book.changes(view)
+        records = source.cache.differences(view, whole=source.whole) if compare else source.cache.changes(view)
         if not self._tools.ours():
             return
         if records:
             self._tools.groups.append(records, self._clock.deadline(WRITE_SECONDS))
             self._wrote_at = now
-        source.book.written()
-        self._upto = read_at
+        source.cache.written()
+        self._complete_until_ms = read_at
         if compare:
             self._compared_at = now
 
     def _write_note(self, now: float) -> None:
         note = self._now()
         old = self._note
-        news = old is None or (note.how, note.reason, note.groups) != (old.how, old.reason, old.groups)
+        news = old is None or (note.mode, note.reason, note.groups) != (old.mode, old.reason, old.groups)
         waited = now - self._noted_at
         if waited >= (COALESCE_SECONDS if news else NOTE_EVERY_SECONDS) and self._tools.ours():
             self._tools.groups.append([note], self._clock.deadline(WRITE_SECONDS))
             self._note, self._noted_at = note, now
 
-    def _now(self) -> GroupsFollowed:
-        how, reason = Following.TAILING, ""
+    def _now(self) -> GroupSyncStatus:
+        how, reason = OffsetTailMode.TAILING, ""
         if self._trouble:
-            how, reason = Following.TROUBLED, self._trouble
-        elif isinstance(self._source, Asking):
-            how, reason = Following.POLLING, f"polled each second: {self._reason}; {self._source.listed} group(s) found"
+            how, reason = OffsetTailMode.DEGRADED, self._trouble
+        elif isinstance(self._source, OffsetPoller):
+            how, reason = (
+                OffsetTailMode.POLLING,
+                f"polled each second: {self._reason}; {self._source.listed} group(s) found",
+            )
         elif isinstance(self._source, OffsetsLog):
             reason = _remarks(self._source)
-        return GroupsFollowed(
+        return GroupSyncStatus(
             mirror=self._tools.spec.mirror,
             mirror_id=self._tools.spec.mirror_id,
             worker=self._tools.worker,
-            how=how,
+            mode=how,
             reason=reason,
-            groups=self._source.book.groups() if self._source is not None else 0,
-            upto=self._upto,
+            groups=self._source.cache.groups() if self._source is not None else 0,
+            complete_until_ms=self._complete_until_ms,
             at=self._clock.now(),
         )
 

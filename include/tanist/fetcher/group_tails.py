@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import TopicPartition
-from tanist.domain.slices import slice_of
+from tanist.domain.slices import state_partition_of
 from tanist.fetcher.group_tail import GroupTail, TailTools
 from tanist.fetcher.rounds import RoundThread
 
@@ -39,7 +39,7 @@ class TailsTools:
     groups: StateStore
     claims: Claims
     clock: Clock
-    slices: int
+    state_partitions: int
 
 
 class GroupTails(RoundThread):
@@ -69,7 +69,7 @@ class GroupTails(RoundThread):
                 self._tails[mirror] = self._start(mine[mirror])
 
     def _holds(self, spec: MirrorSpec) -> bool:
-        return self._tools.claims.holds(slice_of(spec.mirror, _OF_GROUPS, self._tools.slices))
+        return self._tools.claims.holds(state_partition_of(spec.mirror, _OF_GROUPS, self._tools.state_partitions))
 
     def _start(self, spec: MirrorSpec) -> GroupTail:
         tools = self._tools

@@ -24,9 +24,9 @@ from tanist.kafka.wire.router import Router
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.fetcher.assignment import Assigned, Copied, LaneKey, Report
+    from tanist.fetcher.assignment import Assigned, FetcherThreadKey, MirrorPartition, Report
     from tanist.fetcher.engines.engine import CopyEngine
-    from tanist.fetcher.tools import LaneTools
+    from tanist.fetcher.tools import FetcherThreadTools
 
 ENGINES: Final[Mapping[Engine, Callable[..., CopyEngine[Any]]]] = MappingProxyType({Engine.BATCHES: BatchEngine})
 """How the thread of a mirror makes its engine: from its routers (source, destination), its broker and its tools."""
@@ -35,27 +35,27 @@ GATE_SECONDS: Final = 5.0
 """How long both clusters have to show their state topics."""
 
 
-class Lane(RoundThread):
+class FetcherThread(RoundThread):
     """Set `assignment` from any thread; read `reports` from any thread; `stop` it, then join."""
 
-    def __init__(self, key: LaneKey, tools: LaneTools) -> None:
+    def __init__(self, key: FetcherThreadKey, tools: FetcherThreadTools) -> None:
         super().__init__(f"lane-{key.mirror}-{key.broker}-{key.number}")
         self.key = key
-        self.assignment: Mapping[Copied, Assigned] = {}
-        self.adopted: Mapping[Copied, Assigned] = {}
+        self.assignment: Mapping[MirrorPartition, Assigned] = {}
+        self.adopted: Mapping[MirrorPartition, Assigned] = {}
         """The assignment that this lane acts upon; when it is `assignment` itself, nothing else is held any more."""
-        self.reports: Mapping[Copied, Report] = {}
+        self.reports: Mapping[MirrorPartition, Report] = {}
         self.stale_leaders = False
         """The source's leaders have moved: whoever assigns lanes should look."""
         self._claims = tools.claims
         self._clock = tools.clock
-        self._states: dict[Copied, PartitionFetchState[Any]] = {}
+        self._states: dict[MirrorPartition, PartitionFetchState[Any]] = {}
         self._source = Router(tools.source, tools.client_id)
         self._destination = Router(tools.destination, tools.client_id)
         self._gate = Gate(self._source, tools)
         self._engine = ENGINES[tools.spec.engine]((self._source, self._destination), key.broker, tools)
 
-    def may_hold(self, copied: Copied) -> bool:
+    def may_hold(self, copied: MirrorPartition) -> bool:
         """Whether this lane may be writing to a partition, as far as another thread can tell."""
         return self.is_alive() and (copied in self.assignment or self.adopted is not self.assignment)
 

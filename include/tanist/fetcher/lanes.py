@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tanist.domain.records import MirrorSpec
-    from tanist.fetcher.assignment import Assigned, Assignment, Copied, LaneKey, Report
-    from tanist.fetcher.lane import Lane
+    from tanist.fetcher.assignment import Assigned, Assignment, FetcherThreadKey, MirrorPartition, Report
+    from tanist.fetcher.lane import FetcherThread
     from tanist.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -18,83 +18,83 @@ log = logging.getLogger(__name__)
 RESTART_SECONDS: Final = 1.0
 
 
-class Lanes:
+class FetcherThreads:
     """Owned by the coordination thread.
 
     No partition is ever in two lanes: it is given to one only after the other has shown that it let go, because
     within a process both would hold the same lease.
     """
 
-    def __init__(self, make: Callable[[LaneKey, MirrorSpec], Lane], clock: Clock) -> None:
+    def __init__(self, make: Callable[[FetcherThreadKey, MirrorSpec], FetcherThread], clock: Clock) -> None:
         self._make = make
         self._clock = clock
-        self._lanes: dict[LaneKey, Lane] = {}
-        self._leaving: list[Lane] = []
-        self._not_before: dict[LaneKey, float] = {}
+        self._threads: dict[FetcherThreadKey, FetcherThread] = {}
+        self._leaving: list[FetcherThread] = []
+        self._not_before: dict[FetcherThreadKey, float] = {}
 
     def apply(self, wanted: Assignment) -> None:
         """Bring the lanes to `wanted`; partitions that another lane still holds follow at a later call."""
         self._bury()
-        for key in self._lanes.keys() - wanted.keys():
-            lane = self._lanes.pop(key)
-            lane.assignment = {}
-            lane.stop()
-            self._leaving.append(lane)
+        for key in self._threads.keys() - wanted.keys():
+            thread = self._threads.pop(key)
+            thread.assignment = {}
+            thread.stop()
+            self._leaving.append(thread)
         for key, partitions in wanted.items():
             self._shrink(key, partitions)
         for key, partitions in wanted.items():
             self._give(key, partitions)
 
     def _bury(self) -> None:
-        self._leaving = [lane for lane in self._leaving if lane.is_alive()]
-        for key, lane in list(self._lanes.items()):
-            if not lane.is_alive():
-                log.error("lane ended, restarting", extra={"lane": lane.name, "why": repr(lane.died)})
+        self._leaving = [thread for thread in self._leaving if thread.is_alive()]
+        for key, thread in list(self._threads.items()):
+            if not thread.is_alive():
+                log.error("lane ended, restarting", extra={"lane": thread.name, "why": repr(thread.died)})
                 self._not_before[key] = self._clock.monotonic() + RESTART_SECONDS
-                del self._lanes[key]
+                del self._threads[key]
 
-    def _shrink(self, key: LaneKey, partitions: Mapping[Copied, Assigned]) -> None:
-        lane = self._lanes.get(key)
-        if lane is not None and not lane.assignment.keys() <= partitions.keys():
-            lane.assignment = {copied: each for copied, each in lane.assignment.items() if copied in partitions}
+    def _shrink(self, key: FetcherThreadKey, partitions: Mapping[MirrorPartition, Assigned]) -> None:
+        thread = self._threads.get(key)
+        if thread is not None and not thread.assignment.keys() <= partitions.keys():
+            thread.assignment = {copied: each for copied, each in thread.assignment.items() if copied in partitions}
 
-    def _give(self, key: LaneKey, partitions: Mapping[Copied, Assigned]) -> None:
+    def _give(self, key: FetcherThreadKey, partitions: Mapping[MirrorPartition, Assigned]) -> None:
         free = {copied: each for copied, each in partitions.items() if not self._held_elsewhere(key, copied)}
-        lane = self._lanes.get(key)
-        if lane is None:
+        thread = self._threads.get(key)
+        if thread is None:
             if not free or self._clock.monotonic() < self._not_before.get(key, 0.0):
                 return
-            lane = self._lanes[key] = self._make(key, next(iter(free.values())).spec)
-            lane.assignment = free
-            lane.start()
-        elif lane.assignment != free:
-            lane.assignment = free
+            thread = self._threads[key] = self._make(key, next(iter(free.values())).spec)
+            thread.assignment = free
+            thread.start()
+        elif thread.assignment != free:
+            thread.assignment = free
 
-    def _held_elsewhere(self, key: LaneKey, copied: Copied) -> bool:
-        others = [lane for at, lane in self._lanes.items() if at != key]
-        return any(lane.may_hold(copied) for lane in [*others, *self._leaving])
+    def _held_elsewhere(self, key: FetcherThreadKey, copied: MirrorPartition) -> bool:
+        others = [thread for at, thread in self._threads.items() if at != key]
+        return any(thread.may_hold(copied) for thread in [*others, *self._leaving])
 
-    def reports(self) -> dict[Copied, Report]:
+    def reports(self) -> dict[MirrorPartition, Report]:
         """What all lanes know now."""
-        found: dict[Copied, Report] = {}
-        for lane in self._lanes.values():
-            found |= lane.reports
+        found: dict[MirrorPartition, Report] = {}
+        for thread in self._threads.values():
+            found |= thread.reports
         return found
 
     def stale(self, mirror: str) -> bool:
         """Whether a lane of `mirror` has seen a leader move."""
-        return any(lane.stale_leaders for key, lane in self._lanes.items() if key.mirror == mirror)
+        return any(thread.stale_leaders for key, thread in self._threads.items() if key.mirror == mirror)
 
     def stop(self, seconds: float) -> None:
         """End all lanes: politely, then, when half the time is over, whatever they wait for."""
         by = self._clock.deadline(seconds)
-        lanes = [*self._lanes.values(), *self._leaving]
-        for lane in lanes:
-            lane.stop()
-        for lane in lanes:
-            lane.join(max(0.0, by.left(self._clock.monotonic()) - seconds / 2))
-        for lane in lanes:
-            if lane.is_alive():
-                lane.stop(at_once=True)
-        for lane in lanes:
-            lane.join(by.left(self._clock.monotonic()))
+        threads = [*self._threads.values(), *self._leaving]
+        for thread in threads:
+            thread.stop()
+        for thread in threads:
+            thread.join(max(0.0, by.left(self._clock.monotonic()) - seconds / 2))
+        for thread in threads:
+            if thread.is_alive():
+                thread.stop(at_once=True)
+        for thread in threads:
+            thread.join(by.left(self._clock.monotonic()))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.names import topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
-from tanist.domain.slices import slice_of
+from tanist.domain.slices import state_partition_of
 from tanist.domain.states import Finding, MirrorState, next_row
-from tanist.fetcher.assignment import Assigned, Copied, Report
+from tanist.fetcher.assignment import Assigned, MirrorPartition, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,11 +35,11 @@ class Owned(NamedTuple):
     spec: MirrorSpec
     topic: TopicDesired
     partition: TopicPartition
-    slice: int
+    state_partition: int
 
     @property
-    def copied(self) -> Copied:
-        return Copied(self.spec.mirror, self.partition)
+    def mirror_partition(self) -> MirrorPartition:
+        return MirrorPartition(self.spec.mirror, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class Moment:
     monotonic: float
 
 
-def owned(view: StateView, slices: frozenset[int], count: int) -> tuple[Owned, ...]:
+def owned(view: StateView, state_partitions: frozenset[int], count: int) -> tuple[Owned, ...]:
     """The partitions of all mirrors that fall into `slices` of `count`."""
     return tuple(
         Owned(spec, topic, partition, number)
         for spec in view.mirrors()
         for topic in view.topics(spec.mirror)
         for partition in topic.all_partitions()
-        if (number := slice_of(spec.mirror, partition, count)) in slices
+        if (number := state_partition_of(spec.mirror, partition, count)) in state_partitions
     )
 
 
@@ -66,9 +66,9 @@ def next_observed(
 ) -> PartitionObserved | None:
     """What has to be written down about a partition; None: nothing has changed."""
     state = held.state if held is not None else MirrorState.UNKNOWN
-    if held is not None and state is MirrorState.STOPPED and mine.topic.generation < held.generation:
+    if held is not None and state is MirrorState.STOPPED and mine.topic.promotion_epoch < held.promotion_epoch:
         return None  # its promotion was read before the wish that goes with it
-    row = next_row(mine.topic.wish, state, report.finding)
+    row = next_row(mine.topic.desired, state, report.finding)
     if row is None:
         return _trouble(held, report, claim_epoch, now)
     broken = report.error if report.finding is Finding.BROKEN else None
@@ -82,7 +82,7 @@ def next_observed(
         error=broken.name if broken is not None else None,
         last_mirrored_epoch=_epoch(held, report),
         claim_epoch=claim_epoch,
-        generation=mine.topic.generation,
+        promotion_epoch=mine.topic.promotion_epoch,
         topic_id=_copied_to(held, report),
         at=now.epoch,
     )
@@ -115,28 +115,28 @@ def _epoch(held: PartitionObserved | None, report: Report) -> int:
 
 
 def assigned(
-    mine: Iterable[Owned], view: StateView, epochs: Mapping[int, int], former: Mapping[Copied, Assigned]
-) -> dict[Copied, Assigned]:
+    mine: Iterable[Owned], view: StateView, epochs: Mapping[int, int], former: Mapping[MirrorPartition, Assigned]
+) -> dict[MirrorPartition, Assigned]:
     """The partitions that lanes should hold. What has not changed is the same object as in `former`."""
-    found: dict[Copied, Assigned] = {}
+    found: dict[MirrorPartition, Assigned] = {}
     for each in mine:
         held = view.observed(each.spec.mirror, each.partition)
-        if held is None or held.state not in COPYING or each.slice not in epochs:
+        if held is None or held.state not in COPYING or each.state_partition not in epochs:
             continue
         draining = held.state is MirrorState.PAUSING
-        new = Assigned(each.spec, each.partition, each.slice, epochs[each.slice], draining)
-        found[each.copied] = old if (old := former.get(each.copied)) == new else new
+        new = Assigned(each.spec, each.partition, each.state_partition, epochs[each.state_partition], draining)
+        found[each.mirror_partition] = old if (old := former.get(each.mirror_partition)) == new else new
     return found
 
 
-def source_ends(reports: Mapping[Copied, Report], mine: Iterable[Owned]) -> dict[str, SourceEnds]:
+def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]) -> dict[str, SourceEnds]:
     """The last known ends of the sources and when they were seen, packed by mirror and slice, by their key."""
     packed: dict[tuple[MirrorName, str, int], list[tuple[SourceEnd, EpochMs]]] = {}
     for each in mine:
-        report = reports.get(each.copied, NO_NEWS)
+        report = reports.get(each.mirror_partition, NO_NEWS)
         high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
         if high is not None and stable is not None and seen is not None:
-            chunk = (each.spec.mirror, each.spec.mirror_id, each.slice)
+            chunk = (each.spec.mirror, each.spec.mirror_id, each.state_partition)
             end = SourceEnd(each.partition, high, stable, log_start=report.source_log_start)
             packed.setdefault(chunk, []).append((end, seen))
     found = [_packed(*chunk, ends) for chunk, ends in packed.items()]

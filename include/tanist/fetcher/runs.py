@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.offset_map import OffsetMap, OffsetRun
-from tanist.domain.records import OffsetRunWritten
+from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.records import OffsetRangeWritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ class OffsetRuns:
         """The map of a partition as it is now, read after the call."""
         return self._map(self._store.catch_up(by), at)
 
-    def write(self, of: Assigned, runs: Iterable[OffsetRun], why: str, by: Deadline) -> OffsetMap:
+    def write(self, of: Assigned, runs: Iterable[OffsetRange], why: str, by: Deadline) -> OffsetMap:
         """Add `runs` and return the map that has them; only then may the record they speak of be sent.
 
         Raises:
@@ -40,7 +40,7 @@ class OffsetRuns:
         at = of.partition
         self._claims.must_hold(of)
         records = [
-            OffsetRunWritten(
+            OffsetRangeWritten(
                 mirror=self.spec.mirror,
                 mirror_id=self.spec.mirror_id,
                 partition=at,
@@ -54,4 +54,4 @@ class OffsetRuns:
 
     def _map(self, view: StateView, at: TopicPartition) -> OffsetMap:
         found = (each for each in view.offset_runs(self.spec) if each.partition == at)
-        return OffsetMap.of(OffsetRun(each.source, each.destination) for each in found)
+        return OffsetMap.of(OffsetRange(each.source, each.destination) for each in found)

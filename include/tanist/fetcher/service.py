@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
-from tanist.fetcher.debts import Debts, Guards
+from tanist.fetcher.debts import FenceReconciler, Guards
 from tanist.fetcher.group_tails import GroupTails, TailsTools
-from tanist.fetcher.lane import Lane
-from tanist.fetcher.lanes import Lanes
+from tanist.fetcher.lane import FetcherThread
+from tanist.fetcher.lanes import FetcherThreads
 from tanist.fetcher.own_login import OwnLogin
-from tanist.fetcher.tools import LaneTools
+from tanist.fetcher.tools import FetcherThreadTools
 
 if TYPE_CHECKING:
     import threading
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.fetcher.assignment import Copied, LaneKey, Report
+    from tanist.fetcher.assignment import FetcherThreadKey, MirrorPartition, Report
     from tanist.ports.access import Access
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership
@@ -51,7 +51,7 @@ class Parts:
     membership: Callable[[Callable[[Ownership], None]], Membership]
     """Makes this worker a member; what it is given is told what remains before slices are given back."""
     clock: Clock
-    slices: int
+    state_partitions: int
     remembered_ms: int
     """`producer.id.expiration.ms` of the destination's brokers."""
     groups: StateStore | None = None
@@ -73,17 +73,19 @@ class Service:
             state=parts.state,
             membership=parts.membership(self._claims.renew),
             claims=self._claims,
-            lanes=Lanes(self._lane, parts.clock),
+            threads=FetcherThreads(self._thread, parts.clock),
             resolve=parts.resolve,
-            slices=parts.slices,
+            state_partitions=parts.state_partitions,
             clock=parts.clock,
             own_login=OwnLogin(parts.access, parts.clock) if parts.access else None,
         )
         self._tails = self._group_tails(parts.groups) if parts.groups else None
         self._debts = self._settling(parts.guards) if parts.guards else None
 
-    def _settling(self, guards: Guards) -> Debts:
-        return Debts(guards, self._parts.state, self._parts.slices, self._parts.clock, self._claims.holds)
+    def _settling(self, guards: Guards) -> FenceReconciler:
+        return FenceReconciler(
+            guards, self._parts.state, self._parts.state_partitions, self._parts.clock, self._claims.holds
+        )
 
     def _group_tails(self, groups: StateStore) -> GroupTails:
         parts = self._parts
@@ -95,15 +97,15 @@ class Service:
                 groups=groups,
                 claims=self._claims,
                 clock=parts.clock,
-                slices=parts.slices,
+                state_partitions=parts.state_partitions,
             )
         )
 
-    def _lane(self, key: LaneKey, spec: MirrorSpec) -> Lane:
+    def _thread(self, key: FetcherThreadKey, spec: MirrorSpec) -> FetcherThread:
         parts = self._parts
-        return Lane(
+        return FetcherThread(
             key,
-            LaneTools(
+            FetcherThreadTools(
                 spec=spec,
                 source=parts.resolve(spec.source),
                 destination=parts.destination,
@@ -114,7 +116,7 @@ class Service:
                 client_id=f"broker-{key.broker}-fetcher-{key.number}-mirror-{key.mirror}",
                 remembered_ms=parts.remembered_ms,
                 state=parts.state.catch_up,
-                told=lambda by: parts.guards.sources.read(spec.source, by) if parts.guards else NOTHING_YET,
+                source_state=lambda by: parts.guards.sources.read(spec.source, by) if parts.guards else NOTHING_YET,
             ),
         )
 
@@ -124,7 +126,7 @@ class Service:
         return (parts.state, parts.maps, *((parts.groups,) if parts.groups else ()))
 
     @property
-    def _beside(self) -> tuple[GroupTails | Debts, ...]:
+    def _beside(self) -> tuple[GroupTails | FenceReconciler, ...]:
         return tuple(thread for thread in (self._tails, self._debts) if thread is not None)
 
     @property
@@ -145,7 +147,7 @@ class Service:
         """How often the service has looked at everything that it does: it grows for as long as it does not hang."""
         return self._coordination.rounds
 
-    def reports(self) -> dict[Copied, Report]:
+    def reports(self) -> dict[MirrorPartition, Report]:
         """What the lanes know now; frozen values."""
         return self._coordination.reports
 
@@ -169,7 +171,7 @@ class Service:
             store.close()
 
 
-def run_until_told(service: Service, stop: threading.Event, tell: Callable[[int], None]) -> BaseException | None:
+def run_until_told(service: Service, stop: threading.Event, report: Callable[[int], None]) -> BaseException | None:
     """Run `service` in the foreground until SIGTERM, SIGINT, SIGHUP or `stop`; what it died of, or None.
 
     `tell` hears every half second how often the service has gone round.
@@ -182,7 +184,7 @@ def run_until_told(service: Service, stop: threading.Event, tell: Callable[[int]
     _spare_the_collector()
     service.start()
     while service.alive and not service.failed and not stop.wait(LOOK_SECONDS):
-        tell(service.rounds)
+        report(service.rounds)
     failed = service.failed
     service.stop()
     return failed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import AnotherCluster, Stopped, TanistError
 from tanist.domain.states import Finding
-from tanist.fetcher.assignment import LaneKey, Report
+from tanist.fetcher.assignment import FetcherThreadKey, Report
 from tanist.fetcher.planning import recreated
 from tanist.kafka.wire.router import Router
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import MirrorSpec
-    from tanist.fetcher.assignment import Assigned, Assignment, Copied
+    from tanist.fetcher.assignment import Assigned, Assignment, MirrorPartition
     from tanist.fetcher.planning import Owned
     from tanist.kafka.wire.router import TopicInfo
     from tanist.ports.clock import Clock
@@ -69,12 +69,12 @@ class SourceLeaders:
             self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
         self._looked_at = self._clock.monotonic()
 
-    def lane(self, spec: MirrorSpec, partition: TopicPartition) -> LaneKey | None:
+    def thread_key(self, spec: MirrorSpec, partition: TopicPartition) -> FetcherThreadKey | None:
         """The lane for a partition by its leader as last seen; None: no leader is known."""
         if self._router is None or isinstance(self.error, AnotherCluster):
             return None
         try:
-            return LaneKey(spec.mirror, self._router.leader(partition), 0)
+            return FetcherThreadKey(spec.mirror, self._router.leader(partition), 0)
         except TanistError:
             return None
 
@@ -109,11 +109,11 @@ def _same_cluster(spec: MirrorSpec, found: str | None) -> None:
         raise AnotherCluster(f"{spec.source!r} is cluster {found}, mirror {spec.mirror!r} was created for another")
 
 
-def by_lane(assigned: Mapping[Copied, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
+def by_lane(assigned: Mapping[MirrorPartition, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
     """The assignment of each lane."""
     lanes: Assignment = {}
     for copied, each in assigned.items():
-        key = leaders[copied.mirror].lane(each.spec, each.partition)
+        key = leaders[copied.mirror].thread_key(each.spec, each.partition)
         if key is not None:
             lanes.setdefault(key, {})[copied] = each
     return lanes

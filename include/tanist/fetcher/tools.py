@@ -23,7 +23,7 @@ def _nothing(_by: Deadline) -> StateView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneTools:
+class FetcherThreadTools:
     """What a lane needs of the world; all of it may be used from its thread."""
 
     spec: MirrorSpec
@@ -37,5 +37,5 @@ class LaneTools:
     """How long the destination's brokers remember a producer id after the timestamp of its last batch."""
     state: Callable[[Deadline], StateView] = field(default=_nothing)
     """The destination's state topic, read anew."""
-    told: Callable[[Deadline], StateView] = field(default=_nothing)
+    source_state: Callable[[Deadline], StateView] = field(default=_nothing)
     """The source's own state topic, read anew; only asked for where it has one."""

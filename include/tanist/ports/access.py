@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.logins import LoginSeen
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
-__all__ = ["Access", "Right", "RightHeld", "Verdict"]
+__all__ = ["Access", "AclCheck", "Permission", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
+class Permission:
     """One right, as Kafka names it: operation on a resource. `needed_for` says what fails without it."""
 
     operation: str
@@ -28,21 +28,21 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RightHeld:
-    right: Right
+class AclCheck:
+    permission: Permission
     verdict: Verdict
     reason: str = ""
 
 
 class Access(Protocol):
-    def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
+    def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
         """Whether each right is held, from the authorized operations that the brokers report (KIP-430).
 
         UNKNOWN where the cluster does not say; a cluster without an authorizer grants everything.
         """
         ...
 
-    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
         """Who may write to each topic; nothing where there is no authorizer, None where everybody is kept off now.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Approval, Entry, Request, Withdrawal
+    from tanist.domain.failover.approving import Approval, ApprovalRequest, Entry, Withdrawal
     from tanist.domain.names import EpochMs
     from tanist.ports.clock import Deadline
 
@@ -47,7 +47,7 @@ class Approvals(Protocol):
         """
         ...
 
-    def append(self, request: Request, by: Deadline) -> Approval:
+    def append(self, request: ApprovalRequest, by: Deadline) -> Approval:
         """Write as our principal, and for whom where the request says so (`signature`), and read back.
 
         Raises:

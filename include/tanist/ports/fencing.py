@@ -24,7 +24,7 @@ class Fencing(Protocol):
 
     def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]: ...
 
-    def standing(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
+    def fence_status(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
         """Whether each fence stands now, as the cluster's metadata says. Quiet ends are the proof, not this."""
         ...
 

@@ -18,7 +18,7 @@ class Ownership:
     gave them back ourselves.
     """
 
-    slices: frozenset[int]
+    state_partitions: frozenset[int]
     confirmed_at: float
     lease_seconds: float
 

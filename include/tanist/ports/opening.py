@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
 
@@ -18,7 +18,7 @@ class Opening(Protocol):
     def has_authorizer(self, by: Deadline) -> bool: ...
 
     def open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
         """Take WRITE from the mirror by name, make each topic's rules, take what keeps everybody off.
 
@@ -27,7 +27,7 @@ class Opening(Protocol):
         ...
 
     def is_open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, bool | TanistError]:
         """Whether each topic's rules are there, and nothing keeps everybody off."""
         ...

@@ -24,25 +24,25 @@ class GroupFacts:
     members: int | None
 
 
-class Committed(NamedTuple):
+class CommittedPosition(NamedTuple):
     """A position as a cluster keeps it; `metadata` is what its committer wrote beside it."""
 
     offset: int
     metadata: str
 
 
-class Change(NamedTuple):
+class CommitChange(NamedTuple):
     """What is to be committed, and what must be committed until then; None: nothing."""
 
-    expected: Committed | None
-    new: Committed
+    expected: CommittedPosition | None
+    new: CommittedPosition
 
 
 def unasked() -> None:
     """Confirms everything: for callers that nobody can preempt."""
 
 
-CommittedOf: TypeAlias = "Mapping[TopicPartition, Committed | TanistError]"
+CommittedOf: TypeAlias = "Mapping[TopicPartition, CommittedPosition | TanistError]"
 Outcome: TypeAlias = "Mapping[TopicPartition, TanistError | None]"
 
 
@@ -75,7 +75,7 @@ class Positions(Protocol):
 
     def commit(
         self,
-        changes: Mapping[str, Mapping[TopicPartition, Change]],
+        changes: Mapping[str, Mapping[TopicPartition, CommitChange]],
         by: Deadline,
         confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:
@@ -105,7 +105,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ProofResult:
     """`why` says what was seen: what differs, or why there was nothing to compare."""
 
     proof: Proof
@@ -115,7 +115,7 @@ class Compared:
 class Proofs(Protocol):
     """The records at both ends of a translation, read and compared. Between two clusters."""
 
-    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
         """One answer for each pair, never an exception: what cannot be read until `by` is Proof.NONE, with the why."""
         ...
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from tanist.domain.anchoring import Writers
+    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, TopicPartition
     from tanist.ports.clock import Deadline
 
 
-class Barrier(StrEnum):
+class ProducerFence(StrEnum):
     """What the proof says: a batch of the old epoch with an impossible sequence is refused with 47 or with 45."""
 
-    SEALED, OPEN = "sealed", "open"
+    FENCED, OPEN = "sealed", "open"
 
 
 class Kept(StrEnum):
@@ -35,11 +35,11 @@ class Kept(StrEnum):
     """The marker alone, and no record that has a key: nothing could be repeated."""
 
 
-class Sealing(Protocol):
+class ProducerFencing(Protocol):
     """Idempotent, per item. On the destination; workers may be dead or alive."""
 
-    def seal(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    def fence_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         """Put one marker of a higher epoch for the data id and one of the last epoch for the filler id.
 
@@ -48,8 +48,8 @@ class Sealing(Protocol):
         ...
 
     def proof(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
-    ) -> Mapping[TopicPartition, Barrier | TanistError]:
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
         """Whether the old writer would be refused now; nothing is written by asking."""
         ...
 
@@ -58,13 +58,13 @@ class Sealing(Protocol):
         ...
 
     def kept(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         """Of partitions of compacted topics that are sealed; nothing is written by asking."""
         ...
 
     def keep(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline, *, rest: float = 0
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         """Add the last key and value again in the new epoch of the data id, where that is missing.
 

@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tanist.domain.validation.job import ValidationJob
-    from tanist.spark.comparing import Looked
+    from tanist.spark.comparing import ComparisonRows
     from tanist.spark.spans import Spans
 
 _TASKS_PER_CORE: Final = 2
 _KEPT: Final = StorageLevel.MEMORY_AND_DISK
 
 
-def look(spark: SparkSession, job: ValidationJob, spans: Spans, tell: Callable[[str], None]) -> Looked:
+def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable[[str], None]) -> ComparisonRows:
     """Both logs are read once: their rows, some hundred bytes a batch, are kept until the differences are named."""
-    tell(f"batches: {spans}")
+    report(f"batches: {spans}")
     most = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
     source = batches.frame(spark, "source_batches", job.source, cut(spans.source, most)).persist(_KEPT)
-    copy = batches.frame(spark, "copy_batches", job.destination, cut(spans.copy, most)).persist(_KEPT)
+    copy = batches.frame(spark, "copy_batches", job.destination, cut(spans.destination, most)).persist(_KEPT)
     try:
         unequal = {
             comparing.partition_of(row): row.unequal
             for row in comparing.batches_unequal(source.where(REACHED), copy).collect()
         }
-        sides = comparing.sides(source.where(REACHED), copy).collect()
+        sides = comparing.log_summaries(source.where(REACHED), copy).collect()
         halved = {comparing.partition_of(row) for row in sides if row.trouble}
         if not (differing := unequal.keys() - halved):
-            return comparing.looked(sides, {}, ())
-        tell(f"what differs in {len(differing)} partitions")
+            return comparing.comparison_rows(sides, {}, ())
+        report(f"what differs in {len(differing)} partitions")
         ours, theirs = (comparing.of_partitions(each.where("seen"), differing) for each in (source, copy))
         found = comparing.differences(ours, theirs, comparing.BATCH_IDENTITY).orderBy("place").collect()
     finally:
         source.unpersist()
         copy.unpersist()
-    return inside.detailed(job, comparing.looked(sides, unequal, found))
+    return inside.detailed(job, comparing.comparison_rows(sides, unequal, found))

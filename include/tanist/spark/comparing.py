@@ -16,14 +16,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from tanist.domain.names import TopicPartition
-from tanist.domain.validation.result import Compared, Difference, Kind, Side
+from tanist.domain.validation.result import Comparison, Difference, DifferenceKind, LogSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from tanist.domain.validation.bounds import Bounds
+    from tanist.domain.validation.bounds import ComparisonBounds
 
 PARTITION: Final = ("topic", "partition")
 PLACE: Final = (*PARTITION, "place")
@@ -37,25 +37,25 @@ BATCH_IDENTITY: Final = ("records", "base_timestamp", "size", "digest")
 """What makes a batch the same one, wherever it lies."""
 
 
-class Looked(NamedTuple):
+class ComparisonRows(NamedTuple):
     """What a look at both logs has brought: rows of `sides`, how many places are unequal, rows of `differences`."""
 
-    sides: Sequence[Row]
+    logs: Sequence[Row]
     unequal: Mapping[TopicPartition, int]
     named: Mapping[TopicPartition, Sequence[Difference]]
-    counts: Mapping[TopicPartition, Mapping[Kind, int]]
+    counts: Mapping[TopicPartition, Mapping[DifferenceKind, int]]
 
-    def compared(self, bounds: Bounds) -> Compared:
+    def compared(self, bounds: ComparisonBounds) -> Comparison:
         """One partition of it. What could not be read to its end has not been compared."""
-        at = bounds.asked.partition
-        rows = {row.is_copy: row for row in self.sides if partition_of(row) == at}
+        at = bounds.request.partition
+        rows = {row.is_copy: row for row in self.logs if partition_of(row) == at}
         both = [
-            _side(rows.get(is_copy), within.until - within.start)
+            _log_summary(rows.get(is_copy), within.until - within.start)
             for is_copy, within in zip((False, True), bounds.compared, strict=True)
         ]
         if any(side.trouble for side in both):
-            return Compared(source=both[0], destination=both[1])
-        return Compared(
+            return Comparison(source=both[0], destination=both[1])
+        return Comparison(
             source=both[0],
             destination=both[1],
             unequal=self.unequal.get(at, 0),
@@ -64,14 +64,14 @@ class Looked(NamedTuple):
         )
 
 
-def looked(sides: Sequence[Row], unequal: Mapping[TopicPartition, int], rows: Iterable[Row]) -> Looked:
+def comparison_rows(logs: Sequence[Row], unequal: Mapping[TopicPartition, int], rows: Iterable[Row]) -> ComparisonRows:
     """`rows` of `differences`, by partition."""
     named = defaultdict[TopicPartition, list[Difference]](list)
-    counts = defaultdict[TopicPartition, dict[Kind, int]](dict)
+    counts = defaultdict[TopicPartition, dict[DifferenceKind, int]](dict)
     for row in rows:
         named[partition_of(row)].append(_difference(row))
-        counts[partition_of(row)][Kind(row.kind)] = row.total
-    return Looked(sides, unequal, named, counts)
+        counts[partition_of(row)][DifferenceKind(row.kind)] = row.total
+    return ComparisonRows(logs, unequal, named, counts)
 
 
 def batches_unequal(source: DataFrame, copy: DataFrame) -> DataFrame:
@@ -96,7 +96,7 @@ def unequal_places(joined: DataFrame, same: Column) -> DataFrame:
     return joined.where(~same).groupBy(*PARTITION).agg(F.count("*").alias("unequal"))
 
 
-def sides(source: DataFrame, copy: DataFrame) -> DataFrame:
+def log_summaries(source: DataFrame, copy: DataFrame) -> DataFrame:
     """What was read of each partition: one row for each side of it."""
     both = source.withColumn("is_copy", F.lit(False)).unionByName(copy.withColumn("is_copy", F.lit(True)))  # noqa: FBT003
     seen = F.when(F.col("seen"), F.col("records"))
@@ -109,10 +109,10 @@ def sides(source: DataFrame, copy: DataFrame) -> DataFrame:
     )
 
 
-def _side(row: Row | None, offsets: int) -> Side:
+def _log_summary(row: Row | None, offsets: int) -> LogSummary:
     if row is None:
-        return Side(unseen=offsets)
-    return Side(
+        return LogSummary(unseen=offsets)
+    return LogSummary(
         batches=row.batches,
         records=row.records,
         bytes=row.bytes,
@@ -141,7 +141,9 @@ def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], mos
         .alias("ours")
         .join(_numbered(theirs_left, identity).alias("theirs"), _equal([*PARTITION, *identity, "nth"]), "full_outer")
     )
-    moved = _told(paired.where("ours.place is not null and theirs.place is not null"), F.lit(Kind.MOVED.value))
+    moved = _differing(
+        paired.where("ours.place is not null and theirs.place is not null"), F.lit(DifferenceKind.MOVED.value)
+    )
     missing = paired.where("theirs.place is null and not ours.pending").select("ours.*")
     surplus = paired.where("ours.place is null").select("theirs.*")
     known = ours.select(*PARTITION, *identity).distinct().withColumn("known", F.lit(True))  # noqa: FBT003
@@ -149,12 +151,12 @@ def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], mos
     surplus = surplus.select("ours.*", "theirs.known")
     lone = missing.alias("ours").join(surplus.alias("theirs"), _equal(PLACE), "full_outer")
     kind = (
-        F.when(F.col("ours.place").isNotNull() & F.col("theirs.place").isNotNull(), Kind.CHANGED.value)
-        .when(F.col("ours.place").isNotNull(), Kind.MISSING.value)
-        .when(F.col("theirs.known"), Kind.REPEATED.value)
-        .otherwise(Kind.EXTRA.value)
+        F.when(F.col("ours.place").isNotNull() & F.col("theirs.place").isNotNull(), DifferenceKind.CHANGED.value)
+        .when(F.col("ours.place").isNotNull(), DifferenceKind.MISSING.value)
+        .when(F.col("theirs.known"), DifferenceKind.REPEATED.value)
+        .otherwise(DifferenceKind.EXTRA.value)
     )
-    return _first(moved.unionByName(_told(lone, kind)), most)
+    return _first(moved.unionByName(_differing(lone, kind)), most)
 
 
 def _equal(names: Iterable[str]) -> Column:
@@ -171,7 +173,7 @@ def _numbered(frame: DataFrame, identity: Sequence[str]) -> DataFrame:
     return frame.withColumn("nth", F.row_number().over(alike))
 
 
-def _told(pairs: DataFrame, kind: Column) -> DataFrame:
+def _differing(pairs: DataFrame, kind: Column) -> DataFrame:
     def either(name: str) -> Column:
         return F.coalesce(F.col(f"ours.{name}"), F.col(f"theirs.{name}"))
 
@@ -194,7 +196,7 @@ def _first(found: DataFrame, most: int) -> DataFrame:
 
 def _difference(row: Row) -> Difference:
     return Difference(
-        kind=Kind(row.kind),
+        kind=DifferenceKind(row.kind),
         source=row.source,
         destination=row.destination,
         offsets=row.offsets,

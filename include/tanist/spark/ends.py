@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.names import SourceOffset
-from tanist.domain.validation.bounds import Bounds, Ends
+from tanist.domain.validation.bounds import ComparisonBounds, LogBounds
 from tanist.kafka.wire.requests import readable_ends
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.names import TopicPartition
-    from tanist.domain.validation.job import PartitionAsked, ValidationJob
+    from tanist.domain.validation.job import PartitionRequest, ValidationJob
 
-Fixed: TypeAlias = "dict[TopicPartition, Bounds | TanistError]"
+Fixed: TypeAlias = "dict[TopicPartition, ComparisonBounds | TanistError]"
 ANSWER_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.3
 
@@ -40,12 +40,12 @@ def fix(job: ValidationJob) -> Fixed:
 
 
 def _bounds(
-    asked: PartitionAsked,
-    ours: Mapping[TopicPartition, Ends | TanistError],
-    theirs: Mapping[TopicPartition, Ends | TanistError],
-    later: Mapping[TopicPartition, Ends | TanistError],
-) -> Bounds | TanistError:
-    at = asked.partition
+    request: PartitionRequest,
+    ours: Mapping[TopicPartition, LogBounds | TanistError],
+    theirs: Mapping[TopicPartition, LogBounds | TanistError],
+    later: Mapping[TopicPartition, LogBounds | TanistError],
+) -> ComparisonBounds | TanistError:
+    at = request.partition
     source, destination, after = ours[at], theirs[at], later[at]
     if isinstance(source, TanistError):
         return source
@@ -54,31 +54,35 @@ def _bounds(
     if isinstance(after, TanistError):
         return after
     begins = replace(source, start=after.start)
-    return Bounds(asked=asked, source=begins, destination=destination, later=after.last_stable)
+    return ComparisonBounds(request=request, source=begins, destination=destination, later=after.last_stable)
 
 
 def _settled(
-    copy: Router, job: ValidationJob, ours: Mapping[TopicPartition, Ends | TanistError]
-) -> Mapping[TopicPartition, Ends | TanistError]:
+    copy: Router, job: ValidationJob, ours: Mapping[TopicPartition, LogBounds | TanistError]
+) -> Mapping[TopicPartition, LogBounds | TanistError]:
     """The ends of the copy, once it has reached what its source had, or had time for it."""
     by = Deadline(time.monotonic() + job.settle_seconds)
     wanted = {
         asked.partition: asked.map.locate(SourceOffset(ends.last_stable))
         for asked in job.partitions
-        if isinstance(ends := ours[asked.partition], Ends)
+        if isinstance(ends := ours[asked.partition], LogBounds)
     }
     while True:
         theirs = ends_of(copy, [asked.partition for asked in job.partitions])
-        behind = [at for at, end in wanted.items() if isinstance(seen := theirs[at], Ends) and seen.last_stable < end]
+        behind = [
+            at for at, end in wanted.items() if isinstance(seen := theirs[at], LogBounds) and seen.last_stable < end
+        ]
         if not behind or not by.left(time.monotonic()):
             return theirs
         copy.pause(_PAUSE_SECONDS, by)
 
 
-def ends_of(router: Router, at: Sequence[TopicPartition]) -> Mapping[TopicPartition, Ends | TanistError]:
+def ends_of(router: Router, at: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogBounds | TanistError]:
     """The ends of each log, or why they could not be had."""
     try:
         found = readable_ends(router, at, Deadline(time.monotonic() + 3 * ANSWER_SECONDS))
     except CouldNotTell as silent:
         return dict.fromkeys(at, silent)
-    return {each: ends if isinstance(ends, TanistError) else Ends(**ends._asdict()) for each, ends in found.items()}
+    return {
+        each: ends if isinstance(ends, TanistError) else LogBounds(**ends._asdict()) for each, ends in found.items()
+    }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.validation.result import Kind, Sameness
+from tanist.domain.validation.result import DifferenceKind, ValidationVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tanist.domain.validation.result import PartitionFound
+    from tanist.domain.validation.result import ValidatedPartition
 
-_CERTAIN: Final = (*Kind, "unequal", "damaged", "headless", "lost")
+_CERTAIN: Final = (*DifferenceKind, "unequal", "damaged", "headless", "lost")
 """Columns that must be 0 everywhere; another number is a difference."""
 
 
@@ -23,21 +23,21 @@ class Met:
     expectation: str
     about: str
     met: bool | None
-    means: Sameness
+    means: ValidationVerdict
     observed: Any
 
 
-def row(found: PartitionFound) -> dict[str, Any]:
+def row(found: ValidatedPartition) -> dict[str, Any]:
     """One partition as the expectations see it."""
     compared = found.compared
     damaged = compared.source.damaged + compared.destination.damaged if compared else 0
     return {
-        "partition": str(found.asked.partition),
+        "partition": str(found.request.partition),
         "verdict": found.verdict.value,
-        "doubts": "; ".join(found.doubts) or None,
+        "doubts": "; ".join(found.uncertainties) or None,
         "unequal": compared.unequal if compared else 0,
         "damaged": damaged,
-        "headless": found.headless,
+        "headless": found.missing_at_start,
         "lost": found.lost,
         **{kind.value: count for kind, count in found.counts.items()},
     }
@@ -63,7 +63,7 @@ def evaluate(rows: Sequence[dict[str, Any]], partitions: int) -> tuple[Met, ...]
     asset = context.data_sources.add_pandas("validation").add_dataframe_asset("partitions")
     batch = asset.add_batch_definition_whole_dataframe("all")
     suite = gx.ExpectationSuite(name="mirror")
-    certain, open_yet = {"means": Sameness.DIFFERENT.value}, {"means": Sameness.UNKNOWN.value}
+    certain, open_yet = {"means": ValidationVerdict.DIFFERENT.value}, {"means": ValidationVerdict.UNKNOWN.value}
     suite.add_expectation(ExpectTableRowCountToEqual(value=partitions, meta=open_yet))
     suite.add_expectation(ExpectColumnValuesToBeNull(column="doubts", meta=open_yet))
     for column in _CERTAIN:
@@ -83,7 +83,7 @@ def _met(result: Any) -> Met:
         expectation=config.type,
         about=str(config.kwargs.get("column", "table")),
         met=None if failed else bool(result.success),
-        means=Sameness(config.meta["means"]),
+        means=ValidationVerdict(config.meta["means"]),
         observed="could not be evaluated" if failed else observed,
     )
 
@@ -91,10 +91,12 @@ def _met(result: Any) -> Met:
 _SHOWN: Final = ("observed_value", "element_count", "unexpected_count", "partial_unexpected_list")
 
 
-def decide(met: Iterable[Met], found: Iterable[PartitionFound]) -> Sameness:
+def decide(met: Iterable[Met], found: Iterable[ValidatedPartition]) -> ValidationVerdict:
     """A certain difference before a doubt before equality. What could not be evaluated is a doubt; nothing is, too."""
     failed = [each for each in met if not each.met]
-    if any(each.met is False and each.means is Sameness.DIFFERENT for each in failed):
-        return Sameness.DIFFERENT
+    if any(each.met is False and each.means is ValidationVerdict.DIFFERENT for each in failed):
+        return ValidationVerdict.DIFFERENT
     verdicts = {each.verdict for each in found}
-    return Sameness.EQUAL if not failed and verdicts == {Sameness.EQUAL} else Sameness.UNKNOWN
+    return (
+        ValidationVerdict.EQUAL if not failed and verdicts == {ValidationVerdict.EQUAL} else ValidationVerdict.UNKNOWN
+    )

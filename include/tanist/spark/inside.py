@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError, UnsupportedBatch
-from tanist.domain.validation.result import Kind
+from tanist.domain.validation.result import DifferenceKind
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.record_set import records_of
 from tanist.kafka.wire import requests
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.validation.job import ValidationJob
     from tanist.domain.validation.result import Difference
     from tanist.kafka.protocol.record_set import Record
-    from tanist.spark.comparing import Looked
+    from tanist.spark.comparing import ComparisonRows
 
 MOST: Final = 20
 """Batches that are opened."""
@@ -30,7 +30,7 @@ _SECONDS: Final = 10.0
 _NAMED: Final = 5
 
 
-def detailed(job: ValidationJob, looked: Looked) -> Looked:
+def detailed(job: ValidationJob, looked: ComparisonRows) -> ComparisonRows:
     """`looked`, with the records named that differ in the first batches that were changed."""
     left = MOST
     named = {at: list(found) for at, found in looked.named.items()}
@@ -40,7 +40,7 @@ def detailed(job: ValidationJob, looked: Looked) -> Looked:
     ):
         for at, found in named.items():
             for index, each in enumerate(found):
-                if each.kind is Kind.CHANGED and left:
+                if each.kind is DifferenceKind.CHANGED and left:
                     left -= 1
                     found[index] = replace(each, detail=_detail(at, each, ours, theirs))
     return looked._replace(named=named)

@@ -15,7 +15,7 @@ from tanist.domain.problems import exit_code
 from tanist.domain.reconciliation.job import ReconciliationJob
 from tanist.domain.validation.job import ValidationJob
 from tanist.domain.validation.page import as_page
-from tanist.domain.validation.result import Sameness, canonical
+from tanist.domain.validation.result import ValidationVerdict, canonical
 from tanist.kafka.protocol.values import reader
 from tanist.kafka.wire.parent import end_with
 from tanist.spark.reconciliation.job import reconcile
@@ -37,10 +37,10 @@ def validation(file: Path, folder: Path) -> int:
     def work() -> int:
         job = read(file, ValidationJob)
         with session(f"tanist validate {job.mirror}") as spark:
-            result = validate(spark, job, tell)
+            result = validate(spark, job, report)
         replace(folder / "report.html", as_page(result))
         replace(folder / "result.json", canonical(result))
-        return Sameness(result["verdict"]).exit_code
+        return ValidationVerdict(result["verdict"]).exit_code
 
     return _ended(work, folder)
 
@@ -51,7 +51,7 @@ def reconciliation(file: Path, folder: Path) -> int:
     def work() -> int:
         job = read(file, ReconciliationJob)
         with session("tanist reconcile") as spark:
-            result = reconcile(spark, job, folder, tell)
+            result = reconcile(spark, job, folder, report)
         replace(folder / "result.json", canonical(result))
         return UNKNOWN if result["unknown"] else 0
 
@@ -85,7 +85,7 @@ def _make(folder: Path) -> None:
 
 
 def _say(error: TanistError) -> None:
-    tell(f"error: {' '.join(str(error).split())}")
+    report(f"error: {' '.join(str(error).split())}")
 
 
 def read(file: Path, kind: Callable[..., _T]) -> _T:
@@ -103,7 +103,7 @@ def read(file: Path, kind: Callable[..., _T]) -> _T:
     return job
 
 
-def tell(stage: str) -> None:
+def report(stage: str) -> None:
     """A line for whoever has started us."""
     print(stage, flush=True)  # noqa: T201  # standard output is the way to them
 

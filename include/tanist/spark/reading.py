@@ -49,7 +49,7 @@ class _Fetching:
         at = self._span.partition
         if self._fetches is None:
             self._router.refresh([at.topic], by)
-            self._fetches = Fetches(self._router.connection(self._router.leader(at), by, lane="fetch"))
+            self._fetches = Fetches(self._router.connection(self._router.leader(at), by, channel="fetch"))
         self._fetches.post([FetchPosition(at.topic, at.partition, position, FETCH_BYTES)], _LIMITS, by)
 
     def receive(self, by: Deadline) -> FetchedPartition:

@@ -67,8 +67,8 @@ def reading() -> Iterator[None]:
     except (PySparkException, Py4JError) as failed:  # the latter is raised where Arrow is collected
         lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
         causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-        told = [*lines[:1], *causes] or [type(failed).__name__]
-        raise CouldNotTell(f"the Kafka connector: {told[-1]}") from failed
+        reported = [*lines[:1], *causes] or [type(failed).__name__]
+        raise CouldNotTell(f"the Kafka connector: {reported[-1]}") from failed
 
 
 def _place(spans: Sequence[Span]) -> Column:

@@ -20,44 +20,44 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from tanist.domain.validation.job import ValidationJob
-    from tanist.spark.comparing import Looked
+    from tanist.spark.comparing import ComparisonRows
     from tanist.spark.spans import Span
 
 _KEPT: Final = StorageLevel.MEMORY_AND_DISK
 _IDENTITY: Final = ("content", "size", "time")
 
 
-def look(spark: SparkSession, job: ValidationJob, spans: Spans, tell: Callable[[str], None]) -> Looked:
+def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable[[str], None]) -> ComparisonRows:
     """The digests are kept, the records are not: those in question are read again.
 
     Raises:
         CouldNotTell: the connector could not read.
     """
-    tell(f"records: {spans}")
+    report(f"records: {spans}")
     with records.reading():
-        return _look(spark, job, spans, tell)
+        return _look(spark, job, spans, report)
 
 
-def _look(spark: SparkSession, job: ValidationJob, spans: Spans, tell: Callable[[str], None]) -> Looked:
+def _look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable[[str], None]) -> ComparisonRows:
     source, copy = (
         records.digests(records.frame(spark, endpoint, side).where(comparing.REACHED)).persist(_KEPT)
-        for endpoint, side in ((job.source, spans.source), (job.destination, spans.copy))
+        for endpoint, side in ((job.source, spans.source), (job.destination, spans.destination))
     )
     try:
         buckets = records.unequal_buckets(source, copy).collect()
-        sides = comparing.sides(_as_side(source), _as_side(copy)).collect()
+        sides = comparing.log_summaries(_as_side(source), _as_side(copy)).collect()
         stamped = [comparing.partition_of(row) for row in _stamped(source.unionByName(copy)).collect()]
     finally:
         source.unpersist()
         copy.unpersist()
     if not buckets:
-        return comparing.looked(sides, {}, ())
-    tell(f"what differs in {len(buckets)} ranges of {records.BUCKET:,} offsets")
+        return comparing.comparison_rows(sides, {}, ())
+    report(f"what differs in {len(buckets)} ranges of {records.BUCKET:,} offsets")
     found = _differences(spark, job, narrowed(spans, buckets), spark.createDataFrame(buckets), stamped)
     unequal = defaultdict[TopicPartition, int](int)
     for row in buckets:
         unequal[comparing.partition_of(row)] += 1
-    return comparing.looked(sides, unequal, found)
+    return comparing.comparison_rows(sides, unequal, found)
 
 
 def _as_side(digests: DataFrame) -> DataFrame:
@@ -82,7 +82,7 @@ def _differences(
     free = [(F.col("topic") == at.topic) & (F.col("partition") == at.partition) for at in stamped]
     source, copy = (
         records.in_buckets(records.frame(spark, endpoint, side), buckets)
-        for endpoint, side in ((job.source, spans.source), (job.destination, spans.copy))
+        for endpoint, side in ((job.source, spans.source), (job.destination, spans.destination))
     )
     for mine in free:
         source, copy = (each.withColumn("time", F.when(~mine, F.col("time"))) for each in (source, copy))
@@ -95,13 +95,13 @@ def narrowed(spans: Spans, buckets: Collection[Row]) -> Spans:
     for row in buckets:
         edges[comparing.partition_of(row)].append(row.bucket)
     source, copy = [], []
-    for ours, theirs in zip(spans.source, spans.copy, strict=True):
+    for ours, theirs in zip(spans.source, spans.destination, strict=True):
         if inside := edges.get(ours.partition):
             low, high = min(inside) * records.BUCKET, (max(inside) + 1) * records.BUCKET
             origin = ours.map.origin
             source.append(_within(ours, origin(DestinationOffset(low)), origin(DestinationOffset(high)) + SHIFT))
             copy.append(_within(theirs, low, high))
-    return Spans(source=tuple(source), copy=tuple(copy))
+    return Spans(source=tuple(source), destination=tuple(copy))
 
 
 def _within(span: Span, low: int, high: int) -> Span:

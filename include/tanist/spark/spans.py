@@ -47,10 +47,10 @@ class Spans:
     """What is read of both sides, one span a partition, in the same order."""
 
     source: tuple[Span, ...]
-    copy: tuple[Span, ...]
+    destination: tuple[Span, ...]
 
     def __str__(self) -> str:
-        ours, theirs = (sum(span.until - span.start for span in side) for side in (self.source, self.copy))
+        ours, theirs = (sum(span.until - span.start for span in side) for side in (self.source, self.destination))
         return f"{ours:,} offsets of the source, {theirs:,} of the copy"
 
 

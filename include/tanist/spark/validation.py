@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TanistError
 from tanist.domain.validation.job import Level
-from tanist.domain.validation.result import SCHEMA_VERSION, PartitionFound, Sameness
+from tanist.domain.validation.result import SCHEMA_VERSION, ValidatedPartition, ValidationVerdict
 from tanist.spark import batchwise, expectations, recordwise
 from tanist.spark.ends import fix
 from tanist.spark.spans import Span, Spans
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tanist.domain.validation.bounds import Bounds
+    from tanist.domain.validation.bounds import ComparisonBounds
     from tanist.domain.validation.job import ValidationJob
 
 _MOST_TOLD: Final = 3
 
 
-def validate(spark: SparkSession, job: ValidationJob, tell: Callable[[str], None]) -> dict[str, Any]:
+def validate(spark: SparkSession, job: ValidationJob, report: Callable[[str], None]) -> dict[str, Any]:
     """The result of `job`, as its file holds it. `tell` hears of every stage as it begins."""
     began, now = time.monotonic(), time.time_ns() // 1_000_000
-    tell(f"bounds of {len(job.partitions)} partitions on both sides")
-    found = {asked.partition: PartitionFound(asked=asked) for asked in job.partitions}
+    report(f"bounds of {len(job.partitions)} partitions on both sides")
+    found = {asked.partition: ValidatedPartition(request=asked) for asked in job.partitions}
     fixed = fix(job)
     for at, bounds in fixed.items():
         trouble = str(bounds) if isinstance(bounds, TanistError) else ""
@@ -36,48 +36,50 @@ def validate(spark: SparkSession, job: ValidationJob, tell: Callable[[str], None
     known = [bounds for bounds in fixed.values() if not isinstance(bounds, TanistError)]
     if job.level is not Level.RANGES and known:
         look = batchwise.look if job.level is Level.BATCHES else recordwise.look
-        looked = look(spark, job, spans(known, job), tell)
+        looked = look(spark, job, spans(known, job), report)
         for bounds in known:
-            at = bounds.asked.partition
+            at = bounds.request.partition
             found[at] = replace(found[at], compared=looked.compared(bounds))
-    tell("great-expectations decides")
-    told = list(found.values())
-    met = expectations.evaluate([expectations.row(each) for each in told], len(job.partitions))
-    verdict = expectations.decide(met, told)
+    report("great-expectations decides")
+    reported = list(found.values())
+    met = expectations.evaluate([expectations.row(each) for each in reported], len(job.partitions))
+    verdict = expectations.decide(met, reported)
     return {
         "schema_version": SCHEMA_VERSION,
         "run": job.run,
         "mirror": job.mirror,
         "level": job.level.value,
         "verdict": verdict.value,
-        "reason": _reason(verdict, told),
+        "reason": _reason(verdict, reported),
         "as_of_ms": now,
         "seconds": round(time.monotonic() - began, 3),
-        "records": sum(each.compared.source.records for each in told if each.compared),
-        "bytes": sum(each.compared.source.bytes + each.compared.destination.bytes for each in told if each.compared),
-        "partitions": [each.item() for each in told],
+        "records": sum(each.compared.source.records for each in reported if each.compared),
+        "bytes": sum(
+            each.compared.source.bytes + each.compared.destination.bytes for each in reported if each.compared
+        ),
+        "partitions": [each.item() for each in reported],
         "expectations": [asdict(each) for each in met],
     }
 
 
-def _reason(verdict: Sameness, found: Sequence[PartitionFound]) -> str:
-    if verdict is Sameness.EQUAL:
+def _reason(verdict: ValidationVerdict, found: Sequence[ValidatedPartition]) -> str:
+    if verdict is ValidationVerdict.EQUAL:
         return f"{len(found)} partitions are equal"
-    wrong = [f"{each.asked.partition}: {each.reason}" for each in found if each.verdict is verdict]
+    wrong = [f"{each.request.partition}: {each.reason}" for each in found if each.verdict is verdict]
     if not wrong:
         return "an expectation could not be evaluated"
     more = [f"and {len(wrong) - _MOST_TOLD} more partitions"] if len(wrong) > _MOST_TOLD else []
     return "; ".join([*wrong[:_MOST_TOLD], *more])
 
 
-def spans(bounds: Iterable[Bounds], job: ValidationJob) -> Spans:
+def spans(bounds: Iterable[ComparisonBounds], job: ValidationJob) -> Spans:
     """What is read of both sides; of a promoted copy only what the mirror wrote."""
     source, copy = [], []
     for each in bounds:
-        asked = each.asked
+        asked = each.request
         ours, theirs = each.compared
         read = Span(partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end)
         source.append(replace(read, edge=each.copy_begins))
         only = job.data_id if asked.promoted else None
         copy.append(Span(partition=asked.partition, start=theirs.start, until=theirs.until, only=only))
-    return Spans(source=tuple(source), copy=tuple(copy))
+    return Spans(source=tuple(source), destination=tuple(copy))

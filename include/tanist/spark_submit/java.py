@@ -23,7 +23,7 @@ def java() -> str:
     path = shutil.which("java")
     if path is None:
         raise MissingDependency(f"no `java` on PATH: a Java runtime (JRE or JDK), version {OLDEST} or newer, is needed")
-    found = _VERSION.search(_asked(path))
+    found = _VERSION.search(_version_of(path))
     if found is None:
         raise MissingDependency(f"{path} does not report its version: Java {OLDEST} or newer is needed")
     if int(found[1]) < OLDEST:
@@ -31,11 +31,11 @@ def java() -> str:
     return path
 
 
-def _asked(path: str) -> str:
+def _version_of(path: str) -> str:
     try:
-        told = subprocess.run(
+        reported = subprocess.run(
             [path, "-version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return told.stderr + told.stdout
+    return reported.stderr + reported.stdout

@@ -28,13 +28,13 @@ LOG: Final = "job.log"
 _RESULTS: Final = ("result.json", "report.html", "runs.parquet", "error.json", LOG)
 
 
-def run(submission: Submission, by: Deadline, tell: Callable[[str], None]) -> dict[str, Any]:
+def run(submission: Submission, by: Deadline, report: Callable[[str], None]) -> dict[str, Any]:
     """Run a job to its end: its result, as its file holds it.
 
     Raises:
         CouldNotTell, Misconfigured: the job says so; ProcessFailed: it has ended without a word; what `submit` raises.
     """
-    code = submit(submission, by, tell)
+    code = submit(submission, by, report)
     if result := result_of(submission):
         return result
     raise ProcessFailed(f"the job exited with {code} without a result, log: {submission.folder / LOG}")
@@ -64,7 +64,7 @@ def _stored(file: Path) -> dict[str, Any]:
     return found
 
 
-def submit(submission: Submission, by: Deadline, tell: Callable[[str], None]) -> int:
+def submit(submission: Submission, by: Deadline, report: Callable[[str], None]) -> int:
     """Start it, wait for it; its exit code. `tell` hears every stage. Its log is `job.log` in the job's folder.
 
     Raises:
@@ -73,8 +73,8 @@ def submit(submission: Submission, by: Deadline, tell: Callable[[str], None]) ->
         TimedOut: it was still running; it has been ended.
     """
     with handed_over(submission) as file:
-        tell("Spark starts")
-        return _run(submission.command(file), submission.folder / LOG, by, tell)
+        report("Spark starts")
+        return _run(submission.command(file), submission.folder / LOG, by, report)
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def _prepare(folder: Path) -> None:
         raise Misconfigured(f"results cannot be written to {folder}: {error.strerror}") from error
 
 
-def _run(command: list[str], log: Path, by: Deadline, tell: Callable[[str], None]) -> int:
+def _run(command: list[str], log: Path, by: Deadline, report: Callable[[str], None]) -> int:
     with (
         log.open("wb") as kept,
         subprocess.Popen(
@@ -126,7 +126,7 @@ def _run(command: list[str], log: Path, by: Deadline, tell: Callable[[str], None
         timer.start()
         try:
             for line in process.stdout or ():
-                tell(line.rstrip())
+                report(line.rstrip())
             code = process.wait()
         finally:
             timer.cancel()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec, TopicDesired
-    from tanist.domain.states import Row
+    from tanist.domain.states import TransitionRow
 
 
 SCHEMA_VERSION: Final = 1
@@ -45,7 +45,7 @@ def spec_item(spec: MirrorSpec) -> dict[str, Any]:
 
 def topic_item(topic: TopicDesired) -> dict[str, Any]:
     """A topic and what is wanted of it."""
-    return {"mirror": topic.mirror, "topic": topic.topic, "state": topic.wish}
+    return {"mirror": topic.mirror, "topic": topic.topic, "state": topic.desired}
 
 
 def row_item(row: PartitionRow) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def status_item(status: Status, modes: Iterable[Mode] = tuple(Mode)) -> dict[str
     }
 
 
-def state_row_item(row: Row) -> dict[str, Any]:
+def state_row_item(row: TransitionRow) -> dict[str, Any]:
     """One row of the state machine."""
     return {
         "row": row.number,

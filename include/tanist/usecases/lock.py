@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.state import StateStore
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 FRESH_MS: Final = 10_000
 """A holder whose heartbeat is younger is at work."""
@@ -56,7 +56,7 @@ class Purpose:
 _LOOKING: Final = Purpose(operation="to look")
 
 
-class _Seen(NamedTuple):
+class _LockSeen(NamedTuple):
     """A lock as it was read: unchanged for long enough, its holder is dead."""
 
     epoch: int
@@ -75,19 +75,21 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
     if run is None or purpose.aborts or purpose.plan == run.plan:
         return
     if purpose.plan:
-        raise RunUnderWay(f"plan {run.plan} of {run.runner or 'nobody'} is unfinished: {run.ways_on}")
-    raise MirrorLocked(f"failover {run.plan} of mirror {mirror!r} is unfinished: {run.ways_on}")
+        raise RunUnderWay(f"plan {run.plan} of {run.runner or 'nobody'} is unfinished: {run.next_actions}")
+    raise MirrorLocked(f"failover {run.plan} of mirror {mirror!r} is unfinished: {run.next_actions}")
 
 
 @contextmanager
-def mirror_lock(side: Side, mirror: MirrorName, purpose: Purpose, command: Run) -> Iterator[LockedMirror]:
+def mirror_lock(
+    cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: CommandContext
+) -> Iterator[LockedMirror]:
     """The lock of `mirror`, held for the time of the block. `side` is its destination.
 
     Raises:
         UnknownMirror. MirrorLocked: another operation is at work, by name; nothing was opened.
         RunUnderWay: the same, of a failover that would be another failover's neighbour.
     """
-    locked = _take(side, mirror, purpose, command)
+    locked = _take(cluster, mirror, purpose, command)
     try:
         yield locked
     except (Exception, KeyboardInterrupt, SystemExit):
@@ -102,7 +104,7 @@ class Rehearsal:
     """A mirror as a dry run sees it: what would be written is not."""
 
     spec: MirrorSpec
-    command: Run
+    command: CommandContext
     _seen: StateView
 
     def view(self) -> StateView:
@@ -124,31 +126,37 @@ def _unchecked(_view: StateView) -> None:
 
 @contextmanager
 def changing(
-    side: Side, mirror: MirrorName, operation: str, command: Run, check: Callable[[StateView], object] = _unchecked
+    cluster: Cluster,
+    mirror: MirrorName,
+    operation: str,
+    command: CommandContext,
+    check: Callable[[StateView], object] = _unchecked,
 ) -> Iterator[LockedMirror | Rehearsal]:
     """The mirror, locked for a change; of a dry run a rehearsal.
 
     `check` raises what speaks against the change. It is called before anything is locked, so a change that is refused
     writes nothing; whoever changes something checks again behind the lock. Raises as `mirror_lock`, and as `check`.
     """
-    view = sides.read(side, STATE_TOPIC, command.by)
-    spec = sides.spec_of(view, mirror, side.name)
+    view = sides.read(cluster, STATE_TOPIC, command.by)
+    spec = sides.spec_of(view, mirror, cluster.name)
     ensure_unlocked(view, mirror)
     check(view)
     if command.dry_run:
         yield Rehearsal(spec, command, view)
         return
-    with mirror_lock(side, mirror, Purpose(operation=operation), command) as locked:
+    with mirror_lock(cluster, mirror, Purpose(operation=operation), command) as locked:
         yield locked
 
 
 class LockedMirror:
     """A mirror whose lock is held: the only way to change its records. Of one thread."""
 
-    def __init__(self, side: Side, spec: MirrorSpec, command: Run, store: StateStore, record: MirrorLock) -> None:
+    def __init__(
+        self, cluster: Cluster, spec: MirrorSpec, command: CommandContext, store: StateStore, record: MirrorLock
+    ) -> None:
         self.spec = spec
         self.command = command
-        self._side, self._store, self._record = side, store, record
+        self._cluster, self._store, self._record = cluster, store, record
         self._confirmed = command.clock.monotonic()
         self._lost = False
 
@@ -216,8 +224,8 @@ class LockedMirror:
     def _open_again(self) -> None:
         """Somebody else has opened the transactional id: to withdraw, or to stay."""
         self._store.close()
-        self._must_name_us(sides.read(self._side, STATE_TOPIC, self.command.by))
-        self._store = self._side.open_store(STATE_TOPIC, self.spec.mirror, self.command.by)
+        self._must_name_us(sides.read(self._cluster, STATE_TOPIC, self.command.by))
+        self._store = self._cluster.open_store(STATE_TOPIC, self.spec.mirror, self.command.by)
         self._must_name_us(self._store.catch_up(self.command.by))
 
     def _must_name_us(self, view: StateView) -> None:
@@ -232,14 +240,14 @@ class LockedMirror:
 # ── taking it ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _take(side: Side, mirror: MirrorName, purpose: Purpose, command: Run) -> LockedMirror:
+def _take(cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: CommandContext) -> LockedMirror:
     while True:
-        with closing(side.open_store(STATE_TOPIC, None, command.by)) as reader:
+        with closing(cluster.open_store(STATE_TOPIC, None, command.by)) as reader:
             stale = _wait_until_free(lambda: reader.catch_up(command.by), mirror, purpose, command)
-        store = side.open_store(STATE_TOPIC, mirror, command.by)
+        store = cluster.open_store(STATE_TOPIC, mirror, command.by)
         try:
             view = store.catch_up(command.by)
-            spec = sides.spec_of(view, mirror, side.name)
+            spec = sides.spec_of(view, mirror, cluster.name)
             _must_be_free(view, mirror, purpose, command, stale)
             record = _next(view, spec, purpose, command)
             store.append([record], command.by)
@@ -250,10 +258,10 @@ def _take(side: Side, mirror: MirrorName, purpose: Purpose, command: Run) -> Loc
             store.close()
             raise
         else:
-            return LockedMirror(side, spec, command, store, record)
+            return LockedMirror(cluster, spec, command, store, record)
 
 
-def _next(view: StateView, spec: MirrorSpec, purpose: Purpose, command: Run) -> MirrorLock:
+def _next(view: StateView, spec: MirrorSpec, purpose: Purpose, command: CommandContext) -> MirrorLock:
     before = view.lock(spec.mirror)
     return MirrorLock(
         mirror=spec.mirror,
@@ -267,7 +275,9 @@ def _next(view: StateView, spec: MirrorSpec, purpose: Purpose, command: Run) -> 
     )
 
 
-def _wait_until_free(look: Callable[[], StateView], mirror: MirrorName, purpose: Purpose, command: Run) -> _Seen | None:
+def _wait_until_free(
+    look: Callable[[], StateView], mirror: MirrorName, purpose: Purpose, command: CommandContext
+) -> _LockSeen | None:
     """None: the lock is free. Else what was seen of it, unchanged for so long that its holder is dead.
 
     Raises:
@@ -279,7 +289,7 @@ def _wait_until_free(look: Callable[[], StateView], mirror: MirrorName, purpose:
     age = command.clock.now() - held.at
     fresh = abs(age) < FRESH_MS
     if fresh and not purpose.waits:
-        raise _refusal(held, purpose)
+        raise _locked_error(held, purpose)
     watched = command.clock.deadline((FRESH_MS - max(age, 0) if fresh else _WATCH_MS) / 1000)
     while watched.left(command.clock.monotonic()):
         command.clock.wait(_LOOK_SECONDS)
@@ -287,18 +297,20 @@ def _wait_until_free(look: Callable[[], StateView], mirror: MirrorName, purpose:
         if now is None:
             return None
         if (now.epoch, now.at) != (held.epoch, held.at):
-            raise _refusal(now, purpose)
-    return _Seen(held.epoch, held.at)
+            raise _locked_error(now, purpose)
+    return _LockSeen(held.epoch, held.at)
 
 
-def _must_be_free(view: StateView, mirror: MirrorName, purpose: Purpose, command: Run, stale: _Seen | None) -> None:
+def _must_be_free(
+    view: StateView, mirror: MirrorName, purpose: Purpose, command: CommandContext, stale: _LockSeen | None
+) -> None:
     """Raises MirrorLocked or RunUnderWay where somebody was faster than we."""
     held = _holder(view, mirror, purpose, command)
     if held is not None and (held.epoch, held.at) != stale:
-        raise _refusal(held, purpose)
+        raise _locked_error(held, purpose)
 
 
-def _holder(view: StateView, mirror: MirrorName, purpose: Purpose, command: Run) -> MirrorLock | None:
+def _holder(view: StateView, mirror: MirrorName, purpose: Purpose, command: CommandContext) -> MirrorLock | None:
     """The lock, if it is in the way of `purpose`; whether its holder lives is another question.
 
     Raises:
@@ -306,13 +318,13 @@ def _holder(view: StateView, mirror: MirrorName, purpose: Purpose, command: Run)
     """
     ensure_unlocked(view, mirror, purpose)
     held = view.lock(mirror)
-    if held is None or not held.holder or command.gone(held.holder):
+    if held is None or not held.holder or command.is_process_dead(held.holder):
         return None
     if purpose.aborts:
         return held if held.operation == purpose.operation else None
     return None if purpose.plan and held.preemptible else held
 
 
-def _refusal(held: MirrorLock, purpose: Purpose) -> MirrorLocked:
+def _locked_error(held: MirrorLock, purpose: Purpose) -> MirrorLocked:
     who = f"{held.holder} holds the lock of mirror {held.mirror!r}: {held.operation}"
     return RunUnderWay(who) if purpose.plan and held.plan else MirrorLocked(who)

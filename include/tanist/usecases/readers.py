@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.state import StateStore
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 SILENT_SECONDS: Final = 10.0
 """A cluster that has not answered is not asked again for so long: it must not hold up every look."""
@@ -23,7 +23,7 @@ SILENT_SECONDS: Final = 10.0
 class StateReaders:
     """The state topics of one destination, read again and again: the readers stay open."""
 
-    destination: Side
+    destination: Cluster
     _open: dict[str, StateStore] = field(default_factory=dict)
 
     def view(self, topic: str, by: Deadline) -> StateView:

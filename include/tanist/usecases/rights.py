@@ -9,13 +9,13 @@ from tanist.domain import broker_errors
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
-from tanist.ports.access import Right
+from tanist.ports.access import Permission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 _REFUSALS = (
     broker_errors.TopicAuthorizationFailed,
@@ -28,10 +28,10 @@ CLUSTER = "kafka-cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RequiredAcl:
     """One of `rights` is enough."""
 
-    rights: tuple[Right, ...]
+    rights: tuple[Permission, ...]
 
     @property
     def title(self) -> str:
@@ -40,76 +40,79 @@ class Need:
         return f"{operations} on {first.resource_type} {first.resource}"
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The right, and what fails without it."""
         return f"{self.title} ({self.rights[0].needed_for})"
 
 
 @dataclass(frozen=True, slots=True)
-class NeedMet:
-    need: Need
+class RequiredAclCheck:
+    acl: RequiredAcl
     verdict: Verdict
     reason: str
 
 
-def _need(operations: str, resource_type: str, resource: str, needed_for: str) -> Need:
-    return Need(
+def _required(operations: str, resource_type: str, resource: str, needed_for: str) -> RequiredAcl:
+    return RequiredAcl(
         tuple(
-            Right(operation=operation, resource_type=resource_type, resource=resource, needed_for=needed_for)
+            Permission(operation=operation, resource_type=resource_type, resource=resource, needed_for=needed_for)
             for operation in operations.split("|")
         )
     )
 
 
-def source_needs(topics: Iterable[str]) -> tuple[Need, ...]:
+def source_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """What the copier needs to read `topics`."""
     return tuple(
         need
         for topic in topics
         for need in (
-            _need("READ", "Topic", topic, "fetching records"),
-            _need("DESCRIBE_CONFIGS", "Topic", topic, "copying topic configurations"),
+            _required("READ", "Topic", topic, "fetching records"),
+            _required("DESCRIBE_CONFIGS", "Topic", topic, "copying topic configurations"),
         )
     )
 
 
-def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[Need, ...]:
+def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[RequiredAcl, ...]:
     """What the copier needs to write the existing `topics`; `state`: and the existing state topics."""
     needs = [
-        _need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical")
+        _required("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical")
     ]
     for topic in topics:
         needs += [
-            _need("WRITE", "Topic", topic, "appending records"),
-            _need("READ", "Topic", topic, "finding the end of the mirror topics"),
-            _need("ALTER_CONFIGS", "Topic", topic, "deferring retention while topics are mirrored"),
-            _need("DELETE", "Topic", topic, "setting the log start of mirror topics"),
+            _required("WRITE", "Topic", topic, "appending records"),
+            _required("READ", "Topic", topic, "finding the end of the mirror topics"),
+            _required("ALTER_CONFIGS", "Topic", topic, "deferring retention while topics are mirrored"),
+            _required("DELETE", "Topic", topic, "setting the log start of mirror topics"),
         ]
     for topic in (STATE_TOPIC, OFFSETS_TOPIC) if state else ():
-        needs += [_need("WRITE", "Topic", topic, "recording states"), _need("READ", "Topic", topic, "reading states")]
-    return tuple(needs)
-
-
-def promotion_needs(topics: Iterable[str]) -> tuple[Need, ...]:
-    """What the login of a failover needs behind its point of no return, where it can neither go on without nor back."""
-    needs = [
-        _need("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence"),
-        _need("ALTER", "Cluster", CLUSTER, "granting producers WRITE at a failover"),
-    ]
-    for topic in topics:
         needs += [
-            _need("ALTER_CONFIGS", "Topic", topic, "restoring topic configurations at a failover"),
-            _need("WRITE", "Topic", topic, "the canary transaction of a failover"),
+            _required("WRITE", "Topic", topic, "recording states"),
+            _required("READ", "Topic", topic, "reading states"),
         ]
     return tuple(needs)
 
 
-def source_group_needs(groups: Iterable[str]) -> tuple[Need, ...]:
+def promotion_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """What the login of a failover needs behind its point of no return, where it can neither go on without nor back."""
+    needs = [
+        _required("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence"),
+        _required("ALTER", "Cluster", CLUSTER, "granting producers WRITE at a failover"),
+    ]
+    for topic in topics:
+        needs += [
+            _required("ALTER_CONFIGS", "Topic", topic, "restoring topic configurations at a failover"),
+            _required("WRITE", "Topic", topic, "the canary transaction of a failover"),
+        ]
+    return tuple(needs)
+
+
+def source_group_needs(groups: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """What following `groups` needs, besides reading their log."""
-    return tuple(_need("DESCRIBE", "Group", group, "reading committed offsets") for group in groups)
+    return tuple(_required("DESCRIBE", "Group", group, "reading committed offsets") for group in groups)
 
 
-GROUP_LOG_NEED = _need(
+GROUP_LOG_NEED = _required(
     "READ",
     "Topic",
     "__consumer_offsets",
@@ -117,42 +120,42 @@ GROUP_LOG_NEED = _need(
 )
 
 
-def destination_group_needs(groups: Iterable[str]) -> tuple[Need, ...]:
+def destination_group_needs(groups: Iterable[str]) -> tuple[RequiredAcl, ...]:
     """What committing the positions of `groups` needs."""
-    return tuple(_need("READ", "Group", group, "committing offsets of the group") for group in groups)
+    return tuple(_required("READ", "Group", group, "committing offsets of the group") for group in groups)
 
 
-def met(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[NeedMet, ...]:
+def met(cluster: Cluster, needs: Sequence[RequiredAcl], by: Deadline) -> tuple[RequiredAclCheck, ...]:
     """Each need with its verdict: PASS if one of its rights is held, UNKNOWN if that cannot be told."""
     rights = [right for need in needs for right in need.rights]
-    held = {found.right: found for found in side.access.check(rights, by)} if rights else {}
+    held = {found.permission: found for found in cluster.access.check(rights, by)} if rights else {}
     return tuple(
         _met(need, {right: (held[right].verdict, held[right].reason) for right in need.rights}) for need in needs
     )
 
 
-def _met(need: Need, held: Mapping[Right, tuple[Verdict, str]]) -> NeedMet:
+def _met(need: RequiredAcl, held: Mapping[Permission, tuple[Verdict, str]]) -> RequiredAclCheck:
     for verdict in (Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL):
         for found, reason in held.values():
             if found is verdict:
-                return NeedMet(need, verdict, reason)
-    return NeedMet(need, Verdict.UNKNOWN, "the cluster did not report it")
+                return RequiredAclCheck(need, verdict, reason)
+    return RequiredAclCheck(need, Verdict.UNKNOWN, "the cluster did not report it")
 
 
-def refusals(side: Side, needs: Sequence[Need], by: Deadline) -> tuple[AuthorizationFailed, ...]:
+def refusals(cluster: Cluster, needs: Sequence[RequiredAcl], by: Deadline) -> tuple[AuthorizationFailed, ...]:
     """An error for every need that is certainly not met. What cannot be told is left to the calls themselves."""
     return tuple(
         AuthorizationFailed(
-            f"on {side.name!r}, the principal of this login lacks {found.need.title}, which is needed for "
-            f"{found.need.rights[0].needed_for}"
+            f"on {cluster.name!r}, the principal of this login lacks {found.acl.title}, which is needed for "
+            f"{found.acl.rights[0].needed_for}"
         )
-        for found in met(side, needs, by)
+        for found in met(cluster, needs, by)
         if found.verdict is Verdict.FAIL
     )
 
 
-def named(error: TanistError, side: Side, right: str) -> TanistError:
+def named(error: TanistError, cluster: Cluster, right: str) -> TanistError:
     """`error`, or if a broker refused for want of a right, the error that names it."""
     if isinstance(error, _REFUSALS):
-        return AuthorizationFailed(f"on {side.name!r}, the principal of this login lacks {right}: {error.reason}")
+        return AuthorizationFailed(f"on {cluster.name!r}, the principal of this login lacks {right}: {error.reason}")
     return error

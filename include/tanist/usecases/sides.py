@@ -45,7 +45,7 @@ class OpenStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Cluster:
     """Source or destination. `name` is the connection's; `small_state` allows state topics of one replica."""
 
     name: str
@@ -67,7 +67,7 @@ def _not_known(_holder: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class CommandContext:
     """One command while it runs: its time, and whether it may change anything.
 
     `announce` hears the matched topics once they are decided, before anything changes. `holder`: who we are to others
@@ -79,24 +79,24 @@ class Run:
     dry_run: bool = False
     announce: Callable[[Sequence[str]], None] = _tell_nobody
     holder: str = field(default_factory=lambda: f"command {uuid4().hex[:12]}")
-    gone: Callable[[str], bool] = _not_known
+    is_process_dead: Callable[[str], bool] = _not_known
 
 
-def first_contact(run: Run) -> Deadline:
+def first_contact(context: CommandContext) -> Deadline:
     """The deadline of a first call: the command's own, but no later than a dead cluster should be reported."""
-    return Deadline(min(run.by.at, run.clock.deadline(FIRST_CONTACT_SECONDS).at))
+    return Deadline(min(context.by.at, context.clock.deadline(FIRST_CONTACT_SECONDS).at))
 
 
-def identify(sides: Sequence[Side], run: Run) -> tuple[str, ...]:
+def identify(clusters: Sequence[Cluster], context: CommandContext) -> tuple[str, ...]:
     """The cluster id of each side.
 
     Raises:
         Problems, or the only one: every side that does not answer.
     """
     ids, problems = [], []
-    for side in sides:
+    for side in clusters:
         try:
-            ids.append(side.topics.cluster_id(first_contact(run)))
+            ids.append(side.topics.cluster_id(first_contact(context)))
         except TanistError as error:
             problems.append(error)
     if problems:
@@ -104,13 +104,13 @@ def identify(sides: Sequence[Side], run: Run) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def distinct(source: Side, destination: Side, run: Run) -> tuple[str, str]:
+def distinct(source: Cluster, destination: Cluster, context: CommandContext) -> tuple[str, str]:
     """The cluster ids of both sides.
 
     Raises:
         SameCluster: they are one.
     """
-    source_id, destination_id = identify((source, destination), run)
+    source_id, destination_id = identify((source, destination), context)
     if source_id == destination_id:
         raise SameCluster(f"{source.name!r} and {destination.name!r} both lead to cluster {source_id}")
     return source_id, destination_id
@@ -128,33 +128,33 @@ def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str)
 # ── state topics ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def missing_state_topics(side: Side, by: Deadline) -> tuple[NewTopic, ...]:
+def missing_state_topics(cluster: Cluster, by: Deadline) -> tuple[NewTopic, ...]:
     """Those state topics that are not there yet, as a rehearsal can create them; whoever opens them knows the rest."""
-    replicas = None if side.small_state else _SAFE_REPLICAS
+    replicas = None if cluster.small_state else _SAFE_REPLICAS
     return tuple(
         NewTopic(name=name, partitions=count, replication_factor=replicas, configs={"cleanup.policy": "compact"})
-        for name, count in ((records.STATE_TOPIC, records.SLICES), (records.OFFSETS_TOPIC, 1))
-        if not exists(side, name, by)
+        for name, count in ((records.STATE_TOPIC, records.STATE_PARTITIONS), (records.OFFSETS_TOPIC, 1))
+        if not exists(cluster, name, by)
     )
 
 
-def exists(side: Side, topic: str, by: Deadline) -> bool:
+def exists(cluster: Cluster, topic: str, by: Deadline) -> bool:
     """Whether there is such a topic; raises what the cluster answers otherwise."""
-    facts = side.topics.describe([topic], by)[topic]
+    facts = cluster.topics.describe([topic], by)[topic]
     if isinstance(facts, TanistError) and not isinstance(facts, UnknownTopicOrPartition):
         raise facts
     return isinstance(facts, TopicFacts)
 
 
-def read(side: Side, topic: str, by: Deadline) -> StateView:
+def read(cluster: Cluster, topic: str, by: Deadline) -> StateView:
     """The view of a state topic as it is now; empty where the topic does not exist.
 
     Raises:
         UnsafeStateTopic: it could lose what we write.
     """
-    if not exists(side, topic, by):
+    if not exists(cluster, topic, by):
         return NOTHING_YET
-    store = side.open_store(topic, None, by)
+    store = cluster.open_store(topic, None, by)
     try:
         return store.catch_up(by)
     finally:

@@ -5,6 +5,6 @@ from __future__ import annotations
 from tanist.wiring.dump import dump, follow
 from tanist.wiring.fetcher import run_fetcher
 from tanist.wiring.host import host_checks
-from tanist.wiring.world import World
+from tanist.wiring.world import ClusterRegistry
 
-__all__ = ["World", "dump", "follow", "host_checks", "run_fetcher"]
+__all__ = ["ClusterRegistry", "dump", "follow", "host_checks", "run_fetcher"]

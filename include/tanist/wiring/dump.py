@@ -14,40 +14,44 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.kafka.protocol.stored import Unreadable
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 
-from tanist.wiring.world import PARTITIONS, Opener, World
+from tanist.wiring.world import PARTITIONS, ClusterRegistry, Opener
 
 _BURST_SECONDS: Final = 0.3
 
 
-def dump(world: World, destination: Side, prefix: str, run: Run) -> Iterator[dict[str, Any]]:
+def dump(
+    registry: ClusterRegistry, destination: Cluster, prefix: str, context: CommandContext
+) -> Iterator[dict[str, Any]]:
     """Every record of the state topics whose key begins with `prefix`, by key; unreadable ones with their reason."""
-    opener = Opener(world.cluster(destination.name))
+    opener = Opener(registry.cluster(destination.name))
     for topic in PARTITIONS:
-        if not sides.exists(destination, topic, run.by):
+        if not sides.exists(destination, topic, context.by):
             continue
-        with opener(topic, None, run.by) as store:
-            records = [_stored(record) for record in store.catch_up(run.by).values()]
+        with opener(topic, None, context.by) as store:
+            records = [_stored(record) for record in store.catch_up(context.by).values()]
             records += [_stored(unreadable) for unreadable in store.problems()]
         yield from sorted((r for r in records if r["key"].startswith(prefix)), key=lambda r: str(r["key"]))
 
 
-def follow(world: World, destination: Side, prefix: str, run: Run, until: Deadline | None) -> Iterator[dict[str, Any]]:
+def follow(
+    registry: ClusterRegistry, destination: Cluster, prefix: str, context: CommandContext, until: Deadline | None
+) -> Iterator[dict[str, Any]]:
     """Every record of the state topics in the order read, tombstones too, then live ones `until` then, or for ever."""
-    from tanist.kafka.adapters.bounds import Bounds  # noqa: PLC0415
+    from tanist.kafka.adapters.bounds import LogBoundsReader  # noqa: PLC0415
     from tanist.kafka.adapters.tail import Tail  # noqa: PLC0415
 
-    endpoint = world.cluster(destination.name).endpoint
+    endpoint = registry.cluster(destination.name).endpoint
     tails = []
     for topic, count in PARTITIONS.items():
-        if not sides.exists(destination, topic, run.by):
+        if not sides.exists(destination, topic, context.by):
             continue
-        with closing(Bounds(endpoint, topic, count)) as bounds:
-            tails.append(Tail(endpoint, topic, bounds.starts(run.by)))
+        with closing(LogBoundsReader(endpoint, topic, count)) as bounds:
+            tails.append(Tail(endpoint, topic, bounds.starts(context.by)))
     try:
-        while until is None or until.left(run.clock.monotonic()) > 0:
+        while until is None or until.left(context.clock.monotonic()) > 0:
             for tail in tails:
                 items = (_stored(record) for record in tail.burst(_BURST_SECONDS).records)
                 yield from (item for item in items if item["key"].startswith(prefix))

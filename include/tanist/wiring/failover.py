@@ -16,11 +16,11 @@ from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failover.page import as_json, as_page, from_json
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import sides
-from tanist.usecases.failover.clusters import Clusters, Destination, Source
+from tanist.usecases.failover.clusters import Destination, FailoverContext, Source
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.clusters import GroupsMoved
-    from tanist.usecases.sides import Side
-    from tanist.wiring.world import World
+    from tanist.usecases.sides import Cluster
+    from tanist.wiring.world import ClusterRegistry
 
 
 _PROVE_SECONDS: Final = 2.0
@@ -43,7 +43,7 @@ def runner() -> str:
     return f"{getpass.getuser()}@{host_name()} pid {os.getpid()}"
 
 
-def gone(text: str) -> bool:
+def is_process_dead(text: str) -> bool:
     """Whether a runner of that name was a process of this host, and is not there any more."""
     found = re.fullmatch(rf"\S+@{re.escape(host_name())} pid (\d+)", text)
     if found is None:
@@ -58,18 +58,20 @@ def gone(text: str) -> bool:
 
 
 @contextmanager
-def failover_clusters(world: World, destination: Side, mirror: MirrorName, run: Run) -> Iterator[Clusters]:
+def failover_clusters(
+    registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, context: CommandContext
+) -> Iterator[FailoverContext]:
     """Both clusters of a mirror, with everything that a failover asks of them.
 
     Raises:
         UnknownMirror, AnotherCluster; and what the destination answers if it cannot be read.
     """
-    (found,) = sides.identify((destination,), run)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), mirror, destination.name)
+    (found,) = sides.identify((destination,), context)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
     sides.same_as_pinned(spec, None, found)
-    there, here = destination_ports(world, destination, spec), source_ports(world, spec)
+    there, here = destination_ports(registry, destination, spec), source_ports(registry, spec)
     try:
-        yield both_clusters(world, spec, here, there, run)
+        yield both_clusters(registry, spec, here, there, context)
     finally:
         there.close()
         if isinstance(here, Source):
@@ -77,56 +79,62 @@ def failover_clusters(world: World, destination: Side, mirror: MirrorName, run: 
 
 
 def both_clusters(
-    world: World, spec: MirrorSpec, source: Source | TanistError, destination: Destination, run: Run
-) -> Clusters:
+    registry: ClusterRegistry,
+    spec: MirrorSpec,
+    source: Source | TanistError,
+    destination: Destination,
+    context: CommandContext,
+) -> FailoverContext:
     """Both ends of a mirror, and what moves its groups between them."""
-    return Clusters(
+    return FailoverContext(
         spec=spec,
         source=source,
         destination=destination,
-        move_groups=_Groups(world, destination.side, spec, run),
+        move_groups=_Groups(registry, destination.cluster, spec, context),
     )
 
 
-def destination_ports(world: World, side: Side, spec: MirrorSpec) -> Destination:
+def destination_ports(registry: ClusterRegistry, destination: Cluster, spec: MirrorSpec) -> Destination:
     """What a failover asks of the destination; whoever calls closes it."""
     from tanist.kafka.adapters.approvals import (  # noqa: PLC0415 -- `tanist --help` needs no client library
         KafkaApprovals,
     )
     from tanist.kafka.adapters.opening import KafkaOpening  # noqa: PLC0415
     from tanist.kafka.adapters.replicas import KafkaReplicas  # noqa: PLC0415
-    from tanist.kafka.adapters.sealing import KafkaSealing  # noqa: PLC0415
+    from tanist.kafka.adapters.sealing import KafkaProducerFencing  # noqa: PLC0415
 
-    cluster = world.cluster(side.name)
+    cluster = registry.cluster(destination.name)
     return Destination(
-        side=side,
-        sealing=KafkaSealing(cluster.endpoint),
+        cluster=destination,
+        sealing=KafkaProducerFencing(cluster.endpoint),
         opening=KafkaOpening(cluster.endpoint, spec.mirror),
         replicas=KafkaReplicas(cluster.endpoint),
         approvals=KafkaApprovals(cluster.endpoint, allow_small=cluster.allow_small_state),
     )
 
 
-def source_ports(world: World, spec: MirrorSpec) -> Source | TanistError:
+def source_ports(registry: ClusterRegistry, spec: MirrorSpec) -> Source | TanistError:
     """A source that is not configured on this host is one that cannot be reached from here."""
     from tanist.kafka.adapters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.kafka.adapters.replicas import KafkaReplicas  # noqa: PLC0415
 
     try:
-        endpoint = world.cluster(spec.source).endpoint
+        endpoint = registry.cluster(spec.source).endpoint
     except TanistError as error:
         return error
-    return Source(side=world.connect(spec.source), fencing=KafkaFencing(endpoint), replicas=KafkaReplicas(endpoint))
+    return Source(
+        cluster=registry.connect(spec.source), fencing=KafkaFencing(endpoint), replicas=KafkaReplicas(endpoint)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
     """The last translation, by the same use case as `tanist groups sync`."""
 
-    world: World
-    destination: Side
+    registry: ClusterRegistry
+    destination: Cluster
     spec: MirrorSpec
-    run: Run
+    context: CommandContext
 
     def __call__(
         self,
@@ -138,9 +146,9 @@ class _Groups:
         ask_source: bool,
     ) -> GroupsMoved:
         """Groups with members here, and whatever else must not be committed, are told, not moved."""
-        contacts = self.world.group_contacts(self.spec, self.destination)
+        contacts = self.registry.group_contacts(self.spec, self.destination)
         chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
-        command = Run(clock=self.run.clock, by=by)
+        command = CommandContext(clock=self.context.clock, by=by)
         request = SyncRequest(chosen=chosen, prove_seconds=_PROVE_SECONDS, confirm=confirm)
         return moved_by(sync_groups(self.spec, contacts, request, command))
 

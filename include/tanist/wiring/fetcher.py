@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC
 from tanist.domain.state_view import NOTHING_YET
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.mirrors.create import EXPIRATION
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.records import Generation
+    from tanist.domain.records import PromotionEpoch
     from tanist.domain.state_view import StateView
     from tanist.fetcher.service import Parts
     from tanist.kafka.adapters.compacted_topic import CompactedTopic
     from tanist.ports.clock import Deadline
     from tanist.settings import ClusterSettings
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 
-from tanist.wiring.world import PARTITIONS, World
+from tanist.wiring.world import PARTITIONS, ClusterRegistry
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _START_SECONDS: Final = 30.0
@@ -40,12 +40,12 @@ def _tell_nobody(_rounds: int) -> None:
 
 
 def run_fetcher(
-    world: World,
+    registry: ClusterRegistry,
     destination: str,
     *,
     worker: str | None,
     metrics_port: int | None,
-    tell: Callable[[int], None] = _tell_nobody,
+    report: Callable[[int], None] = _tell_nobody,
 ) -> int:
     """Run the service in the foreground until a signal ends it; its exit code.
 
@@ -59,16 +59,16 @@ def run_fetcher(
     from tanist.fetcher.service import Service, run_until_told  # noqa: PLC0415
 
     stop = threading.Event()
-    service = Service(_parts(world, destination, worker or f"{host_name()}-{os.getpid()}", SystemClock(stop)))
+    service = Service(_parts(registry, destination, worker or f"{host_name()}-{os.getpid()}", SystemClock(stop)))
     if metrics_port is not None:
         serve(service, metrics_port)
-    failed = run_until_told(service, stop, tell)
+    failed = run_until_told(service, stop, report)
     if isinstance(failed, TanistError):
         raise failed
     return 70 if failed else 0
 
 
-def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> Parts:
+def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: SystemClock) -> Parts:
     """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
     from tanist import __version__  # noqa: PLC0415
     from tanist.fetcher.coordination import Worker  # noqa: PLC0415
@@ -77,11 +77,11 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
     from tanist.kafka.adapters.access import KafkaAccess  # noqa: PLC0415
     from tanist.kafka.adapters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.kafka.adapters.membership import GroupMembership  # noqa: PLC0415
-    from tanist.kafka.adapters.sealing import KafkaSealing  # noqa: PLC0415
+    from tanist.kafka.adapters.sealing import KafkaProducerFencing  # noqa: PLC0415
 
-    cluster = world.cluster(destination)
+    cluster = registry.cluster(destination)
     by = clock.deadline(_START_SECONDS)
-    world.connect(destination).topics.cluster_id(by)  # raises TwoClusters: each lane might reach another one
+    registry.connect(destination).topics.cluster_id(by)  # raises TwoClusters: each lane might reach another one
 
     def store(topic: str) -> CompactedTopic:
         return _store(cluster, topic, by)
@@ -89,26 +89,26 @@ def _parts(world: World, destination: str, worker: str, clock: SystemClock) -> P
     return Parts(
         worker=Worker(id=worker, version=__version__, host=host_name(), started_at=clock.now()),
         destination=cluster.endpoint,
-        resolve=lambda name: world.cluster(name).endpoint,
+        resolve=lambda name: registry.cluster(name).endpoint,
         state=store(STATE_TOPIC),
         maps=store(OFFSETS_TOPIC),
         groups=store(GROUPS_TOPIC),
         guards=Guards(
-            fencing=lambda name: KafkaFencing(world.cluster(name).endpoint),
-            sealing=KafkaSealing(cluster.endpoint),
-            sources=_SourceStates(world.cluster),
+            fencing=lambda name: KafkaFencing(registry.cluster(name).endpoint),
+            sealing=KafkaProducerFencing(cluster.endpoint),
+            sources=_SourceStates(registry.cluster),
             lock=lambda mirror, operation, by: mirror_lock(
-                world.connect(destination),
+                registry.connect(destination),
                 mirror,
                 Purpose(operation=operation, preemptible=True),
-                Run(clock=clock, by=by, holder=f"worker {worker}"),
+                CommandContext(clock=clock, by=by, holder=f"worker {worker}"),
             ),
         ),
         access=KafkaAccess(cluster.endpoint),
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,
-        slices=SLICES,
-        remembered_ms=_remembered_ms(world.connect(destination), by),
+        state_partitions=STATE_PARTITIONS,
+        remembered_ms=_remembered_ms(registry.connect(destination), by),
     )
 
 
@@ -141,7 +141,7 @@ class _SourceStates:
                 self._forget(source)
                 raise
 
-    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
         with closing(_store(self._cluster(source), STATE_TOPIC, by)) as store:
             store.append(promotions, by)
 
@@ -155,9 +155,9 @@ class _SourceStates:
             self._followed.pop(source).close()
 
 
-def _remembered_ms(side: Side, by: Deadline) -> int:
+def _remembered_ms(cluster: Cluster, by: Deadline) -> int:
     """How long the destination remembers a producer id, as far as it tells; Kafka's default otherwise."""
     try:
-        return int(side.configs.broker(by)[EXPIRATION])
+        return int(cluster.configs.broker(by)[EXPIRATION])
     except (TanistError, KeyError, ValueError):
         return DEFAULT_PRODUCER_ID_EXPIRATION_MS

@@ -9,22 +9,22 @@ from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import TanistError
 
 if TYPE_CHECKING:
-    from tanist.wiring.world import World
+    from tanist.wiring.world import ClusterRegistry
 
 
 PACKAGES: Final = ("tanist", "confluent-kafka", "kafka-python", "crc32c", "typer")
 
 
-def host_checks(world: World) -> tuple[Check, ...]:
+def host_checks(registry: ClusterRegistry) -> tuple[Check, ...]:
     """What `tanist doctor` can say without asking a cluster."""
-    configured = ", ".join(world.names())
+    configured = ", ".join(registry.names())
     return (
         *(_package(name) for name in PACKAGES),
         _java(),
         Check(
             name="configuration",
             verdict=Verdict.PASS if configured else Verdict.FAIL,
-            observed=f"{world.settings.origin}: {configured or 'no clusters'}",
+            observed=f"{registry.settings.origin}: {configured or 'no clusters'}",
             reason="" if configured else "define your clusters in tanist.toml, or start some with `tanist sandbox up`",
         ),
     )

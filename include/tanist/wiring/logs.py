@@ -22,17 +22,17 @@ class FieldsFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        told = "".join(f" {name}={value}" for name, value in fields(record).items())
+        reported = "".join(f" {name}={value}" for name, value in fields(record).items())
         head, newline, trace = super().format(record).partition("\n")
-        return f"{head}{told}{newline}{trace}"
+        return f"{head}{reported}{newline}{trace}"
 
 
 class JsonFormatter(logging.Formatter):
     """For whoever started us: `{"level": "info", "event": "wrote offset run", "fields": {"partition": "orders-0"}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {"level": record.levelname.lower(), "event": super().format(record), "fields": fields(record)}
-        return json.dumps(told, default=str)
+        reported = {"level": record.levelname.lower(), "event": super().format(record), "fields": fields(record)}
+        return json.dumps(reported, default=str)
 
 
 def log_to_stderr(formatter: logging.Formatter | None = None, level: int = logging.INFO) -> None:

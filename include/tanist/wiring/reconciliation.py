@@ -11,15 +11,15 @@ from tanist.spark_submit.submission import Submission
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tanist.domain.reconciliation.job import PositionAsked
+    from tanist.domain.reconciliation.job import PositionRequest
     from tanist.usecases.reconciliation.pair import Paired
-    from tanist.wiring.world import World
+    from tanist.wiring.world import ClusterRegistry
 
 APPLICATION: Final = "offset_reconciliation.py"
 
 
 def reconciliation(
-    world: World, destination: str, paired: Paired, positions: tuple[PositionAsked, ...], folder: Path
+    registry: ClusterRegistry, destination: str, paired: Paired, positions: tuple[PositionRequest, ...], folder: Path
 ) -> Submission:
     """The job that reconciles `paired`; `tanist.wiring.validation.validate` runs it.
 
@@ -32,8 +32,8 @@ def reconciliation(
     java()
     job = ReconciliationJob(
         run=uuid4().hex[:12],
-        source=world.cluster(paired.source).endpoint,
-        destination=world.cluster(destination).endpoint,
+        source=registry.cluster(paired.source).endpoint,
+        destination=registry.cluster(destination).endpoint,
         pairs=paired.pairs,
         positions=positions,
     )

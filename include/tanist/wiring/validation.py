@@ -13,14 +13,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.domain.names import MirrorName
-    from tanist.usecases.sides import Run, Side
-    from tanist.usecases.validation.prepare import Asked
-    from tanist.wiring.world import World
+    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.usecases.validation.prepare import ValidationRequest
+    from tanist.wiring.world import ClusterRegistry
 
 APPLICATION: Final = "data_validation.py"
 
 
-def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked, folder: Path, run: Run) -> Submission:
+def validation(
+    registry: ClusterRegistry,
+    destination: Cluster,
+    mirror: MirrorName,
+    request: ValidationRequest,
+    folder: Path,
+    context: CommandContext,
+) -> Submission:
     """The job that validates `mirror`; both clusters have said who they are.
 
     Raises:
@@ -31,14 +38,14 @@ def validation(world: World, destination: Side, mirror: MirrorName, asked: Asked
     from tanist.spark_submit.java import java  # noqa: PLC0415
 
     java()
-    prepared = prepare(destination, mirror, asked, world.connect, run)
+    prepared = prepare(destination, mirror, request, registry.connect, context)
     spec = prepared.spec
     job = ValidationJob(
         run=uuid4().hex[:12],
         mirror=spec.mirror,
         level=prepared.level,
-        source=world.cluster(spec.source).endpoint,
-        destination=world.cluster(destination.name).endpoint,
+        source=registry.cluster(spec.source).endpoint,
+        destination=registry.cluster(destination.name).endpoint,
         data_id=spec.data_id,
         partitions=prepared.partitions,
     )

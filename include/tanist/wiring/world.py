@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
 from tanist.domain.problems import refuse
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC, MirrorSpec
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, MirrorSpec
 from tanist.ports.clock import Deadline
 from tanist.usecases import sides
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.readers import Silence
-from tanist.usecases.sides import Run, Side
+from tanist.usecases.sides import Cluster, CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from tanist.settings import ClusterSettings, Settings
 
 
-PARTITIONS: Final = {STATE_TOPIC: SLICES, OFFSETS_TOPIC: 1, GROUPS_TOPIC: 1}
+PARTITIONS: Final = {STATE_TOPIC: STATE_PARTITIONS, OFFSETS_TOPIC: 1, GROUPS_TOPIC: 1}
 LOOK_SECONDS: Final = 5.0
 """How long a cluster has to say whether it holds mirrors: nobody who looks for one waits longer for a dead one."""
 _CONTACTS: Final = 16
 """Clusters that are looked at side by side: a dead one takes its time alone."""
 
 
-class World:
+class ClusterRegistry:
     """Every cluster of the configuration, opened when first asked for, and closed together."""
 
     def __init__(self, settings: Settings, extra: Mapping[str, ClusterSettings] | None = None) -> None:
         self.settings = settings
         self._extra = dict(extra or {})
-        self._open: dict[str, Side] = {}
+        self._open: dict[str, Cluster] = {}
         self._group_contacts: list[Positions | Proofs] = []
         self._silence: Silence | None = None
 
@@ -80,17 +80,17 @@ class World:
         except Misconfigured:
             return None
 
-    def connect(self, name: str) -> Side:
+    def connect(self, name: str) -> Cluster:
         """The cluster of that name.
 
         Raises:
             Misconfigured: naming those that there are.
         """
         if name not in self._open:
-            self._open[name] = _side(name, self.cluster(name))
+            self._open[name] = _cluster(name, self.cluster(name))
         return self._open[name]
 
-    def group_contacts(self, spec: MirrorSpec, destination: Side) -> GroupContacts:
+    def group_contacts(self, spec: MirrorSpec, destination: Cluster) -> GroupContacts:
         """What asks both ends of a mirror about consumer groups; a source that is not configured here is silent."""
         from tanist.kafka.adapters.positions import KafkaPositions  # noqa: PLC0415
         from tanist.kafka.adapters.record_proofs import KafkaProofs  # noqa: PLC0415
@@ -99,7 +99,7 @@ class World:
         try:
             here = self.cluster(spec.source).endpoint
             source: SourceContacts | TanistError = SourceContacts(
-                side=self.connect(spec.source),
+                cluster=self.connect(spec.source),
                 positions=KafkaPositions(here, spec.mirror),
                 proofs=KafkaProofs(here, there),
             )
@@ -109,11 +109,11 @@ class World:
         self._group_contacts += contacts.ports()
         return contacts
 
-    def describer(self, destination: Side, include: Sequence[str] = (".*",)) -> Describer:
+    def describer(self, destination: Cluster, include: Sequence[str] = (".*",)) -> Describer:
         """What describes mirrors of `destination`."""
         return Describer(destination, self.connect, tuple(include))
 
-    def destinations(self, mirror: MirrorName | None, run: Run) -> tuple[Side, ...]:
+    def destinations(self, mirror: MirrorName | None, context: CommandContext) -> tuple[Cluster, ...]:
         """The clusters that answer with such a mirror; without a name those that have state topics of ours.
 
         Raises:
@@ -124,7 +124,7 @@ class World:
         if not names:
             raise Misconfigured(f"no cluster is configured: {self.settings.origin}")
         with ThreadPoolExecutor(min(_CONTACTS, len(names))) as pool:
-            looks = list(pool.map(lambda name: self._look(self.connect(name), mirror, run), names))
+            looks = list(pool.map(lambda name: self._look(self.connect(name), mirror, context), names))
         found = tuple(self.connect(name) for name, look in zip(names, looks, strict=True) if look is True)
         silent = [look for look in looks if isinstance(look, TanistError)]
         if mirror and not found:
@@ -138,26 +138,26 @@ class World:
             refuse(silent)
         return found
 
-    def _look(self, side: Side, mirror: MirrorName | None, run: Run) -> bool | TanistError:
+    def _look(self, cluster: Cluster, mirror: MirrorName | None, context: CommandContext) -> bool | TanistError:
         try:
-            brief = replace(run, by=Deadline(min(run.by.at, run.clock.deadline(LOOK_SECONDS).at)))
-            sides.identify((side,), brief)
+            brief = replace(context, by=Deadline(min(context.by.at, context.clock.deadline(LOOK_SECONDS).at)))
+            sides.identify((cluster,), brief)
             if mirror is None:
-                return sides.exists(side, STATE_TOPIC, run.by)
-            return sides.read(side, STATE_TOPIC, run.by).mirror(mirror) is not None
+                return sides.exists(cluster, STATE_TOPIC, context.by)
+            return sides.read(cluster, STATE_TOPIC, context.by).mirror(mirror) is not None
         except CouldNotTell as error:
-            self.silence(run.clock).keep(side.name, error)
+            self.silence(context.clock).keep(cluster.name, error)
             return error
 
 
-def _side(name: str, cluster: ClusterSettings) -> Side:
+def _cluster(name: str, cluster: ClusterSettings) -> Cluster:
     from tanist.kafka.adapters.access import KafkaAccess  # noqa: PLC0415 -- `tanist --help` needs no client library
     from tanist.kafka.adapters.configs import KafkaConfigs  # noqa: PLC0415
     from tanist.kafka.adapters.logs import KafkaLogs  # noqa: PLC0415
     from tanist.kafka.adapters.topics import KafkaTopics  # noqa: PLC0415
 
     endpoint, topics = cluster.endpoint, KafkaTopics(cluster.endpoint)
-    return Side(
+    return Cluster(
         name=name,
         bootstrap=",".join(map(str, endpoint.bootstrap)),
         topics=topics,

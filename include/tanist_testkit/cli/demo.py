@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist_testkit.demo.promises import Promise
-    from tanist_testkit.demo.story import Telling
+    from tanist_testkit.demo.story import DemoOptions
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
 
 CLUSTERS = "two Kafka clusters (6 Java processes, 2 GB of memory)"
@@ -59,7 +59,7 @@ def demo(
 
     Example: tanist demo --yes --keep
     """
-    from tanist_testkit.demo.story import Telling  # noqa: PLC0415 -- `tanist --help` needs no client library
+    from tanist_testkit.demo.story import DemoOptions  # noqa: PLC0415 -- `tanist --help` needs no client library
 
     as_json = json or output is Format.JSON
     with guard(as_json):
@@ -68,16 +68,16 @@ def demo(
         spec = _airflow() if airflow else None
         started = f"{CLUSTERS} and {AIRFLOW}" if airflow else CLUSTERS
         confirm(f"Starts {started}, {WHERE}, for {MINUTES[airflow]} minutes. Go on?", yes=yes)
-        how = Telling(airflow=spec, interactive=interactive, directory=directory, keep=keep, records=records)
-        promises = _told(how, as_json)
+        how = DemoOptions(airflow=spec, interactive=interactive, directory=directory, keep=keep, records=records)
+        promises = _promises(how, as_json)
     if not all(promise.ok for promise in promises):
         raise typer.Exit(REFUSED)
 
 
-def _told(how: Telling, as_json: bool) -> Sequence[Promise]:
+def _promises(how: DemoOptions, as_json: bool) -> Sequence[Promise]:
     """The promises, which are shown before what was to be seen is gone."""
     from tanist_testkit.demo.screen import Screen  # noqa: PLC0415 -- as above
-    from tanist_testkit.demo.story import tell  # noqa: PLC0415
+    from tanist_testkit.demo.story import run_demo  # noqa: PLC0415
 
     clock = SystemClock()
     screen = Screen(Console(stderr=True), clock)
@@ -88,7 +88,7 @@ def _told(how: Telling, as_json: bool) -> Sequence[Promise]:
         else:
             Screen(Console(file=sys.stdout), clock).table(promises)
 
-    promises = tell(screen, clock, show, how)
+    promises = run_demo(screen, clock, show, how)
     kept = sum(promise.ok for promise in promises)
     screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
     return promises

@@ -15,7 +15,7 @@ from tanist_testkit.sandbox.spec import MOST_BROKERS, ClusterSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -125,12 +125,12 @@ def start(
         _show([Fleet(directory).start(name, broker, say)], as_json)
 
 
-def _show(clusters: Iterable[Cluster], as_json: bool) -> None:
+def _show(clusters: Iterable[SandboxCluster], as_json: bool) -> None:
     items = [_item(cluster) for cluster in clusters]
     emit(items, COLUMNS, as_json, rows=[row for item in items for row in _rows(item)])
 
 
-def _item(cluster: Cluster) -> dict[str, Any]:
+def _item(cluster: SandboxCluster) -> dict[str, Any]:
     return {
         "cluster": cluster.name,
         "bootstrap_servers": cluster.bootstrap_servers,

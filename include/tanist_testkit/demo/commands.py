@@ -59,7 +59,7 @@ class Running:
         return code, self.process.stdout.read()
 
 
-class Commands:
+class DemoCommands:
     """`tanist ...` on one configuration."""
 
     def __init__(self, config: Path, screen: Screen) -> None:

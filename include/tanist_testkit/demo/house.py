@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import Misconfigured
 from tanist_testkit.demo.workers import Workers
 from tanist_testkit.sandbox.airflow.home import PLACE
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.fleet import Fleet
 from tanist_testkit.sandbox.processes import Guardian
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class Environment:
     """`directory` holds the clusters, their logs, those of the workers, and the configuration."""
 
     directory: Path
-    source: Cluster
-    destination: Cluster
+    source: SandboxCluster
+    destination: SandboxCluster
     workers: Workers
     guardian: Guardian
     bound: bool
@@ -57,7 +57,7 @@ class House:
 
 
 @contextmanager
-def house(  # noqa: PLR0913 -- its options, named
+def environment(  # noqa: PLR0913 -- its options, named
     source: ClusterSpec,
     destination: ClusterSpec,
     clock: Clock,
@@ -67,7 +67,7 @@ def house(  # noqa: PLR0913 -- its options, named
     bound: bool = True,
     keep_data: bool = False,
     airflow: AirflowSpec | None = None,
-) -> Iterator[House]:
+) -> Iterator[Environment]:
     """Both clusters, started side by side, and an Airflow beside them that may not be ready yet.
 
     Everything ends with the block, or with this process, however it goes. So do their data, unless `keep_data` or
@@ -85,13 +85,14 @@ def house(  # noqa: PLR0913 -- its options, named
             if orchestrator and bound:
                 until_the_end.callback(orchestrator.close)  # before the guardian removes what lies there
             clusters = [
-                Cluster.new(spec, home / spec.name, guardian=guardian, bound=bound) for spec in (source, destination)
+                SandboxCluster.new(spec, home / spec.name, guardian=guardian, bound=bound)
+                for spec in (source, destination)
             ]
             _start(clusters, say)
             Fleet(home).up([source, destination], lambda _text: None)  # they run: this writes tanist.toml
             command = ("--destination", destination.name, "--config", str(home / "tanist.toml"))
             workers = Workers(guardian, home, command, clock)
-            yield House(
+            yield Environment(
                 directory=home,
                 source=clusters[0],
                 destination=clusters[1],
@@ -116,8 +117,8 @@ def _launched(spec: AirflowSpec, home: Path, guardian: Guardian, *, bound: bool)
     return one
 
 
-def _made(home: Path, asked: Path | None, *specs: ClusterSpec) -> list[Path]:
-    return [home] if asked is None else [home / name for name in (*(spec.name for spec in specs), PLACE)]
+def _made(home: Path, wanted: Path | None, *specs: ClusterSpec) -> list[Path]:
+    return [home] if wanted is None else [home / name for name in (*(spec.name for spec in specs), PLACE)]
 
 
 def _empty(directory: Path | None, names: Sequence[str]) -> Path:
@@ -135,7 +136,7 @@ def _refuse_if_there(home: Path, name: str) -> None:
         raise Misconfigured(f"{home / name} is there already: `tanist {down} --dir {home} --delete` first")
 
 
-def _start(clusters: Sequence[Cluster], say: Callable[[str], None]) -> None:
+def _start(clusters: Sequence[SandboxCluster], say: Callable[[str], None]) -> None:
     """One formats while the one before it boots."""
     for cluster in clusters:
         say(f"{cluster.name}: starting {cluster.spec.brokers} brokers")
@@ -145,7 +146,7 @@ def _start(clusters: Sequence[Cluster], say: Callable[[str], None]) -> None:
         cluster.start()
 
 
-def farewell(screen: Screen, home: House) -> None:
+def say_goodbye(screen: Screen, home: Environment) -> None:
     """What is still running, how to look around, and how to stop it."""
     config = f"--config {home.config}"
     screen.note("")

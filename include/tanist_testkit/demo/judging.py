@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist_testkit.demo.positions import Carried
-    from tanist_testkit.verify.comparing import Verdict
-    from tanist_testkit.verify.inspection import Findings
+    from tanist_testkit.verify.comparing import LogVerdict
+    from tanist_testkit.verify.inspection import Inspection
     from tanist_testkit.verify.traces import Place, Trace
 
 LAG_PROMISED_SECONDS: Final = 60.0
@@ -31,33 +31,33 @@ _GROUP: Final = "kafka-consumer-groups.sh --bootstrap-server $EAST (then $WEST) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class DemoEvidence:
     """`doubted`: what the comparison said of a copy with one wrong bit."""
 
-    found: Findings
+    found: Inspection
     aborted: int
     faults: tuple[str, ...]
     lag_seconds: float
-    doubted: Verdict
+    doubted: LogVerdict
     carried: Carried
 
 
-def judge(seen: Evidence) -> tuple[Promise, ...]:
+def judge(seen: DemoEvidence) -> tuple[Promise, ...]:
     """Every promise of the demo."""
     return (*_records(seen), *_offsets(seen), *_survival(seen))
 
 
-def judge_validation(told: Mapping[str, Any], partitions: int) -> Promise:
+def judge_validation(result: Mapping[str, Any], partitions: int) -> Promise:
     """`told`: as `tanist validate --json` shows it."""
     return the_same(
         "Spark finds the copy equal, every stored byte at its offset",
         f"EQUAL: {partitions} partitions are equal",
-        f"{told['verdict']}: {told['reason']}",
+        f"{result['verdict']}: {result['reason']}",
         "tanist validate m1 -d west --level records   (by Spark's official Kafka connector)",
     )
 
 
-def _records(seen: Evidence) -> Iterator[Promise]:
+def _records(seen: DemoEvidence) -> Iterator[Promise]:
     found, differences = seen.found, seen.found.whole.differences
     known, read = f"{found.acknowledged:,} acknowledged records", f"{found.whole.records:,} records"
     yield none_of("Nothing that a producer was told is safe is missing", found.missing, known, _ENDS)
@@ -70,14 +70,16 @@ def _records(seen: Evidence) -> Iterator[Promise]:
     yield none_of("Aborted records are invisible at the copy, even to read_uncommitted", different, hidden, _RAW)
 
 
-def _offsets(seen: Evidence) -> Iterator[Promise]:
+def _offsets(seen: DemoEvidence) -> Iterator[Promise]:
     found = seen.found
     yield none_of(
         "Every record has the offset it had", found.whole.differences.misplaced, f"{found.whole.records:,}", _DIFF
     )
-    logs = f"{len(found.copy)} partitions"
+    logs = f"{len(found.destination)} partitions"
     yield none_of("Every log starts and ends where it did", found.whole.differences.bounds, logs, _STARTS)
-    first = {place.partition: (_first(found.source[place]), _first(found.copy[place])) for place in _audit(found)}
+    first = {
+        place.partition: (_first(found.source[place]), _first(found.destination[place])) for place in _audit(found)
+    }
     yield the_same(
         "A log that begins at offset N > 0 begins at N",
         ", ".join(f"audit-{n} at {at}" for n, (at, _) in first.items()),
@@ -92,7 +94,7 @@ def _offsets(seen: Evidence) -> Iterator[Promise]:
     )
 
 
-def _survival(seen: Evidence) -> Iterator[Promise]:
+def _survival(seen: DemoEvidence) -> Iterator[Promise]:
     yield Promise(
         promise="Both workers and a broker of each side were killed meanwhile",
         expected=f"{FAULTS} times SIGKILL",
@@ -115,8 +117,8 @@ def _survival(seen: Evidence) -> Iterator[Promise]:
     )
 
 
-def _audit(found: Findings) -> list[Place]:
-    return sorted(place for place in found.copy if place.topic == "audit")
+def _audit(found: Inspection) -> list[Place]:
+    return sorted(place for place in found.destination if place.topic == "audit")
 
 
 def _first(trace: Trace) -> int:

@@ -25,7 +25,7 @@ _WAIT_SECONDS: Final = 0.2
 log = logging.getLogger(__name__)
 
 
-class Served(NamedTuple):
+class ReadRecord(NamedTuple):
     """A record that a consumer was given."""
 
     offset: int
@@ -41,7 +41,7 @@ class Member(threading.Thread):
     def __init__(self, group: str, bootstrap: str, topics: Sequence[str], clock: Clock, *, anew: bool = False) -> None:
         """`anew`: the group has no positions yet, it begins at the ends. Otherwise it must have some."""
         super().__init__(name=f"member-{group}", daemon=True)
-        self.first: dict[Place, Served] = {}
+        self.first: dict[Place, ReadRecord] = {}
         self.reached: dict[Place, int] = {}
         self.committed: dict[Place, int] = {}
         self.read = 0
@@ -76,16 +76,16 @@ class Member(threading.Thread):
         place, offset = Place(str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
         if place not in self.first:
             seen = digest(message.key(), message.value(), message.headers(), message.timestamp()[1])  # type: ignore[arg-type]
-            self.first[place] = Served(offset, seen)
+            self.first[place] = ReadRecord(offset, seen)
         return place, offset + 1
 
     def _commit(self, positions: dict[Place, int]) -> None:
         if not positions:
             return
         wanted = [TopicPartition(*place, offset) for place, offset in positions.items()]
-        for told in self._client.commit(offsets=wanted, asynchronous=False) or ():
-            if told.error is None:
-                self.committed[Place(told.topic, told.partition)] = told.offset
+        for reported in self._client.commit(offsets=wanted, asynchronous=False) or ():
+            if reported.error is None:
+                self.committed[Place(reported.topic, reported.partition)] = reported.offset
 
     def ready(self, by: Deadline) -> None:
         """Returns when it reads. Raises TimedOut."""

@@ -10,7 +10,7 @@ from tanist.settings import load
 from tanist_testkit.demo.dag_runs import DONE, DagRun, judge_runs
 from tanist_testkit.demo.dag_watch import GATE, DagWatch
 from tanist_testkit.demo.runbooks import Link
-from tanist_testkit.demo.scene import Scene
+from tanist_testkit.demo.scene import DemoContext
 from tanist_testkit.sandbox.airflow.connections import APPROVES, connections, variables
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PERSON_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
-class Orchestrated(Scene):
+class Orchestrated(DemoContext):
     """`interactive`: a person answers the gates, logged in as the user who may."""
 
     airflow: Airflow
@@ -41,8 +41,8 @@ class Orchestrated(Scene):
         """Returns when Airflow is healthy, and knows both clusters, the DAG and who may approve."""
         with self.screen.step("Airflow, which was started beside the clusters, is told of them") as step:
             step.detail = f"waiting until all of it is healthy, logs: {self.airflow.directory}"
-            settings = load(self.house.config, {})
-            ours = {"TANIST_DESTINATIONS": "west", "TANIST_EVIDENCE": str(self.house.evidence)}
+            settings = load(self.environment.config, {})
+            ours = {"TANIST_DESTINATIONS": "west", "TANIST_EVIDENCE": str(self.environment.evidence)}
             self.airflow.start(connections(settings), variables(settings) | ours)
             with self.airflow.rest("admin") as admin:
                 admin.wait_for_dag(DAG, self.soon())
@@ -53,17 +53,17 @@ class Orchestrated(Scene):
 
     def take_over(self, wanted: Wanted) -> None:
         with self.airflow.rest(ASKS) as asks, self.airflow.rest(APPROVES) as approves:
-            ended = self._asked(wanted, asks, approves)
+            ended = self._approval_request(wanted, asks, approves)
             for _ in range(_MORE_RUNS):
                 if ended.lost:
                     self.screen.note("Airflow has lost the answer, so nothing was done: it is asked for again")
-                    ended = self._asked(wanted, asks, approves)
+                    ended = self._approval_request(wanted, asks, approves)
         self.runs.append(ended)
         if ended.verdict != DONE:
             raise ProcessFailed(f"{ended.verdict} {ended.report['failed']}: {self._page(ended.id)}")
         self.screen.note(f"{DONE}: asked for by {ended.asked_by}, approved by {ended.report['approver']}")
 
-    def _asked(self, wanted: Wanted, asks: Rest, approves: Rest) -> DagRun:
+    def _approval_request(self, wanted: Wanted, asks: Rest, approves: Rest) -> DagRun:
         run = asks.trigger(DAG, _parameters(wanted), note=wanted.reason)
         self.screen.note(f"{ASKS} asks Airflow for {DAG} of mirror {wanted.mirror}: {self._page(run)}")
         return self._watched(run, wanted.mirror, asks, None if self.interactive else approves)
@@ -103,7 +103,7 @@ class Orchestrated(Scene):
         return f"{self.airflow.url}/dags/{DAG}/runs/{run}"
 
     def _evidence(self, run: DagRun) -> str:
-        return (self.house.evidence / run.plan / "evidence.html").as_uri()
+        return (self.environment.evidence / run.plan / "evidence.html").as_uri()
 
 
 def _parameters(wanted: Wanted) -> dict[str, Any]:

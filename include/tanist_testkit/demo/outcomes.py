@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tanist_testkit.demo.members import Served
+from tanist_testkit.demo.members import ReadRecord
 from tanist_testkit.verify.comparing import missing
 from tanist_testkit.verify.traces import Place, Trace
 
@@ -46,7 +46,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
+class AbortedRun:
     """A failover that was aborted: settings and ACLs of the source's topic `before` and `after` it.
 
     `refused` while fenced; `afterwards` acknowledged by the source again.
@@ -64,7 +64,7 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rescued:
+class UnplannedResult:
     """`scattered`: absent records with a present one behind them.
 
     By partition: what the group had `reached` at the source, from where it was `safe` to go on at the destination,
@@ -76,8 +76,8 @@ class Rescued:
     scattered: int
     reached: Mapping[Place, int]
     safe: Mapping[Place, int]
-    first: Mapping[Place, Served]
-    due: Mapping[Place, Served]
+    first: Mapping[Place, ReadRecord]
+    due: Mapping[Place, ReadRecord]
     precision: Mapping[str, int]
 
     @property
@@ -96,23 +96,23 @@ class Rescued:
 
 def absent_from(copy: Traces, acknowledged: Traces) -> int:
     """Acknowledged records that the copy has not."""
-    return sum(missing(told, copy[place]) for place, told in acknowledged.items())
+    return sum(missing(reported, copy[place]) for place, reported in acknowledged.items())
 
 
-def rescued(
+def unplanned_result(
     moved: Moved,
     rows: Iterable[Mapping[str, Any]],
     reached: Mapping[Place, int],
-    first: Mapping[Place, Served],
+    first: Mapping[Place, ReadRecord],
     acknowledged: Traces,
     copy: Traces,
-) -> Rescued:
+) -> UnplannedResult:
     """`rows`: as `tanist groups translate` shows them; `copy`: read after producers have gone on there."""
     held = [row for row in rows if row["destination_offset"] is not None]
     safe = {Place(row["topic"], row["partition"]): int(row["destination_offset"]) for row in held}
-    return Rescued(
+    return UnplannedResult(
         moved=moved,
-        scattered=sum(scattered(told, copy[place]) for place, told in acknowledged.items()),
+        scattered=sum(scattered(reported, copy[place]) for place, reported in acknowledged.items()),
         reached=reached,
         safe=safe,
         first=first,
@@ -121,16 +121,16 @@ def rescued(
     )
 
 
-def next_record(trace: Trace, position: int) -> Served | None:
+def next_record(trace: Trace, position: int) -> ReadRecord | None:
     """The first record at or after `position`, if there is one."""
     index = bisect_left(trace.offsets, position)
-    return Served(trace.offsets[index], trace.digests[index]) if index < len(trace) else None
+    return ReadRecord(trace.offsets[index], trace.digests[index]) if index < len(trace) else None
 
 
 def scattered(acknowledged: Trace, copy: Trace) -> int:
     """Absent records with a present one behind them: a copy that was cut off at its end has none."""
     there = dict(zip(copy.offsets, copy.digests, strict=True))
-    told = sorted(zip(acknowledged.offsets, acknowledged.digests, strict=True))
-    present = [there.get(offset) == digest for offset, digest in told]
+    reported = sorted(zip(acknowledged.offsets, acknowledged.digests, strict=True))
+    present = [there.get(offset) == digest for offset, digest in reported]
     last = max((number for number, found in enumerate(present) if found), default=-1)
     return present[: last + 1].count(False)

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import consumer
-from tanist_testkit.verify.reading import Log, Seen
+from tanist_testkit.verify.reading import LogExtent, LogRecord
 from tanist_testkit.verify.traces import Place
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Carried:
     """Committed offsets, and the record that each side served next."""
 
     committed: Mapping[Place, int]
-    source_next: Mapping[Place, Seen]
-    copy_next: Mapping[Place, Seen]
+    source_next: Mapping[Place, LogRecord]
+    copy_next: Mapping[Place, LogRecord]
 
     @property
     def agreeing(self) -> int:
@@ -37,7 +37,7 @@ class Carried:
         return sum(self.copy_next.get(place) == seen for place, seen in self.source_next.items())
 
 
-def carry(group: str, source: str, copy: str, logs: Mapping[Place, Log], by: Deadline, clock: Clock) -> Carried:
+def carry(group: str, source: str, copy: str, logs: Mapping[Place, LogExtent], by: Deadline, clock: Clock) -> Carried:
     """Read half of each log at `source` as `group`, commit; commit the same numbers at `copy`, and read on there.
 
     Raises:
@@ -48,7 +48,9 @@ def carry(group: str, source: str, copy: str, logs: Mapping[Place, Log], by: Dea
     return Carried(committed, _next(group, source, committed, by, clock), _next(group, copy, committed, by, clock))
 
 
-def _read_half(group: str, bootstrap: str, logs: Mapping[Place, Log], by: Deadline, clock: Clock) -> dict[Place, int]:
+def _read_half(
+    group: str, bootstrap: str, logs: Mapping[Place, LogExtent], by: Deadline, clock: Clock
+) -> dict[Place, int]:
     client = consumer(bootstrap, group=group)
     positions: dict[Place, int] = {}
     try:
@@ -80,15 +82,17 @@ def _commit(group: str, bootstrap: str, positions: Mapping[Place, int]) -> None:
 
 def _store(client: Consumer, positions: Mapping[Place, int]) -> None:
     wanted = [TopicPartition(*place, offset) for place, offset in positions.items()]
-    for told in client.commit(offsets=wanted, asynchronous=False) or ():
-        if told.error is not None:
-            raise KafkaException(told.error)
+    for reported in client.commit(offsets=wanted, asynchronous=False) or ():
+        if reported.error is not None:
+            raise KafkaException(reported.error)
 
 
-def _next(group: str, bootstrap: str, places: Mapping[Place, int], by: Deadline, clock: Clock) -> dict[Place, Seen]:
+def _next(
+    group: str, bootstrap: str, places: Mapping[Place, int], by: Deadline, clock: Clock
+) -> dict[Place, LogRecord]:
     """What `group` is served first, when it starts from what it has committed there."""
     client = consumer(bootstrap, group=group)
-    found: dict[Place, Seen] = {}
+    found: dict[Place, LogRecord] = {}
     try:
         stored = client.committed([TopicPartition(*place) for place in places], timeout=by.left(clock.monotonic()))
         client.assign(stored)
@@ -96,7 +100,7 @@ def _next(group: str, bootstrap: str, places: Mapping[Place, int], by: Deadline,
             for message in client.consume(_AT_ONCE, _WAIT_SECONDS):
                 place = Place(str(message.topic()), int(message.partition() or 0))
                 if message.error() is None:
-                    found.setdefault(place, Seen.of(message))
+                    found.setdefault(place, LogRecord.of(message))
             _in_time(by, clock, "read on")
     finally:
         client.close()

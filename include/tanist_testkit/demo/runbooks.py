@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.errors import ProcessFailed
 from tanist_testkit.demo.commands import items_of
-from tanist_testkit.demo.scene import Scene
+from tanist_testkit.demo.scene import DemoContext
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -57,7 +57,7 @@ class Runbook(Protocol):
         """What it has to show."""
 
 
-class Typed(Scene):
+class Typed(DemoContext):
     """By hand, with the command line."""
 
     def prepare(self) -> None:
@@ -92,4 +92,4 @@ class Typed(Scene):
         return self.tanist.watched("failover", "run", wanted.mirror, *arguments)
 
     def evidence(self, wanted: Wanted) -> Path:
-        return self.house.evidence / wanted.plan
+        return self.environment.evidence / wanted.plan

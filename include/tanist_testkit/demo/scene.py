@@ -9,8 +9,8 @@ from tanist_testkit.verify.flows import Flow
 
 if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
-    from tanist_testkit.demo.commands import Commands
-    from tanist_testkit.demo.house import House
+    from tanist_testkit.demo.commands import DemoCommands
+    from tanist_testkit.demo.house import Environment
     from tanist_testkit.demo.screen import Screen
 
 STORM: Final = "m1"
@@ -32,19 +32,19 @@ STEP_SECONDS: Final = 90.0
 
 
 @dataclass(slots=True)
-class Scene:
+class DemoContext:
     screen: Screen
     clock: Clock
-    house: House
-    tanist: Commands
+    environment: Environment
+    tanist: DemoCommands
 
     @property
     def source(self) -> str:
-        return self.house.source.bootstrap_servers
+        return self.environment.source.bootstrap_servers
 
     @property
-    def copy(self) -> str:
-        return self.house.destination.bootstrap_servers
+    def destination(self) -> str:
+        return self.environment.destination.bootstrap_servers
 
     def soon(self) -> Deadline:
         """For what a step waits for."""

@@ -21,7 +21,7 @@ _TICK_SECONDS: Final = 0.25
 _SILENCE_SECONDS: Final = 2.5
 
 
-class Step:
+class ScreenStep:
     """One step at work. `detail` may be set from any thread."""
 
     def __init__(self, title: str, begun: float) -> None:
@@ -48,9 +48,9 @@ class Screen:
         return self._clock.monotonic() - self._begun
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Step]:
+    def step(self, title: str) -> Iterator[ScreenStep]:
         """A stage of the story; its seconds are kept in `seconds`."""
-        step = Step(title, self._clock.monotonic())
+        step = ScreenStep(title, self._clock.monotonic())
         self._line(f"[bold]{escape(title)}[/bold]")
         over = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(step, over), name="ticker", daemon=True)
@@ -78,7 +78,7 @@ class Screen:
         self._printed_at = self._clock.monotonic()
         self._console.print(f"[dim]{self.elapsed:5.1f} s[/dim] {markup}", highlight=False, soft_wrap=True)
 
-    def _tick(self, step: Step, over: threading.Event) -> None:
+    def _tick(self, step: ScreenStep, over: threading.Event) -> None:
         if not self._console.is_terminal:
             while not over.wait(_TICK_SECONDS):
                 if self._clock.monotonic() - self._printed_at >= _SILENCE_SECONDS:

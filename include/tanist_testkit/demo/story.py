@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import ProcessFailed, TanistError
-from tanist_testkit.demo.commands import Commands, items_of
-from tanist_testkit.demo.house import farewell, house
-from tanist_testkit.demo.judging import Evidence, judge, judge_validation
+from tanist_testkit.demo.commands import DemoCommands, items_of
+from tanist_testkit.demo.house import environment, say_goodbye
+from tanist_testkit.demo.judging import DemoEvidence, judge, judge_validation
 from tanist_testkit.demo.positions import Carried, carry
 from tanist_testkit.demo.runbooks import Link, Typed
-from tanist_testkit.demo.scene import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, Scene
+from tanist_testkit.demo.scene import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, DemoContext
 from tanist_testkit.demo.takeovers import Takeovers
 from tanist_testkit.demo.takeovers_judged import judge_takeovers
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import compare
-from tanist_testkit.verify.inspection import Findings, Inspector, with_one_bit_flipped
+from tanist_testkit.verify.inspection import Inspection, Inspector, with_one_bit_flipped
 from tanist_testkit.verify.reading import bounds, record_at
 from tanist_testkit.verify.traces import Trace, Traces, merged
-from tanist_testkit.verify.writing import Load, Writer
+from tanist_testkit.verify.writing import Load, LoadWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.demo.runbooks import Runbook
-    from tanist_testkit.demo.screen import Screen, Step
+    from tanist_testkit.demo.screen import Screen, ScreenStep
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
-    from tanist_testkit.sandbox.cluster import Cluster
-    from tanist_testkit.verify.comparing import Verdict
+    from tanist_testkit.sandbox.cluster import SandboxCluster
+    from tanist_testkit.verify.comparing import LogVerdict
     from tanist_testkit.verify.flows import Flow
 
 GROUP: Final = "billing"
@@ -50,7 +50,7 @@ LAG_SECONDS: Final = 90
 
 
 @dataclass(slots=True)
-class Story(Scene):
+class Demo(DemoContext):
     """Its chapters, in order. What one finds out, the later ones use. `records`: at least so many are written."""
 
     records: int = RECORDS
@@ -71,7 +71,7 @@ class Story(Scene):
             step.detail = f"{len(flows)} topics, {sum(f.partitions for f in flows)} partitions, two replicas each"
 
     def _delete_the_beginning(self, flow: Flow) -> None:
-        writer = Writer(self.source, flow, flow.writers, self.clock, SEED)
+        writer = LoadWriter(self.source, flow, flow.writers, self.clock, SEED)
         writer.write_exactly(flow.deleted + KEPT_BEFORE)
         clients.delete_before(self.source, dict.fromkeys(writer.acknowledged, flow.deleted))
         kept = {place: _from(trace, flow.deleted) for place, trace in writer.acknowledged.items()}
@@ -86,11 +86,11 @@ class Story(Scene):
                 )
             for worker in WORKERS:
                 self.screen.command(f"tanist fetcher run --destination west --id {worker}   # in the background")
-                self.house.start_worker(worker)
+                self.environment.start_worker(worker)
             step.detail = "waiting until every partition is MIRRORING"
             for mirror in MIRRORS:
                 self.tanist.run("mirrors", "wait", mirror, "--for", "state=MIRRORING", "--timeout", f"{LAG_SECONDS}s")
-            step.detail = f"every partition is MIRRORING, two workers: {self.house.workers.pids()}"
+            step.detail = f"every partition is MIRRORING, two workers: {self.environment.workers.pids()}"
 
     # ── the storm ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -103,11 +103,11 @@ class Story(Scene):
             try:
                 self.clock.wait(2 * DOWN_SECONDS)
                 self._lose_a_worker(WORKERS[0])
-                aside = threading.Thread(target=self._lose_a_broker, args=(self.house.destination,), daemon=True)
+                aside = threading.Thread(target=self._lose_a_broker, args=(self.environment.destination,), daemon=True)
                 aside.start()
                 self.clock.wait(3 * DOWN_SECONDS)
                 self._lose_a_worker(WORKERS[1])
-                self._lose_a_broker(self.house.source)
+                self._lose_a_broker(self.environment.source)
                 aside.join(STEP_SECONDS)
                 self._until_enough(load)
                 step.detail = "stopping the producers"
@@ -117,19 +117,19 @@ class Story(Scene):
                 watcher.join()
             step.detail = f"{load.acknowledged:,} records acknowledged, {load.aborted:,} aborted on purpose"
 
-    def _watch(self, load: Load, step: Step, over: threading.Event) -> None:
+    def _watch(self, load: Load, step: ScreenStep, over: threading.Event) -> None:
         while not over.wait(0.5):
             if load.acknowledged >= self.records:
                 load.ease(EASED)
             step.detail = f"{load.acknowledged:,} records acknowledged by the source"
 
     def _lose_a_worker(self, worker: str) -> None:
-        pid = self.house.workers.kill(worker)
+        pid = self.environment.workers.kill(worker)
         self._struck(f"kill -9 {pid}: worker {worker}")
         self.clock.wait(DOWN_SECONDS)
-        self.house.start_worker(worker)
+        self.environment.start_worker(worker)
 
-    def _lose_a_broker(self, cluster: Cluster) -> None:
+    def _lose_a_broker(self, cluster: SandboxCluster) -> None:
         pid = cluster.brokers[VICTIM - 1].pid
         cluster.kill(VICTIM)
         self._struck(f"kill -9 {pid}: broker {VICTIM} of {cluster.name}")
@@ -153,20 +153,20 @@ class Story(Scene):
         with self.screen.step("The copy catches up") as step:
             begun = self.clock.monotonic()
             self.tanist.run("mirrors", "wait", STORM, "--for", "lag=0", "--timeout", f"{LAG_SECONDS}s")
-            self.house.workers.check_alive()
+            self.environment.workers.check_alive()
             step.detail = "lag 0 in every partition"
             return self.clock.monotonic() - begun
 
-    def count(self, load: Load) -> Findings:
+    def count(self, load: Load) -> Inspection:
         with self.screen.step("Every record of both clusters is read and compared") as step:
 
-            def told(words: str) -> None:
+            def progress(words: str) -> None:
                 step.detail = words
 
-            inspector = Inspector(source=self.source, copy=self.copy, clock=self.clock)
+            inspector = Inspector(source=self.source, destination=self.destination, clock=self.clock)
             acknowledged = merged([self.early, load.traces()])
             by = self.clock.deadline(STEP_SECONDS)
-            found = inspector.inspect([flow.topic for flow in FLOWS], acknowledged, by, told)
+            found = inspector.inspect([flow.topic for flow in FLOWS], acknowledged, by, progress)
             for topic, verdict in found.verdicts.items():
                 self.screen.note(f"{topic}: {verdict.records:,} records, differences: {verdict.differences}")
             if found.whole.first or found.uncommitted.first:
@@ -174,13 +174,13 @@ class Story(Scene):
             step.detail = f"{found.whole.records:,} records at the source, {found.acknowledged:,} known to producers"
             return found
 
-    def doubt(self, found: Findings) -> Verdict:
+    def self_check(self, found: Inspection) -> LogVerdict:
         with self.screen.step(
             "Would the comparison have seen one wrong bit? One is flipped in a copy of its own"
         ) as step:
-            place, trace = next((place, trace) for place, trace in found.copy.items() if place.topic == "orders")
+            place, trace = next((place, trace) for place, trace in found.destination.items() if place.topic == "orders")
             by = self.clock.deadline(STEP_SECONDS)
-            seen = record_at(self.copy, place, trace.offsets[len(trace) // 2], by, self.clock)
+            seen = record_at(self.destination, place, trace.offsets[len(trace) // 2], by, self.clock)
             assert seen is not None  # noqa: S101 -- it was read a moment ago
             verdict = compare(place, found.source[place], with_one_bit_flipped(seen, trace))
             step.detail = verdict.first
@@ -190,12 +190,12 @@ class Story(Scene):
         with self.screen.step("Spark compares both clusters, with code of its own") as step:
             step.detail = "waiting for Spark"
             mirror = (STORM, "--destination", "west")
-            with self.tanist.watched("validate", *mirror, "--report", str(self.house.validation)) as running:
+            with self.tanist.watched("validate", *mirror, "--report", str(self.environment.validation)) as running:
                 code, printed = running.end()
-            if not (told := items_of(printed)):
+            if not (reported := items_of(printed)):
                 raise ProcessFailed(f"tanist validate ended with {code}: {running.said[-1] if running.said else ''}")
-            step.detail = f"{told[0]['verdict']}, {len(told[0]['partitions'])} partitions"
-            return judge_validation(told[0], sum(flow.partitions for flow in FLOWS))
+            step.detail = f"{reported[0]['verdict']}, {len(reported[0]['partitions'])} partitions"
+            return judge_validation(reported[0], sum(flow.partitions for flow in FLOWS))
 
     def positions(self) -> Carried:
         with self.screen.step(
@@ -204,19 +204,19 @@ class Story(Scene):
             by = self.clock.deadline(STEP_SECONDS)
             places = clients.places(self.source, ["orders", "payments"], by, self.clock)
             logs = bounds(self.source, places, by, self.clock)
-            carried = carry(GROUP, self.source, self.copy, logs, by, self.clock)
+            carried = carry(GROUP, self.source, self.destination, logs, by, self.clock)
             numbers = ", ".join(f"{place}@{offset}" for place, offset in carried.committed.items())
             step.detail = f"went on at {numbers}"
             return carried
 
     def links(self) -> tuple[Link, ...]:
         """Of what the chapters have left."""
-        report = self.house.validation / "report.html"
+        report = self.environment.validation / "report.html"
         return (Link("Spark's report", report.as_uri()),) if report.exists() else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class DemoOptions:
     """How it is told. `airflow`: takeovers go through it; None: by hand, and the story is short: Spark is left out.
 
     `interactive`: a person answers the gates of Airflow.
@@ -231,8 +231,8 @@ class Telling:
     records: int = RECORDS
 
 
-def tell(
-    screen: Screen, clock: Clock, show: Callable[[tuple[Promise, ...]], None], how: Telling
+def run_demo(
+    screen: Screen, clock: Clock, show: Callable[[tuple[Promise, ...]], None], how: DemoOptions
 ) -> tuple[Promise, ...]:
     """The whole story, its end told to `show`; everything is gone when it returns, unless it shall be kept.
 
@@ -242,12 +242,12 @@ def tell(
     with ExitStack() as until_the_end:
         with screen.step("Two clusters of two brokers each, on this machine") as step:
             east, west = (ClusterSpec(name=name, brokers=2) for name in ("east", "west"))
-            building = house(
+            building = environment(
                 east, west, clock, directory=how.directory, say=step.say, bound=not how.keep, airflow=how.airflow
             )
             home = until_the_end.enter_context(building)
             step.detail = "up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment"
-        story = Story(screen, clock, home, Commands(home.config, screen), records=how.records)
+        story = Demo(screen, clock, home, DemoCommands(home.config, screen), records=how.records)
         runbook = _runbook(story, how)
         try:
             promises = _chapters(story, runbook, short=how.airflow is None)
@@ -258,17 +258,17 @@ def tell(
         _look_around(screen, (*story.links(), *runbook.links()), keep=how.keep)
         if how.keep:
             home.guardian.release()
-            farewell(screen, home)
+            say_goodbye(screen, home)
     return promises
 
 
-def _runbook(story: Story, how: Telling) -> Runbook:
-    scene = (story.screen, story.clock, story.house, story.tanist)
-    if story.house.airflow is None:
+def _runbook(story: Demo, how: DemoOptions) -> Runbook:
+    scene = (story.screen, story.clock, story.environment, story.tanist)
+    if story.environment.airflow is None:
         return Typed(*scene)
     from tanist_testkit.demo.orchestrated import Orchestrated  # noqa: PLC0415 -- what it needs may not be there
 
-    return Orchestrated(*scene, airflow=story.house.airflow, interactive=how.interactive)
+    return Orchestrated(*scene, airflow=story.environment.airflow, interactive=how.interactive)
 
 
 def _look_around(screen: Screen, links: Sequence[Link], *, keep: bool) -> None:
@@ -278,17 +278,17 @@ def _look_around(screen: Screen, links: Sequence[Link], *, keep: bool) -> None:
         screen.note(f"  {link.name}: {link.place}")
 
 
-def _chapters(story: Story, runbook: Runbook, *, short: bool) -> tuple[Promise, ...]:
+def _chapters(story: Demo, runbook: Runbook, *, short: bool) -> tuple[Promise, ...]:
     load = Load(story.source, FLOWS, story.clock, SEED)
     story.topics()
     story.mirror()
     story.disasters(load)
     seconds = story.catch_up()
     found = story.count(load)
-    doubted = story.doubt(found)
+    doubted = story.self_check(found)
     by_spark = () if short else (story.validate(),)
     carried = story.positions()
-    first = Evidence(
+    first = DemoEvidence(
         found=found,
         aborted=load.aborted,
         faults=tuple(story.faults),
@@ -297,7 +297,7 @@ def _chapters(story: Story, runbook: Runbook, *, short: bool) -> tuple[Promise, 
         carried=carried,
     )
     runbook.prepare()
-    act = Takeovers(story.screen, story.clock, story.house, story.tanist, runbook)
+    act = Takeovers(story.screen, story.clock, story.environment, story.tanist, runbook)
     takeovers = judge_takeovers(act.planned(), act.aborted(), act.unplanned())
     return (*judge(first), *by_spark, *takeovers, *runbook.promises())
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TimedOut
-from tanist_testkit.demo.members import Member, Served
-from tanist_testkit.demo.outcomes import Moved, Rescued, Undone, absent_from, rescued
+from tanist_testkit.demo.members import Member, ReadRecord
+from tanist_testkit.demo.outcomes import AbortedRun, Moved, UnplannedResult, absent_from, unplanned_result
 from tanist_testkit.demo.runbooks import WEST, Typed, Wanted
-from tanist_testkit.demo.scene import ABORTED, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, Scene
+from tanist_testkit.demo.scene import ABORTED, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, DemoContext
 from tanist_testkit.verify import clients
-from tanist_testkit.verify.reading import Log, bounds, read
+from tanist_testkit.verify.reading import LogExtent, bounds, read
 from tanist_testkit.verify.traces import Place, total
 from tanist_testkit.verify.writing import Load
 
@@ -35,7 +35,7 @@ SETTLE_SECONDS: Final = 1.5
 
 
 @dataclass(slots=True)
-class Takeovers(Scene):
+class Takeovers(DemoContext):
     """Its chapters, in order. The one that is aborted is run by hand, whatever the runbook."""
 
     runbook: Runbook
@@ -62,9 +62,9 @@ class Takeovers(Scene):
 
     # ── aborted ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def aborted(self) -> Undone:
+    def aborted(self) -> AbortedRun:
         with self.screen.step(f"A failover of mirror {ABORTED} is aborted while its fence stands") as step:
-            by_hand = Typed(self.screen, self.clock, self.house, self.tanist)
+            by_hand = Typed(self.screen, self.clock, self.environment, self.tanist)
             before = clients.settings_of(self.source, STAYING.topic)
             rules = clients.rules_of(self.source, STAYING.topic)
             load = self._writing(self.source, [STAYING], 3)
@@ -80,7 +80,7 @@ class Takeovers(Scene):
             fences = self.tanist.items("fence", "show", ABORTED, *WEST)
             self.tanist.run("mirrors", "wait", ABORTED, "--for", "lag=0", "--timeout", "60s")
             acknowledged = load.traces()
-            undone = Undone(
+            undone = AbortedRun(
                 before=before,
                 after=clients.settings_of(self.source, STAYING.topic),
                 rules_before=rules,
@@ -101,13 +101,13 @@ class Takeovers(Scene):
 
     # ── unplanned ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def unplanned(self) -> Rescued:
+    def unplanned(self) -> UnplannedResult:
         topics = [flow.topic for flow in FLOWS]
         with self.screen.step("The source is killed with kill -9, in mid-flight") as step:
             begins = self._ends(topics)
             member, load = self._at_work(begins)
-            pids = " ".join(str(broker.pid) for broker in self.house.source.brokers)
-            self.house.source.kill()
+            pids = " ".join(str(broker.pid) for broker in self.environment.source.brokers)
+            self.environment.source.kill()
             load.abandon()
             member.stop()
             self.screen.event(f"kill -9 {pids} and their controller: all of east")
@@ -131,16 +131,16 @@ class Takeovers(Scene):
                 afterwards=afterwards,
             )
             step.detail = f"{moved.absent:,} of {moved.acknowledged:,} acknowledged records are absent"
-            return self._told(rescued(moved, positions, member.reached, first, acknowledged, copy))
+            return self._report(unplanned_result(moved, positions, member.reached, first, acknowledged, copy))
 
-    def _told(self, seen: Rescued) -> Rescued:
+    def _report(self, seen: UnplannedResult) -> UnplannedResult:
         for place, at in sorted(seen.safe.items()):
             first = seen.first[place].offset if place in seen.first else "nothing"
             self.screen.note(f"{GROUP} {place}: read up to {seen.reached[place]}, safe was {at}, went on with {first}")
         self.screen.note(f"{dict(seen.precision)} positions, {seen.again:,} offsets lie between what was read and safe")
         return seen
 
-    def _at_work(self, begins: Mapping[Place, Log]) -> tuple[Member, Load]:
+    def _at_work(self, begins: Mapping[Place, LogExtent]) -> tuple[Member, Load]:
         """Producers and a consumer group in full flight at the source."""
         member = Member(GROUP, self.source, READ_BY_GROUP, self.clock, anew=True)
         member.start()
@@ -182,11 +182,11 @@ class Takeovers(Scene):
     def _recorded(self, key: str) -> list[dict[str, Any]]:
         return self.tanist.items("state", "dump", *WEST, "--key", key)
 
-    def _go_on(self, begins: Mapping[Place, Log]) -> tuple[Mapping[Place, Served], int]:
+    def _go_on(self, begins: Mapping[Place, LogExtent]) -> tuple[Mapping[Place, ReadRecord], int]:
         """What the group is served first at the destination, and how many records its producers write there."""
-        member = Member(GROUP, self.copy, READ_BY_GROUP, self.clock)
+        member = Member(GROUP, self.destination, READ_BY_GROUP, self.clock)
         member.start()
-        load = self._writing(self.copy, FLOWS, 5)
+        load = self._writing(self.destination, FLOWS, 5)
         member.until(_read_by_group(begins), self.soon())  # while they write: the slowest may not have begun
         load.stop(self.soon())
         member.stop()
@@ -201,7 +201,7 @@ class Takeovers(Scene):
         return load
 
     def _written_at_copy(self, flows: Sequence[Flow], number: int) -> int:
-        load = self._writing(self.copy, flows, number)
+        load = self._writing(self.destination, flows, number)
         load.stop(self.soon())
         return load.acknowledged
 
@@ -216,25 +216,27 @@ class Takeovers(Scene):
         self.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, {seen}, {most}")
         return plan
 
-    def _ends(self, topics: Sequence[str]) -> dict[Place, Log]:
+    def _ends(self, topics: Sequence[str]) -> dict[Place, LogExtent]:
         """Where the copy ends now: as empty logs from there on."""
         logs = self._logs(topics)
-        return {place: Log(log.end, log.end) for place, log in logs.items()}
+        return {place: LogExtent(log.end, log.end) for place, log in logs.items()}
 
-    def _logs(self, topics: Sequence[str]) -> dict[Place, Log]:
+    def _logs(self, topics: Sequence[str]) -> dict[Place, LogExtent]:
         by = self.soon()
-        return bounds(self.copy, clients.places(self.copy, topics, by, self.clock), by, self.clock)
+        return bounds(self.destination, clients.places(self.destination, topics, by, self.clock), by, self.clock)
 
-    def _read(self, topics: Sequence[str], begins: Mapping[Place, Log] | None = None) -> Traces:
+    def _read(self, topics: Sequence[str], begins: Mapping[Place, LogExtent] | None = None) -> Traces:
         """The copy from `begins` on, as an ordinary reader sees it."""
         logs = self._logs(topics)
-        wanted = {place: Log(begins[place].start if begins else log.start, log.end) for place, log in logs.items()}
-        return read(self.copy, wanted, committed=True, by=self.soon(), clock=self.clock)
+        wanted = {
+            place: LogExtent(begins[place].start if begins else log.start, log.end) for place, log in logs.items()
+        }
+        return read(self.destination, wanted, committed=True, by=self.soon(), clock=self.clock)
 
 
 def _wanted(plan: Mapping[str, Any], reason: str, **more: int) -> Wanted:
     return Wanted(mirror=plan["mirror"], plan=plan["plan_hash"], mode=plan["mode"], reason=reason, **more)
 
 
-def _read_by_group(places: Mapping[Place, Log]) -> list[Place]:
+def _read_by_group(places: Mapping[Place, LogExtent]) -> list[Place]:
     return [place for place in places if place.topic in READ_BY_GROUP]

@@ -9,7 +9,7 @@ from tanist_testkit.demo.promises import Promise, none_of, the_same
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tanist_testkit.demo.outcomes import Moved, Rescued, Undone
+    from tanist_testkit.demo.outcomes import AbortedRun, Moved, UnplannedResult
 
 _ENDS: Final = (
     "kafka-get-offsets.sh --bootstrap-server $EAST (then $WEST) --topic invoices"
@@ -25,7 +25,7 @@ _GROUP: Final = (
 _OPEN: Final = "kcat -C -b $WEST -t orders -p 0 -o -5 -e"
 
 
-def judge_takeovers(planned: Moved, undone: Undone, rescued: Rescued) -> tuple[Promise, ...]:
+def judge_takeovers(planned: Moved, undone: AbortedRun, rescued: UnplannedResult) -> tuple[Promise, ...]:
     """Every promise of the second act."""
     return (*_planned(planned), *_undone(undone), *_loss(rescued), *_groups(rescued))
 
@@ -42,7 +42,7 @@ def _planned(seen: Moved) -> Iterator[Promise]:
     )
 
 
-def _undone(seen: Undone) -> Iterator[Promise]:
+def _undone(seen: AbortedRun) -> Iterator[Promise]:
     changed = sorted(name for name in {**seen.before, **seen.after} if seen.before.get(name) != seen.after.get(name))
     settings = f"{len(seen.before)} settings"
     yield the_same(
@@ -63,7 +63,7 @@ def _undone(seen: Undone) -> Iterator[Promise]:
     )
 
 
-def _loss(seen: Rescued) -> Iterator[Promise]:
+def _loss(seen: UnplannedResult) -> Iterator[Promise]:
     moved = seen.moved
     since = f"what came in the {moved.age_seconds:.1f} s since, at the rate of before"
     yield Promise(
@@ -88,7 +88,7 @@ def _loss(seen: Rescued) -> Iterator[Promise]:
     )
 
 
-def _groups(seen: Rescued) -> Iterator[Promise]:
+def _groups(seen: UnplannedResult) -> Iterator[Promise]:
     yield the_same(
         "The consumer group goes on at exactly the next record after its last safe commit",
         f"{len(seen.reached)} partitions",

@@ -50,7 +50,7 @@ class Broker:
     alive: bool
 
 
-class Cluster:
+class SandboxCluster:
     """Made by `new` or `open`. Safe to use from several threads."""
 
     def __init__(self, state: ClusterState, guardian: Guardian | None, *, bound: bool, temporary: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured
 from tanist.spark_submit.jars import locked
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ADMIN, USERS
 from tanist_testkit.sandbox.state import FILE
@@ -36,9 +36,9 @@ class Fleet:
     def config(self) -> Path:
         return self._directory / CONFIG
 
-    def clusters(self) -> tuple[Cluster, ...]:
+    def clusters(self) -> tuple[SandboxCluster, ...]:
         """Every cluster of the directory by name, running or not."""
-        return tuple(Cluster.open(file.parent) for file in sorted(self._directory.glob(f"*/{FILE}")))
+        return tuple(SandboxCluster.open(file.parent) for file in sorted(self._directory.glob(f"*/{FILE}")))
 
     def up(self, specs: Sequence[ClusterSpec], say: Callable[[str], None]) -> bool:
         """Makes all of `specs` run; False: they did already. When it does not return, what it started is gone.
@@ -70,19 +70,19 @@ class Fleet:
                 self._delete(clusters)
         return bool(stopped)
 
-    def kill(self, name: str, broker: int | None) -> Cluster:
+    def kill(self, name: str, broker: int | None) -> SandboxCluster:
         """SIGKILL for one broker, or for the whole cluster."""
         home = self._find(name)
         with self._exclusive():
-            cluster = Cluster.open(home)
+            cluster = SandboxCluster.open(home)
             cluster.kill(broker)
         return cluster
 
-    def start(self, name: str, broker: int | None, say: Callable[[str], None]) -> Cluster:
+    def start(self, name: str, broker: int | None, say: Callable[[str], None]) -> SandboxCluster:
         """Starts one broker again, or all that does not run, on the same data and ports."""
         home = self._find(name)
         with self._exclusive(), Guardian() as guardian:
-            cluster = Cluster.open(home, guardian=guardian, bound=False)
+            cluster = SandboxCluster.open(home, guardian=guardian, bound=False)
             if broker is None:
                 _start([cluster], say)
             else:
@@ -99,24 +99,24 @@ class Fleet:
             raise Misconfigured(f"no cluster {name!r} in {self._directory}, only: {', '.join(known) or 'none'}")
         return self._directory / name
 
-    def _cluster(self, spec: ClusterSpec, guardian: Guardian) -> Cluster:
+    def _cluster(self, spec: ClusterSpec, guardian: Guardian) -> SandboxCluster:
         home = self._directory / spec.name
         if not (home / FILE).exists():
-            return Cluster.new(spec, home, guardian=guardian, bound=False)
-        found = Cluster.open(home, guardian=guardian, bound=False)
+            return SandboxCluster.new(spec, home, guardian=guardian, bound=False)
+        found = SandboxCluster.open(home, guardian=guardian, bound=False)
         if replace(found.spec, heap_mb=spec.heap_mb) != spec:
             raise Misconfigured(
                 f"{spec.name} exists in {self._directory} with other options: use those, or `sandbox down --delete` it"
             )
         return found
 
-    def _delete(self, clusters: Sequence[Cluster]) -> None:
+    def _delete(self, clusters: Sequence[SandboxCluster]) -> None:
         for cluster in clusters:
             shutil.rmtree(cluster.directory)
         self.config.unlink(missing_ok=True)
 
 
-def _start(clusters: Sequence[Cluster], say: Callable[[str], None]) -> None:
+def _start(clusters: Sequence[SandboxCluster], say: Callable[[str], None]) -> None:
     """One formats while the one before it boots."""
     for cluster in clusters:
         say(f"{cluster.name}: starting")
@@ -126,7 +126,7 @@ def _start(clusters: Sequence[Cluster], say: Callable[[str], None]) -> None:
         cluster.start()
 
 
-def _toml(clusters: Sequence[Cluster]) -> Iterator[str]:
+def _toml(clusters: Sequence[SandboxCluster]) -> Iterator[str]:
     yield "# Written by `tanist sandbox up`. Throw-away clusters on this machine.\n"
     for cluster in clusters:
         yield f"\n[clusters.{cluster.name}]\n"
@@ -137,7 +137,7 @@ def _toml(clusters: Sequence[Cluster]) -> Iterator[str]:
             yield f"# other users: {others}; their {what} are beside that of {ADMIN}\n"
 
 
-def _connection(cluster: Cluster) -> dict[str, str | bool]:
+def _connection(cluster: SandboxCluster) -> dict[str, str | bool]:
     endpoint = cluster.endpoint()
     keys: dict[str, str | bool] = {
         "bootstrap_servers": cluster.bootstrap_servers,

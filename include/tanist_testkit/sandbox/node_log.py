@@ -40,8 +40,10 @@ def failure(log: Path, who: str) -> PortTaken | ProcessFailed:
     lines = _text(log).splitlines()
     if any(_TAKEN in line for line in lines):
         return PortTaken(f"{who}: one of its ports is taken, log: {log}")
-    told = next((line for line in lines if " ERROR " in line or " FATAL " in line), lines[-1] if lines else "no reason")
-    return ProcessFailed(f"{who} ended: {told[:300]}, log: {log}")
+    reported = next(
+        (line for line in lines if " ERROR " in line or " FATAL " in line), lines[-1] if lines else "no reason"
+    )
+    return ProcessFailed(f"{who} ended: {reported[:300]}, log: {log}")
 
 
 def _text(log: Path) -> str:

@@ -113,5 +113,5 @@ def _run(command: list[str]) -> None:
     except subprocess.TimeoutExpired:
         raise ProcessFailed(f"formatting took more than {_TIMEOUT:g} s") from None
     if done.returncode != 0:
-        told = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
-        raise ProcessFailed(f"formatting failed: {told[-1][:300]}")
+        reported = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
+        raise ProcessFailed(f"formatting failed: {reported[-1][:300]}")

@@ -52,7 +52,7 @@ class Differences:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LogVerdict:
     """Of one partition, or of many added up. `first`: the first difference in words, empty where there is none.
 
     `first_at`: (source offset, copy offset) of the record where the first altered one lies, to look at it.
@@ -63,8 +63,8 @@ class Verdict:
     first: str = ""
     first_at: tuple[Place, int, int] | None = None
 
-    def __add__(self, other: Verdict) -> Verdict:
-        return Verdict(
+    def __add__(self, other: LogVerdict) -> LogVerdict:
+        return LogVerdict(
             self.records + other.records,
             self.differences + other.differences,
             self.first or other.first,
@@ -77,14 +77,14 @@ def identical(offset: int) -> int:
     return offset
 
 
-def compare(place: Place, source: Trace, copy: Trace, locate: Locate = identical) -> Verdict:
+def compare(place: Place, source: Trace, copy: Trace, locate: Locate = identical) -> LogVerdict:
     """Every record of both, and where both logs begin and end."""
     bounds, first = _bounds(place, source, copy, locate)
     expected = source.offsets if locate is identical else array("q", map(locate, source.offsets))
     if expected == copy.offsets and source.digests == copy.digests:
-        return Verdict(len(source), Differences(bounds=bounds), first)
+        return LogVerdict(len(source), Differences(bounds=bounds), first)
     found = _Walk(place, source, copy, locate).differences()
-    return Verdict(len(source), found.counted(bounds), found.first or first, found.first_at)
+    return LogVerdict(len(source), found.differences(bounds), found.first or first, found.first_at)
 
 
 def missing(acknowledged: Trace, copy: Trace, locate: Locate = identical) -> int:
@@ -93,9 +93,9 @@ def missing(acknowledged: Trace, copy: Trace, locate: Locate = identical) -> int
     Those whose offset is not known may be anywhere in it.
     """
     there = dict(zip(copy.offsets, copy.digests, strict=True))
-    told = zip(acknowledged.offsets, acknowledged.digests, strict=True)
+    reported = zip(acknowledged.offsets, acknowledged.digests, strict=True)
     anywhere = set(copy.digests) if acknowledged.unplaced else set()
-    astray = sum(1 for offset, digest in told if there.get(locate(offset)) != digest)
+    astray = sum(1 for offset, digest in reported if there.get(locate(offset)) != digest)
     return astray + sum(1 for digest in acknowledged.unplaced if digest not in anywhere)
 
 
@@ -112,7 +112,7 @@ class _Found:
     first: str = ""
     first_at: tuple[Place, int, int] | None = None
 
-    def counted(self, bounds: int) -> Differences:
+    def differences(self, bounds: int) -> Differences:
         return Differences(**self.counts, bounds=bounds)
 
 

@@ -57,7 +57,7 @@ class Flow:
         return f"{self.topic} ({self.partitions} partitions, {', '.join(kinds)})"
 
 
-class Written(NamedTuple):
+class FlowRecord(NamedTuple):
     """A record on its way to the source."""
 
     partition: int
@@ -71,7 +71,7 @@ class Written(NamedTuple):
         return digest(self.key, self.value, self.headers, self.timestamp_ms)
 
 
-def records(flow: Flow, writer: int, clock: Clock, seed: int) -> Iterator[Written]:
+def records(flow: Flow, writer: int, clock: Clock, seed: int) -> Iterator[FlowRecord]:
     """Endless. No two are equal; some have no key, no value, no headers, or empty ones."""
     dice = random.Random(f"{seed}/{flow.topic}/{writer}")  # noqa: S311 -- load, not secrets
     filling = dice.randbytes(flow.value_bytes // 2) + b"tanist " * (flow.value_bytes // 14)
@@ -81,10 +81,10 @@ def records(flow: Flow, writer: int, clock: Clock, seed: int) -> Iterator[Writte
         name = b"%s/%d/%d" % (flow.topic.encode(), writer, number)
         partition = (number // _ROW + writer) % flow.partitions
         timestamp = clock.now() - flow.age_ms - dice.randrange(50)
-        yield _shaped(Written(partition, b"%d" % dice.randrange(_CUSTOMERS), name, None, timestamp), dice, filling)
+        yield _shaped(FlowRecord(partition, b"%d" % dice.randrange(_CUSTOMERS), name, None, timestamp), dice, filling)
 
 
-def _shaped(plain: Written, dice: random.Random, filling: bytes) -> Written:
+def _shaped(plain: FlowRecord, dice: random.Random, filling: bytes) -> FlowRecord:
     name, value = plain.value, b"%s %s" % (plain.value, filling)
     match dice.randrange(16):
         case 0:

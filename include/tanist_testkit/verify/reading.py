@@ -23,7 +23,7 @@ _ASK_SECONDS: Final = 5.0
 _PASSING: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
 
 
-class Seen(NamedTuple):
+class LogRecord(NamedTuple):
     """One record, to be shown to people."""
 
     offset: int
@@ -33,24 +33,24 @@ class Seen(NamedTuple):
     timestamp_ms: int
 
     @classmethod
-    def of(cls, message: Message) -> Seen:
+    def of(cls, message: Message) -> LogRecord:
         offset = message.offset()
         assert offset is not None  # noqa: S101 -- every message that a consumer is given has one
         return cls(offset, message.key(), message.value(), message.headers(), message.timestamp()[1])  # type: ignore[arg-type]
 
-    def differs_in(self, other: Seen) -> str:
+    def differs_in(self, other: LogRecord) -> str:
         """The names of the fields that differ."""
         return ", ".join(name for name in self._fields if getattr(self, name) != getattr(other, name))
 
 
-class Log(NamedTuple):
+class LogExtent(NamedTuple):
     """Where a log begins and ends: the first offset, and the high watermark."""
 
     start: int
     end: int
 
 
-def bounds(bootstrap: str, places: Iterable[Place], by: Deadline, clock: Clock) -> dict[Place, Log]:
+def bounds(bootstrap: str, places: Iterable[Place], by: Deadline, clock: Clock) -> dict[Place, LogExtent]:
     """Log start and high watermark of each.
 
     Raises:
@@ -63,7 +63,7 @@ def bounds(bootstrap: str, places: Iterable[Place], by: Deadline, clock: Clock) 
         client.close()
 
 
-def _bounds(client: Consumer, place: Place, by: Deadline, clock: Clock) -> Log:
+def _bounds(client: Consumer, place: Place, by: Deadline, clock: Clock) -> LogExtent:
     while True:
         try:
             found = client.get_watermark_offsets(TopicPartition(*place), timeout=_ASK_SECONDS)
@@ -73,12 +73,12 @@ def _bounds(client: Consumer, place: Place, by: Deadline, clock: Clock) -> Log:
             clock.wait(_WAIT_SECONDS)
             continue
         if found is not None:
-            return Log(*found)
+            return LogExtent(*found)
 
 
 def read(
     bootstrap: str,
-    logs: Mapping[Place, Log],
+    logs: Mapping[Place, LogExtent],
     *,
     committed: bool,
     by: Deadline,
@@ -93,13 +93,13 @@ def read(
     """
     client = consumer(bootstrap, committed=committed)
     try:
-        return _Reading(client, logs).whole(by, clock, progress)
+        return _LogReader(client, logs).whole(by, clock, progress)
     finally:
         client.close()
 
 
-class _Reading:
-    def __init__(self, client: Consumer, logs: Mapping[Place, Log]) -> None:
+class _LogReader:
+    def __init__(self, client: Consumer, logs: Mapping[Place, LogExtent]) -> None:
         self._client = client
         self.traces: Traces = {place: Trace(start=log.start, end=log.end) for place, log in logs.items()}
         self._adders = {place: (trace.offsets.append, trace.digests.append) for place, trace in self.traces.items()}
@@ -122,20 +122,20 @@ class _Reading:
     def _take(self, message: Message) -> None:
         problem = message.error()
         if problem is not None:
-            self._told(message, problem)
+            self._note_problem(message, problem)
             return
         add_offset, add_digest = self._adders[message.topic(), message.partition()]  # type: ignore[index]
         add_offset(message.offset())  # type: ignore[arg-type]
         add_digest(digest(message.key(), message.value(), message.headers(), message.timestamp()[1]))  # type: ignore[arg-type]
 
-    def _told(self, message: Message, problem: KafkaError) -> None:
+    def _note_problem(self, message: Message, problem: KafkaError) -> None:
         if problem.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
             self._open.discard(Place(str(message.topic()), int(message.partition() or 0)))
         elif problem.code() not in _PASSING and not problem.retriable():
             raise KafkaException(problem)
 
 
-def record_at(bootstrap: str, place: Place, offset: int, by: Deadline, clock: Clock) -> Seen | None:
+def record_at(bootstrap: str, place: Place, offset: int, by: Deadline, clock: Clock) -> LogRecord | None:
     """The record at `offset`; None: there is none that a reader would see.
 
     Raises:
@@ -148,7 +148,7 @@ def record_at(bootstrap: str, place: Place, offset: int, by: Deadline, clock: Cl
             for message in client.consume(1, _WAIT_SECONDS):
                 problem = message.error()
                 if problem is None:
-                    return Seen.of(message) if message.offset() == offset else None
+                    return LogRecord.of(message) if message.offset() == offset else None
                 if problem.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                     return None
         raise TimedOut(f"{place} did not serve offset {offset}")

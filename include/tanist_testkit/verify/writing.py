@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 
 from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import settings
-from tanist_testkit.verify.flows import Flow, Written, records
+from tanist_testkit.verify.flows import Flow, FlowRecord, records
 from tanist_testkit.verify.traces import Place, Trace, Traces, merged, total
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ABORTED: Final = 0.3
 log = logging.getLogger(__name__)
 
 
-class Writer(threading.Thread):
+class LoadWriter(threading.Thread):
     """One producer of one flow. `acknowledged` is complete once the thread has ended.
 
     A record whose fate is not known (its transaction's commit was not answered) is not among the acknowledged ones; the
@@ -94,17 +94,17 @@ class Writer(threading.Thread):
             self.write(producer, [record._replace(partition=number % self.flow.partitions)])
         producer.flush(_CALL_SECONDS)
 
-    def write(self, producer: Producer, wanted: Iterable[Written]) -> None:
+    def write(self, producer: Producer, wanted: Iterable[FlowRecord]) -> None:
         for record in wanted:
             _produce(producer, self.flow.topic, record, self._noting(record))
         producer.poll(0)
 
-    def _noting(self, record: Written) -> Callable[[KafkaError | None, Message], None]:
-        trace, told = self.acknowledged[Place(self.flow.topic, record.partition)], record.digest
+    def _noting(self, record: FlowRecord) -> Callable[[KafkaError | None, Message], None]:
+        trace, digest = self.acknowledged[Place(self.flow.topic, record.partition)], record.digest
 
         def note(problem: KafkaError | None, message: Message) -> None:
             if problem is None:
-                trace.add(message.offset(), told)
+                trace.add(message.offset(), digest)
             else:
                 self.refused += 1
 
@@ -158,8 +158,8 @@ class Writer(threading.Thread):
             self.aborted += len(wanted)
             return len(wanted)
         producer.commit_transaction(self._call_seconds)
-        for place, offset, told in seen:
-            self.acknowledged[place].add(offset, told)
+        for place, offset, digest in seen:
+            self.acknowledged[place].add(offset, digest)
         return len(wanted)
 
     def _producer(self, **more: object) -> Producer:
@@ -171,16 +171,16 @@ _Delivered: TypeAlias = "tuple[Place, int | None, int]"
 """Where, at what offset (None: not known), and the digest."""
 
 
-def _collecting(seen: list[_Delivered], told: int) -> Callable[[KafkaError | None, Message], None]:
+def _collecting(seen: list[_Delivered], digest: int) -> Callable[[KafkaError | None, Message], None]:
     def note(problem: KafkaError | None, message: Message) -> None:
         if problem is None:
-            seen.append((Place(str(message.topic()), message.partition()), message.offset(), told))  # type: ignore[arg-type]
+            seen.append((Place(str(message.topic()), message.partition()), message.offset(), digest))  # type: ignore[arg-type]
 
     return note
 
 
 def _produce(
-    producer: Producer, topic: str, record: Written, noting: Callable[[KafkaError | None, Message], None]
+    producer: Producer, topic: str, record: FlowRecord, noting: Callable[[KafkaError | None, Message], None]
 ) -> None:
     while True:
         try:
@@ -207,7 +207,7 @@ class Load:
     ) -> None:
         self._clock = clock
         self.writers = [
-            Writer(bootstrap, flow, number, clock, seed, call_seconds=call_seconds)
+            LoadWriter(bootstrap, flow, number, clock, seed, call_seconds=call_seconds)
             for flow in flows
             for number in range(flow.writers)
         ]

@@ -21,10 +21,10 @@ from tanist.domain.names import MirrorName
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Deadline
 from tanist.settings import load
-from tanist.usecases.mirrors.create import Request, create
+from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.wait import Goal, wait_for
-from tanist.usecases.sides import Run
-from tanist.wiring.world import World
+from tanist.usecases.sides import CommandContext
+from tanist.wiring.world import ClusterRegistry
 from tanist_testkit.sandbox.airflow.connections import connections
 from tanist_testkit.sandbox.airflow.home import Component
 from tests.airflow.whole import variables
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tanist_testkit.sandbox.airflow.service import Airflow
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import SharedAirflow
 
 pytestmark = pytest.mark.timeout(400)
@@ -55,8 +55,8 @@ def until(look: Callable[[], Any], seconds: float = 90) -> Any:
 class Hosted:
     """An Airflow whose DAG hosts the fetcher of west, and a mirror for it to work on."""
 
-    def __init__(self, airflow: Airflow, world: World, topic: str, bootstrap: str) -> None:
-        self.airflow, self.world, self.topic = airflow, world, topic
+    def __init__(self, airflow: Airflow, registry: ClusterRegistry, topic: str, bootstrap: str) -> None:
+        self.airflow, self.world, self.topic = airflow, registry, topic
         self.producer = Producer({"bootstrap.servers": bootstrap})
 
     def fetchers(self) -> set[int]:
@@ -102,7 +102,7 @@ class Hosted:
             self.producer.produce(self.topic, f"record {number}")
         assert not self.producer.flush(20)
         clock = SystemClock()
-        run = Run(clock=clock, by=clock.deadline(90))
+        run = CommandContext(clock=clock, by=clock.deadline(90))
         describer = self.world.describer(self.world.connect("west"), [self.topic])
         try:
             for goal in ("lag=0", "state=MIRRORING"):
@@ -113,16 +113,16 @@ class Hosted:
 
 @pytest.fixture(scope="module")
 def hosted(
-    airflow: SharedAirflow, clusters: Mapping[str, Cluster], tmp_path_factory: pytest.TempPathFactory
+    airflow: SharedAirflow, clusters: Mapping[str, SandboxCluster], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hosted]:
     file = tmp_path_factory.mktemp("hosted") / "tanist.toml"
     file.write_text("".join(section(cluster) for cluster in clusters.values()))
     settings = load(file, {})
     topic, clock = f"hosted-{os.getpid()}", SystemClock()
-    with World(settings) as world:
+    with ClusterRegistry(settings) as world:
         Broker(AdminClient({"bootstrap.servers": clusters["east"].bootstrap_servers})).topic(topic, 3)
-        run = Run(clock=clock, by=clock.deadline(40))
-        create(Request(mirror=MIRROR, include=(topic,)), world.connect("east"), world.connect("west"), run)
+        run = CommandContext(clock=clock, by=clock.deadline(40))
+        create(CreateRequest(mirror=MIRROR, include=(topic,)), world.connect("east"), world.connect("west"), run)
         box = airflow(connections(settings))
         with box.rest("admin") as admin:
             variables.name(admin.call, TANIST_DESTINATIONS="west")

@@ -23,7 +23,7 @@ from tanist.settings import from_connection, load
 from tanist_testkit.cli.sandbox import app
 from tanist_testkit.sandbox.airflow.connections import SPARK, connections, variables
 from tanist_testkit.sandbox.airflow.home import USERS, AirflowSpec
-from tanist_testkit.sandbox.airflow.rest import AirflowRefused, Connection, Rest
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection, AirflowRefused, Rest
 from tanist_testkit.sandbox.airflow.service import Airflow
 from tanist_testkit.sandbox.fleet import CONFIG
 from tests.kafka.sandbox.conftest import pause
@@ -127,10 +127,10 @@ def test_it_is_healthy_within_40_seconds_and_up_again_does_nothing(
     assert airflow.first.seconds < 40 * max(1, others)
     before = {part.component: part.pid for part in box.parts()}
     began = time.monotonic()
-    code, printed, told = run(*up)
-    assert code == 0, told
+    code, printed, reported = run(*up)
+    assert code == 0, reported
     assert time.monotonic() - began < 5
-    assert "already up" in told
+    assert "already up" in reported
     shown = items(printed)
     assert {name: item["pid"] for name, item in shown.items()} == before
     assert list(shown) == ["api-server", "scheduler", "dag-processor", "triggerer", "database", "launcher"]
@@ -194,7 +194,7 @@ def test_secrets_are_shown_to_nobody(box: Airflow, sandbox: Path) -> None:
         "basic.auth.user.info": "user:hidden-from-all",
     }
     with box.rest("admin") as admin:
-        admin.put_connection(Connection(id="others", type="kafka", extra=keys))
+        admin.put_connection(AirflowConnection(id="others", type="kafka", extra=keys))
         shown = json.loads(admin.connection("others")["extra"])
         vault = json.loads(admin.connection("vault")["extra"])
         spark = admin.connection("spark_default")
@@ -206,8 +206,8 @@ def test_secrets_are_shown_to_nobody(box: Airflow, sandbox: Path) -> None:
     assert not [line for line in of(box.directory) for text in secret if text in line]
     logs = [*box.directory.glob("*.log"), *(file for file in box.directory.glob("logs/**/*") if file.is_file())]
     lines = [line for file in logs for line in file.read_text(errors="replace").splitlines()]
-    told = "the password is"  # by the probe; Airflow masks it in the task's log, not where the executor repeats it
-    assert not [line for line in lines for text in secret if text in line and told not in line]
+    reported = "the password is"  # by the probe; Airflow masks it in the task's log, not where the executor repeats it
+    assert not [line for line in lines for text in secret if text in line and reported not in line]
     for name in ("airflow.cfg", "keys.json", "passwords.json"):
         assert (box.directory / name).stat().st_mode & 0o777 == 0o600
     assert set(read(box.passwords)) == set(USERS)
@@ -243,14 +243,14 @@ def test_down_leaves_nothing_up_finds_its_database_and_a_killed_launcher_takes_a
 ) -> None:
     """Stopped within 15 s; what was stored is there again; kill -9 of the launcher leaves no process and no socket."""
     with box.rest("admin") as admin:
-        admin.put_connection(Connection(id="kept", type="generic"))
+        admin.put_connection(AirflowConnection(id="kept", type="generic"))
     began = time.monotonic()
     assert run("down", "--dir", home)[0] == 0
     assert time.monotonic() - began < 15
     assert_nothing_left(box.directory, 1)
     assert run("down", "--dir", home)[2] == "nothing was running\n"
-    code, printed, told = run(*up)
-    assert (code, told.splitlines()[-2].split(":")[0]) == (0, "up"), told
+    code, printed, reported = run(*up)
+    assert (code, reported.splitlines()[-2].split(":")[0]) == (0, "up"), reported
     with box.rest("admin") as admin:
         assert admin.connection("kept")["conn_type"] == "generic"
     socket = sockets(box)
@@ -341,17 +341,17 @@ def test_a_cluster_that_is_called_like_an_approver_stays_what_it_is(tmp_path: Pa
 def test_where_there_is_none_status_says_so_and_what_to_do(tmp_path: Path) -> None:
     """As it does for clusters; no empty table."""
     for command in (["airflow", "status"], ["status"]):
-        told = CliRunner().invoke(app, [*command, "--dir", str(tmp_path / "none")])
-        assert (told.exit_code, told.stdout) == (0, "")
-        assert f"`tanist sandbox {' '.join(command).replace('status', 'up')}`" in told.stderr
+        reported = CliRunner().invoke(app, [*command, "--dir", str(tmp_path / "none")])
+        assert (reported.exit_code, reported.stdout) == (0, "")
+        assert f"`tanist sandbox {' '.join(command).replace('status', 'up')}`" in reported.stderr
         shown = CliRunner().invoke(app, [*command, "--dir", str(tmp_path / "none"), "--json"])
         assert json.loads(shown.stdout)["items"] == []
 
 
 def test_a_folder_that_is_not_there_is_one_error(tmp_path: Path) -> None:
-    code, _, told = run("up", "--dir", tmp_path, "--dags", tmp_path / "nowhere")
+    code, _, reported = run("up", "--dir", tmp_path, "--dags", tmp_path / "nowhere")
     assert code == 2
-    assert told.startswith("error: INVALID_CONFIG: there is no folder")
+    assert reported.startswith("error: INVALID_CONFIG: there is no folder")
     with pytest.raises(Misconfigured):
         Airflow.open(tmp_path)
 

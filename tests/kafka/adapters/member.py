@@ -20,8 +20,8 @@ def main(address: str, topic: str) -> None:
     while True:
         now = member.poll(Deadline(time.monotonic() + 0.1))
         look = {
-            "held_before": bool(before.slices) and before.holds_until() > time.monotonic(),
-            "slices": sorted(now.slices),
+            "held_before": bool(before.state_partitions) and before.holds_until() > time.monotonic(),
+            "slices": sorted(now.state_partitions),
             "holds": now.holds_until() > time.monotonic(),
         }
         before = now

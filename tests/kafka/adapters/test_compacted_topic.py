@@ -16,12 +16,12 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.errors import StateLogLost, TanistError, Unreachable, UnsafeStateTopic
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import Claim, Generation, PartitionObserved, SourceEnds
-from tanist.domain.slices import slice_of
+from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch, SourceEnds
+from tanist.domain.slices import state_partition_of
 from tanist.domain.states import MirrorState
-from tanist.kafka.adapters.bounds import Bounds
+from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout
-from tanist.kafka.adapters.state_writer import Writer, confirmed
+from tanist.kafka.adapters.state_writer import StateWriter, confirmed
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.stored import encode
 from tanist.kafka.wire.clock import SystemClock
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from tanist.ports.clock import Deadline
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClusterFactory
 
 SMALL = TopicLayout(partitions=6, allow_small=True)
@@ -43,7 +43,7 @@ MIRROR = MirrorName("m")
 
 
 @pytest.fixture
-def east(clusters: Mapping[str, Cluster]) -> Endpoint:
+def east(clusters: Mapping[str, SandboxCluster]) -> Endpoint:
     return clusters["east"].endpoint()
 
 
@@ -57,8 +57,8 @@ def producer(endpoint: Endpoint, **options: Any) -> Producer:
     return Producer({"bootstrap.servers": ",".join(map(str, endpoint.bootstrap)), **options})
 
 
-def generation(count: int) -> Generation:
-    return Generation(mirror=MIRROR, topic="t", count=count)
+def generation(count: int) -> PromotionEpoch:
+    return PromotionEpoch(mirror=MIRROR, topic="t", count=count)
 
 
 def states(count: int) -> list[PartitionObserved]:
@@ -98,8 +98,8 @@ def test_who_writes_at_an_unknown_offset_reads_it_back_all_the_same(
     east: Endpoint, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of the topic is asked for instead."""
-    written = Writer.append
-    monkeypatch.setattr(Writer, "append", lambda *args: dict.fromkeys(written(*args)))
+    written = StateWriter.append
+    monkeypatch.setattr(StateWriter, "append", lambda *args: dict.fromkeys(written(*args)))
     with open_topic(east, topic_name, WORKER) as store:
         for count in (1, 2):
             assert store.append([generation(count)], SOON(10))[generation(0).key] == generation(count)
@@ -177,7 +177,7 @@ def test_twenty_thousand_records_are_replayed_in_seconds(east: Endpoint, topic_n
 def test_an_almost_empty_topic_of_fifty_partitions_opens_within_a_second(east: Endpoint, topic_name: str) -> None:
     layout = TopicLayout(allow_small=True)
     with open_topic(east, topic_name, WORKER, layout) as store:
-        store.append([Claim(slice=n, epoch=1, worker="w") for n in range(50)], SOON(10))
+        store.append([Claim(state_partition=n, epoch=1, worker="w") for n in range(50)], SOON(10))
     began = CLOCK.monotonic()
     with open_topic(east, topic_name, layout=layout) as store:
         assert len(store.view()) == 50
@@ -198,15 +198,15 @@ def test_one_bad_record_does_not_take_the_control_plane_down(east: Endpoint, top
             ("claim/2", True),
             ("nonsense", True),
         ]
-        store.append([Claim(slice=1, epoch=1, worker="w")], SOON(10))
+        store.append([Claim(state_partition=1, epoch=1, worker="w")], SOON(10))
         assert "claim/1" not in [each.key for each in store.problems()]
 
 
 def test_a_record_lies_in_the_partition_of_its_slice(east: Endpoint, topic_name: str) -> None:
-    record = next(each for each in states(50) if slice_of(MIRROR, each.partition, 6) == 4)
+    record = next(each for each in states(50) if state_partition_of(MIRROR, each.partition, 6) == 4)
     ends = SourceEnds(mirror=MIRROR, chunk=0, ends=(), at=EpochMs(1))
     with open_topic(east, topic_name, WORKER) as store:
-        for each, partition in ((record, 4), (Claim(slice=3, epoch=1, worker="w"), 3), (ends, 0)):
+        for each, partition in ((record, 4), (Claim(state_partition=3, epoch=1, worker="w"), 3), (ends, 0)):
             before = store._bounds.ends(SOON(10))
             store.append([each], SOON(10))
             after = store._bounds.ends(SOON(10))
@@ -232,14 +232,14 @@ def test_many_threads_share_the_question_for_the_end(east: Endpoint, topic_name:
 
 def test_a_topic_that_a_broker_has_not_heard_of_yet_is_waited_for(east: Endpoint, topic_name: str) -> None:
     """A worker that made the state topics ended at once where the broker that it asked next did not know them."""
-    bounds = Bounds(east, topic_name, 1)
+    bounds = LogBoundsReader(east, topic_name, 1)
     with ThreadPoolExecutor() as pool, closing(bounds):
-        told = pool.submit(bounds.starts, SOON(20))
+        reported = pool.submit(bounds.starts, SOON(20))
         CLOCK.wait(0.5)
         with closing(KafkaTopics(east)) as topics:
             topics.create([NewTopic(name=topic_name, partitions=1, replication_factor=1)], SOON(20))
-        assert told.result(20) == {0: 0}
-    with closing(Bounds(east, "no-such-topic", 1)) as nothing, pytest.raises(UnknownTopicOrPartition):
+        assert reported.result(20) == {0: 0}
+    with closing(LogBoundsReader(east, "no-such-topic", 1)) as nothing, pytest.raises(UnknownTopicOrPartition):
         nothing.ends(SOON(20))
 
 

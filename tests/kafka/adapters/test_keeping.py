@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
-from tanist.domain.anchoring import Writers
+from tanist.domain.anchoring import ProducerIds
 from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters.keeping import Keeping
-from tanist.kafka.adapters.sealing import KafkaSealing
+from tanist.kafka.adapters.sealing import KafkaProducerFencing
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
@@ -25,7 +25,7 @@ from tests.conftest import librdkafka
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 pytestmark = pytest.mark.timeout(120)
 SOON = SystemClock().deadline
@@ -34,12 +34,12 @@ HEADERS: Any = [("h", b"1"), ("h", None), ("other", b"")]
 
 
 class Lab:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         self.router = Router(cluster.endpoint(), "tanist-test")
-        self.sealing = KafkaSealing(cluster.endpoint())
+        self.sealing = KafkaProducerFencing(cluster.endpoint())
         ids = [requests.init_producer_id(self.router, SOON(20)) for _ in range(3)]
-        self.writers = Writers(*ids)
+        self.writers = ProducerIds(*ids)
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> tuple[TopicPartition, ...]:
         given = {key.replace("_", "."): value for key, value in configs.items()}
@@ -55,7 +55,7 @@ class Lab:
         assert producer.flush(10) == 0
 
     def kept(self, at: TopicPartition) -> Kept:
-        self.sealing.seal({at: self.writers}, SOON(10))
+        self.sealing.fence_producers({at: self.writers}, SOON(10))
         found = self.sealing.keep({at: self.writers}, SOON(20))[at]
         assert isinstance(found, Kept), found
         return found
@@ -72,7 +72,7 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(clusters: Mapping[str, Cluster]) -> Iterator[Lab]:
+def lab(clusters: Mapping[str, SandboxCluster]) -> Iterator[Lab]:
     lab = Lab(clusters["west"])
     yield lab
     lab.sealing.close()
@@ -98,7 +98,7 @@ def test_the_last_record_is_found_far_in_front_of_the_end(lab: Lab, topic_name: 
     """Thousands of markers follow, and records without a key, which a compacted topic would refuse."""
     (at,) = lab.topic(topic_name)
     lab.write(at, (b"a", b"1"), (None, b"2"))
-    markers = {at: Markers(lab.writers.filler, 0, range(5_000))}
+    markers = {at: Markers(lab.writers.marker, 0, range(5_000))}
     assert requests.write_markers(lab.router, markers, SOON(20)) == {at: None}
     assert lab.kept(at) is Kept.KEPT
     assert lab.read(at)[-1] == (b"a", b"1", HEADERS)
@@ -117,7 +117,7 @@ def test_what_somebody_wrote_to_that_key_meanwhile_is_the_last_word(
     """Between reading the last record and repeating it: it is seen by where the copy landed, and mended."""
     (at,) = lab.topic(topic_name, cleanup_policy="compact")
     lab.write(at, (b"a", b"1"), (b"b", b"1"))
-    lab.sealing.seal({at: lab.writers}, SOON(10))
+    lab.sealing.fence_producers({at: lab.writers}, SOON(10))
     real, busy = Keeping._last, [True]
 
     def meanwhile(self: Keeping, *asked: object) -> object:

@@ -23,19 +23,19 @@ from tanist.domain.errors import (
 from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout
-from tanist.kafka.adapters.librdkafka import Doing, Witness, configuration, translate
+from tanist.kafka.adapters.librdkafka import ConnectionErrorTracker, Operation, configuration, translate
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.membership import GroupMembership
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.clock import SystemClock
-from tanist.ports.access import Right, Verdict
+from tanist.ports.access import Permission, Verdict
 from tanist.ports.logs import LogEnds
 from tanist.ports.topics import NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClusterFactory
 
 CLOCK = SystemClock()
@@ -65,13 +65,13 @@ HERE = Endpoint(name="here", bootstrap=(Address("h1", 9092), Address("::1", 9093
     ],
 )
 def test_every_error_of_librdkafka_has_one_of_ours(code: int, kind: type[TanistError]) -> None:
-    error = translate(KafkaError(code), Doing("read topic t", "READ on topic t"), HERE)
+    error = translate(KafkaError(code), Operation("read topic t", "READ on topic t"), HERE)
     assert type(error) is kind
     assert "read topic t of here" in error.reason
 
 
 def test_a_missing_right_is_named() -> None:
-    refused = translate(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Doing("x", "READ on topic t"), HERE)
+    refused = translate(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Operation("x", "READ on topic t"), HERE)
     assert "needs READ on topic t" in refused.reason
 
 
@@ -81,7 +81,7 @@ def test_an_endpoint_becomes_librdkafkas_words() -> None:
         tls=Tls(ca_location="/ca", verify_hostname=False),
         sasl=Sasl(mechanism=SaslMechanism.PLAIN, username="u", password=Secret("p")),
     )
-    found = configuration(secure, "test", Witness(secure), group_id="g")
+    found = configuration(secure, "test", ConnectionErrorTracker(secure), group_id="g")
     assert (
         found.items()
         >= {
@@ -97,7 +97,7 @@ def test_an_endpoint_becomes_librdkafkas_words() -> None:
     assert "ssl.key.location" not in found
 
 
-def test_logs_tell_their_ends_and_hand_out_ids(clusters: Mapping[str, Cluster], topic_name: str) -> None:
+def test_logs_tell_their_ends_and_hand_out_ids(clusters: Mapping[str, SandboxCluster], topic_name: str) -> None:
     endpoint = clusters["east"].endpoint()
     with closing(KafkaTopics(endpoint)) as topics, closing(KafkaLogs(endpoint)) as logs:
         topics.create([NewTopic(name=topic_name, partitions=2, replication_factor=1)], SOON(20))
@@ -143,7 +143,7 @@ def test_with_an_authorizer_every_refusal_names_its_reason(cluster_factory: Clus
 
 def check_rights(admin: Endpoint, mirror: Endpoint, topic: str) -> None:
     rights = [
-        Right(operation=operation, resource_type=kind, resource=resource, needed_for="the test")
+        Permission(operation=operation, resource_type=kind, resource=resource, needed_for="the test")
         for operation, kind, resource in (
             ("READ", "Topic", topic),
             ("ALTER", "Cluster", "kafka-cluster"),
@@ -152,12 +152,12 @@ def check_rights(admin: Endpoint, mirror: Endpoint, topic: str) -> None:
             ("WRITE", "TransactionalId", "t"),
         )
     ]
-    told, unknown, lacking = Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL
-    assert verdicts(admin, rights) == [told, told, told, unknown, unknown]
+    reported, unknown, lacking = Verdict.PASS, Verdict.UNKNOWN, Verdict.FAIL
+    assert verdicts(admin, rights) == [reported, reported, reported, unknown, unknown]
     assert verdicts(mirror, rights) == [lacking, lacking, lacking, lacking, unknown]
 
 
-def verdicts(endpoint: Endpoint, rights: list[Right]) -> list[Verdict]:
+def verdicts(endpoint: Endpoint, rights: list[Permission]) -> list[Verdict]:
     with closing(KafkaAccess(endpoint)) as access:
         held = access.check(rights, SOON(40))  # the first group makes its broker create a topic of 50 partitions
     assert all(each.reason for each in held if each.verdict is not Verdict.PASS)
@@ -167,7 +167,11 @@ def verdicts(endpoint: Endpoint, rights: list[Right]) -> list[Verdict]:
 def test_a_connection_that_is_lost_in_the_handshake_is_no_wrong_password() -> None:
     """One step of a failover in a few hundred ended with AUTHENTICATION_FAILED, which nobody tries again."""
     text = "SASL SCRAM-SHA-512 mechanism handshake failed: Local: Broker transport failure: (after 0ms in state DOWN)"
-    lost, doing, witness = KafkaError(KafkaError._AUTHENTICATION, text), Doing("read topic t", "READ"), Witness(HERE)
+    lost, doing, witness = (
+        KafkaError(KafkaError._AUTHENTICATION, text),
+        Operation("read topic t", "READ"),
+        ConnectionErrorTracker(HERE),
+    )
     witness(lost)
-    assert witness.refusal(doing) is None
+    assert witness.login_error(doing) is None
     assert isinstance(translate(lost, doing, HERE), Unreachable)

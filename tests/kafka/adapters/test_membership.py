@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tanist.domain.endpoint import Endpoint
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 CLOCK = SystemClock()
 SLICES = 6
@@ -68,17 +68,17 @@ def wait_until(done: Callable[[], bool], seconds: float = 30) -> None:
         CLOCK.wait(0.02)
 
 
-def test_a_worker_frozen_past_its_session_has_no_lease(clusters: Mapping[str, Cluster], topic_name: str) -> None:
+def test_a_worker_frozen_past_its_session_has_no_lease(clusters: Mapping[str, SandboxCluster], topic_name: str) -> None:
     endpoint = clusters["west"].endpoint()
     with closing(KafkaTopics(endpoint)) as topics:
         topics.create([NewTopic(name=topic_name, partitions=SLICES, replication_factor=1)], CLOCK.deadline(20))
     frozen = Frozen(endpoint, topic_name)
     heir = GroupMembership(endpoint, topic_name, group=topic_name)
     try:
-        wait_until(lambda: len(heir.poll(CLOCK.deadline(0.2)).slices) == SLICES // 2)
+        wait_until(lambda: len(heir.poll(CLOCK.deadline(0.2)).state_partitions) == SLICES // 2)
         began, lines = CLOCK.monotonic(), len(frozen.looks)
         frozen.freeze()
-        wait_until(lambda: len(heir.poll(CLOCK.deadline(0.2)).slices) == SLICES)
+        wait_until(lambda: len(heir.poll(CLOCK.deadline(0.2)).state_partitions) == SLICES)
         assert CLOCK.monotonic() - began > SESSION_SECONDS - 2, "given up one session after its last sign of life"
         frozen.thaw()
         wait_until(lambda: len(frozen.looks) > lines + 1)

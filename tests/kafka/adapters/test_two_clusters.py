@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tanist.domain.endpoint import Endpoint
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 pytestmark = pytest.mark.timeout(60)
 
 
-def mixed(*addresses: Address, like: Cluster) -> Endpoint:
+def mixed(*addresses: Address, like: SandboxCluster) -> Endpoint:
     return replace(like.endpoint(), name="mixed", bootstrap=addresses)
 
 
-def address(cluster: Cluster) -> Address:
+def address(cluster: SandboxCluster) -> Address:
     return cluster.endpoint().bootstrap[0]
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_name_that_lists_brokers_of_two_clusters_is_named_at_once(
-    clusters: Mapping[str, Cluster], turned: bool
+    clusters: Mapping[str, SandboxCluster], turned: bool
 ) -> None:
     """Whichever comes first: both addresses, each with its cluster id; nobody waits for a time-out."""
     both = [clusters["east"], clusters["west"]]
@@ -55,7 +55,7 @@ def test_a_name_that_lists_brokers_of_two_clusters_is_named_at_once(
 
 
 def test_an_address_that_does_not_answer_hides_no_cluster_and_costs_half_a_second(
-    clusters: Mapping[str, Cluster],
+    clusters: Mapping[str, SandboxCluster],
 ) -> None:
     """One that refuses costs nothing; of an endpoint that nobody answers for the reason is told."""
     west = clusters["west"]
@@ -115,7 +115,7 @@ def forwarding(to: Address) -> Iterator[Forwarder]:
 
 
 def test_an_address_that_leads_to_another_cluster_by_and_by_is_not_taken_for_the_first(
-    clusters: Mapping[str, Cluster],
+    clusters: Mapping[str, SandboxCluster],
 ) -> None:
     """A worker that reconnects must not learn leaders of another cluster, and append there."""
     east, west = clusters["east"], clusters["west"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def tanist(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 
 def section(
-    cluster: Cluster, user: str | None = None, password: str | None = None, *, through: str | None = None
+    cluster: SandboxCluster, user: str | None = None, password: str | None = None, *, through: str | None = None
 ) -> str:
     """How a tanist.toml names `cluster`. `through`: other addresses of it than its own."""
     lines = [
@@ -89,7 +89,7 @@ def section(
 
 
 @pytest.fixture
-def configured(clusters: Mapping[str, Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def configured(clusters: Mapping[str, SandboxCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tanist.toml that names east and west."""
     file = tmp_path / "tanist.toml"
     file.write_text("".join(section(cluster) for cluster in clusters.values()))
@@ -113,10 +113,10 @@ class Broker:
 
 
 @pytest.fixture
-def east(clusters: Mapping[str, Cluster]) -> Broker:
+def east(clusters: Mapping[str, SandboxCluster]) -> Broker:
     return Broker(AdminClient(librdkafka(clusters["east"].endpoint())))
 
 
 @pytest.fixture
-def west(clusters: Mapping[str, Cluster]) -> Broker:
+def west(clusters: Mapping[str, SandboxCluster]) -> Broker:
     return Broker(AdminClient(librdkafka(clusters["west"].endpoint())))

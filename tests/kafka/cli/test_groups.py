@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
 pytestmark = pytest.mark.timeout(120)
@@ -31,7 +31,7 @@ def mirror(tanist: Tanist, configured: Path, east: Broker, topic_name: str) -> s
 
 
 def test_list_translate_sync_explain(
-    tanist: Tanist, mirror: str, clusters: Mapping[str, Cluster], topic_name: str
+    tanist: Tanist, mirror: str, clusters: Mapping[str, SandboxCluster], topic_name: str
 ) -> None:
     """Nothing was copied and nobody keeps positions: the source is asked, and what it says is clamped."""
     at, group = TopicPartition(topic_name, 0), f"team/a {topic_name}"
@@ -57,11 +57,11 @@ def test_list_translate_sync_explain(
     assert tanist("groups", "sync", mirror, *options, "--yes").code == 0
     assert committed(clusters["west"].bootstrap_servers, group, at) == 0
 
-    told = tanist("groups", "explain", mirror, "--destination", "west", "--group", group)
-    assert told.code == 0
-    assert "reported by the source now" in told.out
-    assert "map: identical" in told.out
-    assert f"committed by us (tanist {mirror} east@0)" in told.out
+    reported = tanist("groups", "explain", mirror, "--destination", "west", "--group", group)
+    assert reported.code == 0
+    assert "reported by the source now" in reported.out
+    assert "map: identical" in reported.out
+    assert f"committed by us (tanist {mirror} east@0)" in reported.out
 
 
 @pytest.mark.parametrize(

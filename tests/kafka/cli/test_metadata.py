@@ -44,7 +44,7 @@ def grow(broker: Broker, topic: str, partitions: int) -> None:
         future.result(10)
 
 
-def told(tanist: Tanist, *arguments: str, code: int) -> dict[tuple[str, str], tuple[str | None, str | None, str]]:
+def rows_of(tanist: Tanist, *arguments: str, code: int) -> dict[tuple[str, str], tuple[str | None, str | None, str]]:
     """(name, change) of every row: source, destination, verdict."""
     answer = tanist("metadata", *arguments, "--json")
     assert answer.code == code, (answer.out, answer.err)
@@ -55,7 +55,7 @@ def test_everything_that_a_source_changes_follows_and_once_is_enough(
     tanist: Tanist, mirror: str, east: Broker, west: Broker
 ) -> None:
     """Partitions, configs set and taken away, what is held, a new topic; and a config that somebody set on the copy."""
-    assert told(tanist, "diff", mirror, code=0) == {}
+    assert rows_of(tanist, "diff", mirror, code=0) == {}
     grow(east, mirror, 4)
     alter(east, mirror, retention_ms="54321", segment_ms="600000", min_insync_replicas="1")
     alter(west, mirror, retention_ms="999", flush_messages="7")
@@ -70,12 +70,12 @@ def test_everything_that_a_source_changes_follows_and_once_is_enough(
     }
     skipped = {(f"{mirror}:min.insync.replicas", "none"): ("1", None, "SKIPPED")}
     differs = {key: (*value, "DIFFERS") for key, value in wanted.items()} | skipped
-    assert told(tanist, "diff", mirror, code=1) == differs
-    assert told(tanist, "sync", mirror, "-d", "west", "--dry-run", code=0) == differs
+    assert rows_of(tanist, "diff", mirror, code=1) == differs
+    assert rows_of(tanist, "sync", mirror, "-d", "west", "--dry-run", code=0) == differs
     assert f"{mirror}-new" not in west.topics()
     changed = {key: (*value, "CHANGED") for key, value in wanted.items()} | skipped
-    assert told(tanist, "sync", mirror, "-d", "west", code=0) == changed
-    assert told(tanist, "diff", mirror, code=0) == skipped
+    assert rows_of(tanist, "sync", mirror, "-d", "west", code=0) == changed
+    assert rows_of(tanist, "diff", mirror, code=0) == skipped
     again = tanist("metadata", "sync", mirror, "-d", "west")
     assert (again.code, again.err.splitlines()) == (0, ["change no topic", "nothing to do, 1 skipped"])
     described = tanist("mirrors", "describe", mirror, "-d", "west", "--json").items
@@ -91,9 +91,9 @@ def test_a_fence_of_the_source_stays_there(tanist: Tanist, mirror: str, east: Br
     """Whoever fenced it; and when it is gone there is nothing to do."""
     alter(east, mirror, max_message_bytes="78")
     name = f"{mirror}:max.message.bytes"
-    assert told(tanist, "sync", mirror, "-d", "west", code=0) == {(name, "none"): (None, None, "SKIPPED")}
+    assert rows_of(tanist, "sync", mirror, "-d", "west", code=0) == {(name, "none"): (None, None, "SKIPPED")}
     alter(east, mirror, max_message_bytes=None)
-    assert told(tanist, "diff", mirror, code=0) == {}
+    assert rows_of(tanist, "diff", mirror, code=0) == {}
 
 
 def test_what_needs_a_person_ends_with_1_and_holds_up_nothing(
@@ -102,11 +102,14 @@ def test_what_needs_a_person_ends_with_1_and_holds_up_nothing(
     """A copy with more partitions than its source, and a topic that is gone there; a third one follows."""
     for end in ("-b", "-c"):
         east.topic(f"{mirror}{end}", 1)
-    assert told(tanist, "sync", mirror, "-d", "west", code=0).keys() == {(f"{mirror}-b", "add"), (f"{mirror}-c", "add")}
+    assert rows_of(tanist, "sync", mirror, "-d", "west", code=0).keys() == {
+        (f"{mirror}-b", "add"),
+        (f"{mirror}-c", "add"),
+    }
     grow(west, mirror, 3)
     east.admin.delete_topics([f"{mirror}-b"])[f"{mirror}-b"].result(10)
     grow(east, f"{mirror}-c", 2)
-    assert told(tanist, "sync", mirror, "-d", "west", code=1) == {
+    assert rows_of(tanist, "sync", mirror, "-d", "west", code=1) == {
         (mirror, "none"): ("2", "3", "CONFLICT"),
         (f"{mirror}-b", "none"): (None, None, "CONFLICT"),
         (f"{mirror}-c", "grow"): ("2", "1", "CHANGED"),

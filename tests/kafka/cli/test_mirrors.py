@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
 pytestmark = pytest.mark.timeout(120)
@@ -71,7 +71,7 @@ def test_the_destination_is_found_for_reading_and_never_for_changes(tanist: Tani
 
 
 def test_bootstrap_server_stands_in_for_a_configured_name(
-    tanist: Tanist, mirror: str, clusters: Mapping[str, Cluster], configured: Path
+    tanist: Tanist, mirror: str, clusters: Mapping[str, SandboxCluster], configured: Path
 ) -> None:
     """Under the address of a configured cluster it is that cluster; else nothing but the address is known of it."""
     there = ("--bootstrap-server", clusters["west"].bootstrap_servers)
@@ -167,7 +167,7 @@ def test_bad_input_is_one_line_and_changes_nothing(
 
 
 def test_a_topic_with_records_is_not_taken(
-    tanist: Tanist, name: str, configured: Path, east: Broker, west: Broker, clusters: Mapping[str, Cluster]
+    tanist: Tanist, name: str, configured: Path, east: Broker, west: Broker, clusters: Mapping[str, SandboxCluster]
 ) -> None:
     east.topic(name)
     west.topic(name)
@@ -222,7 +222,7 @@ def test_a_dead_cluster_is_told_within_ten_seconds(
 
 
 def test_a_name_that_lists_brokers_of_two_clusters_ends_every_command_at_once(
-    tanist: Tanist, name: str, configured: Path, clusters: Mapping[str, Cluster], west: Broker
+    tanist: Tanist, name: str, configured: Path, clusters: Mapping[str, SandboxCluster], west: Broker
 ) -> None:
     """Nothing is changed, nothing is shown of either, and `doctor` says which address is of which cluster."""
     both = ",".join(clusters[name].bootstrap_servers for name in ("east", "west"))

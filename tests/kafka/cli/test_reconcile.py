@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
 pytestmark = pytest.mark.usefixtures("configured")
 
 
-def write(cluster: Cluster, topic: str, numbers: Sequence[int]) -> None:
+def write(cluster: SandboxCluster, topic: str, numbers: Sequence[int]) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for n in numbers:
         producer.produce(topic, partition=0, value=b"%d" % n, timestamp=1_700_000_000_000 + n)
@@ -29,7 +29,7 @@ def write(cluster: Cluster, topic: str, numbers: Sequence[int]) -> None:
 @pytest.mark.usefixtures("hasty_java")
 @pytest.mark.timeout(400)
 def test_any_two_topics_are_reconciled_and_given_positions_translated(
-    tanist: Tanist, clusters: Mapping[str, Cluster], east: Broker, west: Broker, topic_name: str, tmp_path: Path
+    tanist: Tanist, clusters: Mapping[str, SandboxCluster], east: Broker, west: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     """The result in JSON and Parquet; a group's position behind ten lost records lies ten offsets lower."""
     copy = f"{topic_name}-copy"

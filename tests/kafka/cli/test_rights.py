@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.names import mirror_name
-from tanist.kafka.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls
+from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.conftest import librdkafka
 from tests.kafka.cli.conftest import Broker, section
@@ -35,13 +35,13 @@ USER: Final = "mirror"
 class Guarded:
     """A cluster with an authorizer, and what its user `mirror` may do."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
 
     def allow(self, *rights: tuple[int, int]) -> None:
         """Exactly these (resource type, operation), on everything of that type."""
         rules = [
-            AccessRule(
+            AclBinding(
                 kind, "kafka-cluster" if kind == CLUSTER else "*", LITERAL, f"User:{USER}", "*", operation, ALLOW
             )
             for kind, operation in rights
@@ -63,13 +63,13 @@ ALL_OF_DESTINATION = (
 
 @pytest.fixture(scope="module")
 def guarded(guardian: Guardian) -> Iterator[Guarded]:
-    with Cluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
+    with SandboxCluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
         yield Guarded(cluster)
 
 
 @pytest.fixture
 def configured(
-    clusters: Mapping[str, Cluster], guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clusters: Mapping[str, SandboxCluster], guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     file = tmp_path / "tanist.toml"
     file.write_text("".join(map(section, clusters.values())) + section(guarded.cluster, USER))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
 pytestmark = pytest.mark.timeout(120)
@@ -23,7 +23,7 @@ MIRRORS = 12
 
 
 def test_one_source_that_hangs_delays_the_status_of_twelve_mirrors_once_and_blames_no_destination(
-    tanist: Tanist, clusters: Mapping[str, Cluster], east: Broker, configured: Path, topic_name: str
+    tanist: Tanist, clusters: Mapping[str, SandboxCluster], east: Broker, configured: Path, topic_name: str
 ) -> None:
     """Each asked it again: 33 s for all of them, and on the page the healthy destination had not answered."""
     names = [f"{topic_name}-{n}" for n in range(MIRRORS)]
@@ -48,7 +48,7 @@ def test_one_source_that_hangs_delays_the_status_of_twelve_mirrors_once_and_blam
 
 
 def test_three_sources_that_hang_delay_the_status_of_their_mirrors_by_the_time_of_one(
-    tanist: Tanist, clusters: Mapping[str, Cluster], east: Broker, configured: Path, topic_name: str
+    tanist: Tanist, clusters: Mapping[str, SandboxCluster], east: Broker, configured: Path, topic_name: str
 ) -> None:
     """Each took its own 4 s, one after another: of a handful the page said nothing at all."""
     sources = ("north", "south", "middle")

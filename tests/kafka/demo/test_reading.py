@@ -13,40 +13,44 @@ from confluent_kafka.cimpl import NewTopic
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import Differences
-from tanist_testkit.verify.flows import Flow, Written, records
-from tanist_testkit.verify.inspection import Findings, Inspector
+from tanist_testkit.verify.flows import Flow, FlowRecord, records
+from tanist_testkit.verify.inspection import Inspection, Inspector
 from tanist_testkit.verify.reading import bounds, read
 from tanist_testkit.verify.traces import Place
-from tanist_testkit.verify.writing import Load, Writer
+from tanist_testkit.verify.writing import Load, LoadWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 CLOCK = SystemClock()
 COUNT = 200
 
 
-def produce(bootstrap: str, topic: str, rows: Sequence[Written]) -> None:
+def produce(bootstrap: str, topic: str, rows: Sequence[FlowRecord]) -> None:
     """In the order given, each at the next offset."""
     clients.create_topics(bootstrap, [NewTopic(topic, 1, 1, config={"retention.ms": "-1"})], CLOCK.deadline(20), CLOCK)
-    writer = Writer(bootstrap, Flow(topic=topic, partitions=1, rate=1), 0, CLOCK, 1)
+    writer = LoadWriter(bootstrap, Flow(topic=topic, partitions=1, rate=1), 0, CLOCK, 1)
     producer = Producer(clients.settings(bootstrap, enable_idempotence=True))
     writer.write(producer, rows)
     assert producer.flush(20) == 0
 
 
-def inspected(clusters: Mapping[str, Cluster], topic: str, spoil: Callable[[list[Written]], list[Written]]) -> Findings:
+def inspected(
+    clusters: Mapping[str, SandboxCluster], topic: str, spoil: Callable[[list[FlowRecord]], list[FlowRecord]]
+) -> Inspection:
     east, west = (clusters[name].bootstrap_servers for name in ("east", "west"))
     flow = Flow(topic=topic, partitions=1, rate=1)
     rows = [row._replace(partition=0) for row in islice(records(flow, 0, CLOCK, 1), COUNT)]
     produce(east, topic, rows)
     produce(west, topic, spoil(rows))
-    return Inspector(source=east, copy=west, clock=CLOCK).inspect([topic], {}, CLOCK.deadline(20), lambda _text: None)
+    return Inspector(source=east, destination=west, clock=CLOCK).inspect(
+        [topic], {}, CLOCK.deadline(20), lambda _text: None
+    )
 
 
-def changed(rows: list[Written], **fields: object) -> list[Written]:
+def changed(rows: list[FlowRecord], **fields: object) -> list[FlowRecord]:
     return [*rows[:100], rows[100]._replace(**fields), *rows[101:]]  # type: ignore[arg-type]
 
 
@@ -66,9 +70,9 @@ def changed(rows: list[Written], **fields: object) -> list[Written]:
     ids=["same", "value", "key", "headers", "timestamp", "lost", "repeated", "reordered", "shifted"],
 )
 def test_one_thing_that_is_wrong_between_two_topics_is_found(
-    clusters: Mapping[str, Cluster],
+    clusters: Mapping[str, SandboxCluster],
     topic_name: str,
-    spoil: Callable[[list[Written]], list[Written]],
+    spoil: Callable[[list[FlowRecord]], list[FlowRecord]],
     found: Differences,
     named: str,
 ) -> None:
@@ -78,7 +82,7 @@ def test_one_thing_that_is_wrong_between_two_topics_is_found(
     assert findings.ok == (not found)
 
 
-def test_what_producers_were_told_is_what_readers_see(clusters: Mapping[str, Cluster], topic_name: str) -> None:
+def test_what_producers_were_told_is_what_readers_see(clusters: Mapping[str, SandboxCluster], topic_name: str) -> None:
     east = clusters["east"].bootstrap_servers
     flows = [
         Flow(topic=f"{topic_name}-plain", partitions=2, rate=2000, compression="lz4"),
@@ -89,24 +93,26 @@ def test_what_producers_were_told_is_what_readers_see(clusters: Mapping[str, Clu
     load.start()
     CLOCK.wait(3)
     load.stop(CLOCK.deadline(30))
-    told = load.traces()
-    logs = bounds(east, told, CLOCK.deadline(10), CLOCK)
+    reported = load.traces()
+    logs = bounds(east, reported, CLOCK.deadline(10), CLOCK)
     seen = read(east, logs, committed=True, by=CLOCK.deadline(10), clock=CLOCK)
     raw = read(east, logs, committed=False, by=CLOCK.deadline(10), clock=CLOCK)
     assert load.acknowledged > 1000
     assert load.aborted > 0
-    for place, trace in told.items():
+    for place, trace in reported.items():
         assert sorted(zip(trace.offsets, trace.digests, strict=True)) == list(
             zip(seen[place].offsets, seen[place].digests, strict=True)
         )
     assert sum(map(len, raw.values())) - sum(map(len, seen.values())) == load.aborted
 
 
-def test_a_log_whose_beginning_was_deleted_starts_there(clusters: Mapping[str, Cluster], topic_name: str) -> None:
+def test_a_log_whose_beginning_was_deleted_starts_there(
+    clusters: Mapping[str, SandboxCluster], topic_name: str
+) -> None:
     east = clusters["east"].bootstrap_servers
     flow = Flow(topic=topic_name, partitions=1, rate=1, deleted=300)
     clients.create_topics(east, [flow.new_topic(1, min_isr=1)], CLOCK.deadline(20), CLOCK)
-    writer = Writer(east, replace(flow), 0, CLOCK, 1)
+    writer = LoadWriter(east, replace(flow), 0, CLOCK, 1)
     writer.write_exactly(400)
     place = Place(topic_name, 0)
     clients.delete_before(east, {place: 300})

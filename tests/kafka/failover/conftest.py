@@ -20,11 +20,11 @@ from confluent_kafka.cimpl import NewTopic
 
 import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
 from tanist.kafka.wire import admin
-from tanist.kafka.wire.admin import AccessFilter, AccessRule
+from tanist.kafka.wire.admin import AccessFilter, AclBinding
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.router import Router
-from tanist_testkit.sandbox.airflow.rest import Connection
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests import forked
 from tests.conftest import connection
@@ -48,25 +48,25 @@ EAST = ClusterSpec(name="east", authorizer=True, heap_mb=384)
 ANY = {TOPIC: "*", GROUP: "*", TRANSACTION: "*", CLUSTER: "kafka-cluster"}
 
 
-def rules(user: str, *wanted: tuple[int, int]) -> list[AccessRule]:
-    return [AccessRule(kind, ANY[kind], LITERAL, user, "*", operation, ALLOW) for kind, operation in wanted]
+def rules(user: str, *wanted: tuple[int, int]) -> list[AclBinding]:
+    return [AclBinding(kind, ANY[kind], LITERAL, user, "*", operation, ALLOW) for kind, operation in wanted]
 
 
-def give(cluster: Cluster, *wanted: AccessRule) -> None:
+def give(cluster: SandboxCluster, *wanted: AclBinding) -> None:
     """Make rules as the cluster's administrator."""
     router = Router(cluster.endpoint(), "tanist-test")
     assert admin.create_acls(router, wanted, SOON(20)) == [None] * len(wanted)
     router.close()
 
 
-def take(cluster: Cluster, *unwanted: AccessRule) -> None:
+def take(cluster: SandboxCluster, *unwanted: AclBinding) -> None:
     """Take exactly these rules away."""
     router = Router(cluster.endpoint(), "tanist-test")
     admin.delete_acls(router, [AccessFilter(*rule) for rule in unwanted], SOON(20))
     router.close()
 
 
-def grant(cluster: Cluster) -> None:
+def grant(cluster: SandboxCluster) -> None:
     """`mirror` copies and runs failovers, `approver` reads and approves, `app` reads and writes business topics."""
     mirror, approver, app = (cluster.spec.principal(user) for user in ("mirror", "approver", "app"))
     wanted = [
@@ -78,8 +78,8 @@ def grant(cluster: Cluster) -> None:
             *((kind, DESCRIBE) for kind in (CLUSTER, GROUP, TRANSACTION)),
         ),
         *rules(app, (TOPIC, READ), (TOPIC, WRITE), (GROUP, READ), (TRANSACTION, ALL)),
-        AccessRule(TOPIC, "__mirror_approvals", LITERAL, mirror, "*", WRITE, DENY),
-        AccessRule(TOPIC, "__mirror_approvals", LITERAL, approver, "*", WRITE, ALLOW),
+        AclBinding(TOPIC, "__mirror_approvals", LITERAL, mirror, "*", WRITE, DENY),
+        AclBinding(TOPIC, "__mirror_approvals", LITERAL, approver, "*", WRITE, ALLOW),
     ]
     give(cluster, *wanted)
 
@@ -97,10 +97,10 @@ class Answer:
 
 
 @dataclass
-class Side:
+class KafkaSide:
     """One cluster as its clients see it."""
 
-    cluster: Cluster
+    cluster: SandboxCluster
     config: Callable[..., dict[str, Any]]
 
     def client(self, user: str = "app", **extra: str) -> dict[str, Any]:
@@ -185,8 +185,8 @@ class Slowed:
 
 @dataclass
 class Pair:
-    east: Side
-    west: Side
+    east: KafkaSide
+    west: KafkaSide
     home: Path
     guardian: Guardian
     workers: dict[str, Process] = field(default_factory=dict)
@@ -230,7 +230,7 @@ class Pair:
             finally:
                 slowed.kill()
 
-    def connections(self) -> tuple[Connection, ...]:
+    def connections(self) -> tuple[AirflowConnection, ...]:
         """What a failover through Airflow needs: both clusters, and a login that may approve."""
         logins = (
             ("east", self.east, "mirror"),
@@ -239,7 +239,7 @@ class Pair:
         )
         small = {"tanist.allow_small_state": True}
         return tuple(
-            Connection(id=name, type="kafka", extra=connection(side.cluster.endpoint_for(user)) | small)
+            AirflowConnection(id=name, type="kafka", extra=connection(side.cluster.endpoint_for(user)) | small)
             for name, side, user in logins
         )
 
@@ -312,7 +312,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             properties=dict(properties),
         )
         specs = (source, west_spec)
-        both = [Cluster.new(spec, guardian=guardian) for spec in specs]
+        both = [SandboxCluster.new(spec, guardian=guardian) for spec in specs]
         for cluster in both:
             stack.callback(cluster.close)
             cluster.launch()
@@ -320,7 +320,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             cluster.start()
             if cluster.spec.authorizer:
                 grant(cluster)
-        east, west = (Side(cluster, config) for cluster in both)
+        east, west = (KafkaSide(cluster, config) for cluster in both)
         west.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
         pair = Pair(east, west, home, guardian)
         stack.callback(pair.dismiss)

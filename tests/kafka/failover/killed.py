@@ -11,12 +11,12 @@ from pathlib import Path
 from tanist.domain.names import mirror_name
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
-from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.clusters import Timeouts
 from tanist.usecases.failover.run import run
 from tanist.usecases.failover.work import Tools
-from tanist.usecases.sides import Run
-from tanist.wiring.failover import Folder, failover_clusters, gone, runner
-from tanist.wiring.world import World
+from tanist.usecases.sides import CommandContext
+from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
+from tanist.wiring.world import ClusterRegistry
 from tests.fakes.halves import Halves
 
 
@@ -31,15 +31,15 @@ def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
             os.kill(os.getpid(), signal.SIGKILL)
 
     clock = SystemClock()
-    command = Run(clock=clock, by=clock.deadline(60))
+    command = CommandContext(clock=clock, by=clock.deadline(60))
     tools = Tools(
-        patience=Patience(proof=0.3, drain=20, budget=2),
+        patience=Timeouts(proof=0.3, drain=20, budget=2),
         sink=Folder(Path(evidence)),
         runner=runner(),
-        gone=gone,
+        is_process_dead=is_process_dead,
         checkpoint=checkpoint,
     )
-    with World(load(None, os.environ)) as world:
+    with ClusterRegistry(load(None, os.environ)) as world:
         destination = world.connect("west")
         with failover_clusters(world, destination, mirror_name(mirror), command) as real:
             halves = Halves(real.destination.sealing, checkpoint)

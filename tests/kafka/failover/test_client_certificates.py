@@ -61,10 +61,10 @@ def test_the_mirrors_certificate_is_shut_out_and_an_approval_names_the_approvers
     assert certified.west.writes("paid", range(100, 104))
     assert not certified.west.writes("paid", range(1), user="mirror")
     assert not certified.east.writes("paid", range(1))
-    told = opened(certified, plan)
-    assert told["mirror"] == ["User:CN=mirror,OU=Tanist sandbox"]
-    assert (told["shut_out"], told["not_shut_out"]) == (["paid"], [])
-    assert told["proof"] == "authorized operations of this login"
+    reported = opened(certified, plan)
+    assert reported["mirror"] == ["User:CN=mirror,OU=Tanist sandbox"]
+    assert (reported["shut_out"], reported["not_shut_out"]) == (["paid"], [])
+    assert reported["proof"] == "authorized operations of this login"
     who = principal(certified)
     assert who["verdict"] == "PASS"
     assert who["observed"] == "User:CN=mirror,OU=Tanist sandbox, from the client certificate"
@@ -87,5 +87,5 @@ def test_a_super_users_certificate_is_never_called_shut_out(certified: Pair) -> 
     assert done["status"] == "DONE"
     assert supers.west.writes("owed", range(100, 104))
     assert supers.west.writes("owed", range(104, 106), user="admin")
-    told = opened(supers, plan)
-    assert (told["shut_out"], told["not_shut_out"]) == ([], ["owed"])
+    reported = opened(supers, plan)
+    assert (reported["shut_out"], reported["not_shut_out"]) == ([], ["owed"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.kafka.wire.admin import AccessRule, ConfigKind, ConfigResource, alter_configs
+from tanist.kafka.wire.admin import AclBinding, ConfigKind, ConfigResource, alter_configs
 from tanist.kafka.wire.router import Router
 from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, Slowed, give
 from tests.kafka.fetcher.rig import until
@@ -32,7 +32,7 @@ LOOKS = 3
 
 def mirrored(pair: Pair, mirror: str, *topics: str) -> None:
     """A mirror of topics that PRODUCER writes to."""
-    rules = [AccessRule(TOPIC, topic, LITERAL, f"User:{PRODUCER}", "*", WRITE, ALLOW) for topic in topics]
+    rules = [AclBinding(TOPIC, topic, LITERAL, f"User:{PRODUCER}", "*", WRITE, ALLOW) for topic in topics]
     give(pair.east.cluster, *rules)
     pair.worker()
     pair.mirror(mirror, *topics)
@@ -45,9 +45,9 @@ def writable(pair: Pair, topic: str) -> list[str]:
 
 
 def runs(pair: Pair, mirror: str) -> list[dict[str, Any]]:
-    told = pair.tanist("failover", "status", mirror, "--json", expected=None)
-    assert told.code in {0, 4}, told.err
-    return list(json.loads(told.out)["items"])
+    reported = pair.tanist("failover", "status", mirror, "--json", expected=None)
+    assert reported.code in {0, 4}, reported.err
+    return list(json.loads(reported.out)["items"])
 
 
 def unfinished(pair: Pair, mirror: str) -> list[str]:
@@ -58,7 +58,7 @@ def items(pair: Pair, *asked: str) -> list[dict[str, Any]]:
     return list(json.loads(pair.tanist(*asked, "--json", expected=None).out)["items"])
 
 
-def told(pair: Pair, mirror: str) -> str:
+def problems_of(pair: Pair, mirror: str) -> str:
     """What is against a failover, or is not well, as status says it."""
     (found,) = items(pair, "status", mirror)
     wrong = [check for check in found["checks"] if check["verdict"] != "PASS"]
@@ -153,9 +153,9 @@ def test_a_fence_that_lands_after_the_abort_is_never_go_and_can_be_lifted(pair: 
         if writable(pair, "woken"):
             break
         assert "GO" not in verdicts(pair, "woken") or writable(pair, "woken"), "GO, with a fence that nobody knows of"
-        assert "fence lift" in told(pair, "woken") or writable(pair, "woken")
+        assert "fence lift" in problems_of(pair, "woken") or writable(pair, "woken")
     lifted(pair, "woken")
-    until(lambda: "fence lift" not in told(pair, "woken"), RECONCILED_SECONDS)
+    until(lambda: "fence lift" not in problems_of(pair, "woken"), RECONCILED_SECONDS)
 
 
 def test_a_fence_that_lands_after_the_abort_can_be_lifted_where_no_worker_acts(pair: Pair) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.wire.admin import AccessRule
+from tanist.kafka.wire.admin import AclBinding
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.failover.conftest import ALLOW, LITERAL, TOPIC, WRITE, give, take
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)
 QUICK = ("--fence-proof", "1s", "--drain", "5s", "--budget", "2s", "--json")
 WOKEN_SECONDS = 5.0
-STRANGER = AccessRule(TOPIC, "stolen", LITERAL, "User:app", "*", WRITE, ALLOW)
+STRANGER = AclBinding(TOPIC, "stolen", LITERAL, "User:app", "*", WRITE, ALLOW)
 
 
 def test_a_worker_frozen_before_its_append_adds_nothing_to_what_a_stranger_has_written(pair: Pair) -> None:

@@ -20,7 +20,7 @@ from tests.kafka.fetcher.rig import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.kafka.failover.conftest import Pair, Side
+    from tests.kafka.failover.conftest import KafkaSide, Pair
 
 pytestmark = pytest.mark.timeout(240)
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s", "--json")
@@ -36,7 +36,7 @@ def status(pair: Pair, mirror: str, expected: int) -> dict[str, Any]:
     return pair.tanist("status", mirror, "--json", expected=expected).item
 
 
-def configure(side: Side, topic: str, name: str, value: str) -> None:
+def configure(side: KafkaSide, topic: str, name: str, value: str) -> None:
     """As somebody with a console would."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
@@ -45,7 +45,7 @@ def configure(side: Side, topic: str, name: str, value: str) -> None:
         done.result(20)
 
 
-def again(side: Side, topic: str) -> None:
+def again(side: KafkaSide, topic: str) -> None:
     """Deleted and created again, with the partitions that it had."""
     client = AdminClient(side.client("admin"))
     client.delete_topics([topic])[topic].result(20)

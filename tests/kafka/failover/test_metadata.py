@@ -17,12 +17,12 @@ from tanist.kafka.wire.router import Router
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
-    from tests.kafka.failover.conftest import Pair, Side
+    from tests.kafka.failover.conftest import KafkaSide, Pair
 
 pytestmark = pytest.mark.timeout(240)
 
 
-def write(side: Side, topic: str, partitions: range, values: range) -> None:
+def write(side: KafkaSide, topic: str, partitions: range, values: range) -> None:
     """Each value to each partition, known by where it went."""
     producer = Producer(side.client())
     for partition in partitions:
@@ -31,12 +31,12 @@ def write(side: Side, topic: str, partitions: range, values: range) -> None:
     assert producer.flush(20) == 0
 
 
-def grow(side: Side, topic: str, partitions: int) -> None:
+def grow(side: KafkaSide, topic: str, partitions: int) -> None:
     client = AdminClient(side.client("admin"))
     client.create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
 
 
-def delete_before(side: Side, at: TopicPartition, offset: int) -> None:
+def delete_before(side: KafkaSide, at: TopicPartition, offset: int) -> None:
     with Router(side.cluster.endpoint(), "tanist-test") as router:
         router.refresh([at.topic], SystemClock().deadline(10))
         assert requests.delete_records(router, {at: offset}, SystemClock().deadline(10)) == {at: offset}

@@ -19,10 +19,10 @@ from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.state_record import Tombstone
 from tanist.domain.state_view import NOTHING_YET
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.wire import requests
-from tanist.kafka.wire.admin import AccessFilter, AccessRule, describe_acls
+from tanist.kafka.wire.admin import AccessFilter, AclBinding, describe_acls
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers
 from tanist.kafka.wire.router import Router
@@ -31,7 +31,7 @@ from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
-    from tests.kafka.failover.conftest import Pair, Side
+    from tests.kafka.failover.conftest import KafkaSide, Pair
 
 pytestmark = pytest.mark.timeout(240)
 SOON = SystemClock().deadline
@@ -65,7 +65,7 @@ def promoted(pair: Pair, mirror: str, topic: str) -> None:
 def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     """Everything is here, at its offset; who wrote at the source may write, a worker that slept cannot."""
     worker = pair.worker()
-    give(pair.east.cluster, AccessRule(TOPIC, "*", LITERAL, "User:operator", "*", WRITE, ALLOW))
+    give(pair.east.cluster, AclBinding(TOPIC, "*", LITERAL, "User:operator", "*", WRITE, ALLOW))
     pair.mirror("one", "orders", "kept")
     pair.east.commit("billing", "orders", 3)
     until(lambda: "billing" in pair.tanist("state", "dump", "--key", "group/one").out, 40)
@@ -86,9 +86,9 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert pair.west.writes("orders", range(200, 202), user="operator")
     assert not pair.west.writes("kept", range(1), user="operator")
     pair.west.commit("billing", "orders", 5)
-    told = pair.tanist("groups", "explain", "one", "--group", "billing").out
-    assert "orders-0 took over: group billing is at home at west" in told
-    assert "has 5, committed by a consumer at the destination" in told
+    reported = pair.tanist("groups", "explain", "one", "--group", "billing").out
+    assert "orders-0 took over: group billing is at home at west" in reported
+    assert "has 5, committed by a consumer at the destination" in reported
     listed = pair.tanist("groups", "list", "one", "--json").item
     assert (listed["group"], listed["topics"], listed["at_home"]) == ("billing", [], ["orders"])
     assert (listed["lag"], listed["position_age_ms"]) == (None, None)
@@ -119,7 +119,7 @@ def test_frozen_before_the_barrier_and_woken_after_it(pair: Pair) -> None:
     pair.workers["w2"].send(signal.SIGTERM)
 
 
-def rules_of(side: Side) -> set[object]:
+def rules_of(side: KafkaSide) -> set[object]:
     router = Router(side.cluster.endpoint(), "tanist-test")
     found = describe_acls(router, AccessFilter(), SystemClock().deadline(10))
     router.close()
@@ -135,10 +135,10 @@ def test_abort_restores_exactly(pair: Pair) -> None:
     assert not pair.east.writes("back", range(1))
     where = ("--evidence", str(pair.home / plan))
     pair.tanist("failover", "abort", "back", "--reason", "only a drill", *where)
-    told = pair.tanist("failover", "status", "back", "--json").item
-    assert told["status"] == "ABORTED"
-    assert ": only a drill; before that: " in told["reason"]
-    assert told["reason"].endswith("was at work in step seal")
+    reported = pair.tanist("failover", "status", "back", "--json").item
+    assert reported["status"] == "ABORTED"
+    assert ": only a drill; before that: " in reported["reason"]
+    assert reported["reason"].endswith("was at work in step seal")
     assert (rules_of(pair.east), rules_of(pair.west)) == before
     assert pair.east.writes("back", range(10, 20))
     pair.tanist("mirrors", "wait", "back", "--for", "lag=0", "--timeout", "30s")
@@ -207,7 +207,7 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     assert pair.east.writes("fire", range(10, 16))
     worker.send(signal.SIGCONT)
     pair.tanist("mirrors", "wait", "fire", "--for", "lag=0", "--timeout", "40s")
-    give(pair.east.cluster, AccessRule(TOPIC, "fire", LITERAL, "User:operator", "10.1.2.3", ALL, ALLOW))
+    give(pair.east.cluster, AclBinding(TOPIC, "fire", LITERAL, "User:operator", "10.1.2.3", ALL, ALLOW))
     pair.tanist("metadata", "sync", "fire")
     pair.east.cluster.kill()
     blocked = pair.tanist("failover", "plan", "fire", expected=1)
@@ -216,7 +216,7 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     done = pair.tanist("failover", "run", "fire", "--plan", plan, *QUICK).item
     assert done["seconds"] < 15
     assert pair.west.writes("fire", range(100, 104))
-    given = AccessRule(TOPIC, "fire", LITERAL, "User:operator", "10.1.2.3", WRITE, ALLOW)
+    given = AclBinding(TOPIC, "fire", LITERAL, "User:operator", "10.1.2.3", WRITE, ALLOW)
     assert given in rules_of(pair.west), "as it was at the source that is dead, and no wider"
     fences = pair.tanist("fence", "show", "fire", "--json", expected=None)
     assert fences.item["status"] == "owed"
@@ -226,13 +226,13 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     assert len(pair.west.read("fire")) == 20 + REPEATS
     until(lambda: state(pair.east).promotions(MirrorName("fire"), "fire") == 1, 40)
     checks = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
-    told = [(check["verdict"], check["observed"]) for check in checks if check["check"].endswith(" of east")]
-    ((verdict, observed),) = told  # other tests promote topics of east, too
+    reported = [(check["verdict"], check["observed"]) for check in checks if check["check"].endswith(" of east")]
+    ((verdict, observed),) = reported  # other tests promote topics of east, too
     assert (verdict, observed.startswith("a source: "), observed.endswith("promoted elsewhere")) == ("PASS", True, True)
     _from_an_old_state(pair)
 
 
-def state(side: Side) -> StateView:
+def state(side: KafkaSide) -> StateView:
     """The side's own state topic; empty where there is none."""
     try:
         with CompactedTopic.open(side.cluster.endpoint_for("mirror"), STATE_TOPIC, SOON(20), layout=SMALL) as store:
@@ -248,7 +248,7 @@ def _from_an_old_state(pair: Pair) -> None:
     now = state(pair.west)
     topic = now["topic/fire/fire"]
     assert isinstance(topic, TopicDesired)
-    before = replace(topic, wish=Wish.MIRRORING)
+    before = replace(topic, desired=DesiredState.MIRRORING)
     forgotten = [Tombstone(f"partition/fire/fire/{n}") for n in range(2)] + [Tombstone("generation/fire/fire")]
     endpoint = pair.west.cluster.endpoint_for("mirror")
     with CompactedTopic.open(endpoint, STATE_TOPIC, SOON(20), layout=SMALL, writer=operator_of(fire)) as store:
@@ -257,8 +257,8 @@ def _from_an_old_state(pair: Pair) -> None:
     assert pair.east.writes("fire", range(16, 20))
     until(lambda: {getattr(state(pair.west).observed(fire, each), "error", None) for each in at} == {REPLACED}, 60)
     assert pair.west.read("fire") == seen
-    told = pair.tanist("mirrors", "describe", "fire", "--json")
-    assert {row["state"] for row in json.loads(told.out)["items"]} == {"FAILED"}
+    reported = pair.tanist("mirrors", "describe", "fire", "--json")
+    assert {row["state"] for row in json.loads(reported.out)["items"]} == {"FAILED"}
 
 
 def test_a_deleted_state_topic_after_a_promotion_overwrites_nothing(pair: Pair) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.wire.admin import AccessRule
+from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.conftest import DENY, DESCRIBE, GROUP, LITERAL, READ, TOPIC, Pair, give, take
 from tests.kafka.fetcher.rig import until
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(120)
 
 
-def denied(kind: int, name: str, operation: int) -> AccessRule:
-    return AccessRule(kind, name, LITERAL, "User:mirror", "*", operation, DENY)
+def denied(kind: int, name: str, operation: int) -> AclBinding:
+    return AclBinding(kind, name, LITERAL, "User:mirror", "*", operation, DENY)
 
 
 @pytest.fixture(scope="module")

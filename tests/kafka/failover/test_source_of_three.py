@@ -18,7 +18,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End, list_offsets
 from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox.spec import ClusterSpec
-from tests.kafka.failover.conftest import Pair, Side, running
+from tests.kafka.failover.conftest import KafkaSide, Pair, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def trio(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
         yield pair
 
 
-def led_by_the_first(side: Side, name: str, partitions: int) -> None:
+def led_by_the_first(side: KafkaSide, name: str, partitions: int) -> None:
     """A topic whose partitions broker 1 leads, the others follow."""
     client = AdminClient(side.client())
     replicas = [[1, 2, STALLED]] * partitions
@@ -65,7 +65,7 @@ def mirrored(pair: Pair, name: str, partitions: int) -> str:
     return pair.approved(name)
 
 
-def ends(side: Side, name: str, partitions: int, which: End) -> list[int]:
+def ends(side: KafkaSide, name: str, partitions: int, which: End) -> list[int]:
     with Router(side.cluster.endpoint(), "tanist-test") as router:
         found = list_offsets(router, {TopicPartition(name, n): which for n in range(partitions)}, SOON(20))
         return [each for each in found.values() if isinstance(each, int)]
@@ -123,7 +123,7 @@ def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(tr
 
 
 @contextmanager
-def trying(side: Side, topic: str) -> Iterator[list[bytes]]:
+def trying(side: KafkaSide, topic: str) -> Iterator[list[bytes]]:
     """A transactional producer that never gives up; what it has committed."""
     committed: list[bytes] = []
     stop, ready = threading.Event(), threading.Event()
@@ -156,7 +156,7 @@ def trying(side: Side, topic: str) -> Iterator[list[bytes]]:
         thread.join()
 
 
-def read_committed(side: Side, topic: str) -> list[bytes]:
+def read_committed(side: KafkaSide, topic: str) -> list[bytes]:
     consumer = Consumer(side.client(group_id="look", enable_partition_eof="true", auto_offset_reset="earliest"))
     consumer.assign([At(topic, 0, 0)])
     found: list[bytes] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.anchoring import Writers
+from tanist.domain.anchoring import ProducerIds
 from tanist.domain.broker_errors import InvalidProducerEpoch
 from tanist.domain.errors import Interrupted
 from tanist.domain.failover.page import from_json
@@ -24,14 +24,14 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import fetch
 from tanist.kafka.wire.router import Router
-from tanist.ports.sealing import Barrier
+from tanist.ports.sealing import ProducerFence
 from tanist.settings import load
-from tanist.usecases.failover.clusters import Patience
+from tanist.usecases.failover.clusters import Timeouts
 from tanist.usecases.failover.run import run
 from tanist.usecases.failover.work import Tools
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 from tanist.wiring.failover import Folder, failover_clusters, runner
-from tanist.wiring.world import World
+from tanist.wiring.world import ClusterRegistry
 from tests.fakes.halves import HALF, Halves
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.fetcher.rig import until
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tanist.ports.opening import Opening
-    from tanist.usecases.failover.clusters import Clusters
-    from tanist.usecases.failover.run import Outcome
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.run import RunOutcome
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
@@ -69,14 +69,14 @@ class Watched:
         return self.real.has_authorizer(by)
 
     def open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
         assert self.sealed()
         self.opened += 1
         return self.real.open(topics, by, mirrors)
 
     def is_open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, bool | TanistError]:
         return self.real.is_open(topics, by, mirrors)
 
@@ -114,16 +114,16 @@ def trio(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pyte
 
 
 @contextmanager
-def at_work(pair: Pair, command: Run, mirror: str = "three") -> Iterator[Clusters]:
-    with World(load(None, pair.environment())) as world:
+def at_work(pair: Pair, command: CommandContext, mirror: str = "three") -> Iterator[FailoverContext]:
+    with ClusterRegistry(load(None, pair.environment())) as world:
         destination = world.connect("west")
         with failover_clusters(world, destination, mirror_name(mirror), command) as clusters:
             yield clusters
 
 
-def barriers(clusters: Clusters) -> dict[TopicPartition, object]:
+def barriers(clusters: FailoverContext) -> dict[TopicPartition, object]:
     spec = clusters.spec
-    ids = dict.fromkeys(PARTITIONS, Writers(spec.data_id, spec.filler_id, spec.start_id))
+    ids = dict.fromkeys(PARTITIONS, ProducerIds(spec.data_id, spec.marker_id, spec.start_id))
     return dict(clusters.destination.sealing.proof(ids, CLOCK.deadline(30)))
 
 
@@ -148,19 +148,19 @@ class Each(Random):
         return 0.0
 
 
-def finished(pair: Pair, plan: str, losing: Callable[[str], None]) -> Outcome:
+def finished(pair: Pair, plan: str, losing: Callable[[str], None]) -> RunOutcome:
     """The run, continued on the same approval as often as it is interrupted."""
     by = CLOCK.deadline(90)
     while True:
-        command = Run(clock=CLOCK, by=CLOCK.deadline(60))
+        command = CommandContext(clock=CLOCK, by=CLOCK.deadline(60))
         with at_work(pair, command) as clusters:
             watched = Watched(
-                clusters.destination.opening, lambda: set(barriers(clusters).values()) == {Barrier.SEALED}
+                clusters.destination.opening, lambda: set(barriers(clusters).values()) == {ProducerFence.FENCED}
             )
             halves = Halves(clusters.destination.sealing, losing)
             checked = replace(clusters, destination=replace(clusters.destination, opening=watched, sealing=halves))
             tools = Tools(
-                patience=Patience(proof=0.5, drain=20, budget=2),
+                patience=Timeouts(proof=0.5, drain=20, budget=2),
                 sink=Folder(pair.home / plan),
                 runner=runner(),
                 checkpoint=losing,
@@ -203,8 +203,8 @@ def _led_by_each_in_turn(trio: Pair, before: list[tuple[int, int, bytes | None]]
         until(lambda: first_ones(trio) not in seen, 20)
         seen.append(first_ones(trio))
         assert [row for row in trio.west.read("three", len(PARTITIONS)) if int(row[2] or 0) < 200] == before
-        with at_work(trio, Run(clock=CLOCK, by=CLOCK.deadline(30))) as clusters:
-            until(lambda: set(barriers(clusters).values()) == {Barrier.SEALED}, 20)
+        with at_work(trio, CommandContext(clock=CLOCK, by=CLOCK.deadline(30))) as clusters:
+            until(lambda: set(barriers(clusters).values()) == {ProducerFence.FENCED}, 20)
 
 
 # ── a compacted topic ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,7 +233,7 @@ def of_the_past(pair: Pair, producer: int) -> TanistError | None:
     record = encode_batch([b"zombie"], producer=(producer, 0, 10), timestamp_ms=CLOCK.now())
     with Router(pair.west.cluster.endpoint(), "tanist-test") as router:
         router.refresh([PACKED.topic], CLOCK.deadline(10))
-        appends = Appends(router.connection(router.leader(PACKED), CLOCK.deadline(10), lane="append"))
+        appends = Appends(router.connection(router.leader(PACKED), CLOCK.deadline(10), channel="append"))
         appends.post([ProduceBatch(PACKED.topic, PACKED.partition, memoryview(record))], CLOCK.deadline(10))
         code = appends.collect(CLOCK.deadline(10)).partitions[0].error_code
     return None if code == NONE else error_for(code, "an old worker")
@@ -268,7 +268,7 @@ def test_a_compacted_topic_keeps_its_barrier_where_a_replica_rebuilds_its_memory
     trio.tanist("mirrors", "wait", "packed", "--for", "lag=0", "--timeout", "60s")
     plan, where = trio.approved("packed"), str(trio.home / "packed")
     trio.tanist("failover", "run", "packed", "--plan", plan, "--fence-proof", "1s", "--evidence", where)
-    with at_work(trio, Run(clock=CLOCK, by=CLOCK.deadline(30)), "packed") as clusters:
+    with at_work(trio, CommandContext(clock=CLOCK, by=CLOCK.deadline(30)), "packed") as clusters:
         ours = clusters.spec.data_id
     for n in range(8):  # segments roll, and are cleaned
         assert trio.west.writes("packed", range(100 + n, 101 + n), partitions=1)
@@ -278,5 +278,5 @@ def test_a_compacted_topic_keeps_its_barrier_where_a_replica_rebuilds_its_memory
     disk_lost(trio, lost)
     led_by(trio, lost)
     assert isinstance(of_the_past(trio, ours), InvalidProducerEpoch)
-    told = from_json((trio.home / "packed" / "evidence.json").read_text()).found("seal")
-    assert list(told["by_marker_alone"]) == [str(EMPTY)]
+    reported = from_json((trio.home / "packed" / "evidence.json").read_text()).found("seal")
+    assert list(reported["by_marker_alone"]) == [str(EMPTY)]

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.plan import ROUTES
-from tanist.kafka.wire.admin import AccessRule
+from tanist.kafka.wire.admin import AclBinding
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, give, take
 from tests.kafka.fetcher.rig import until
 
@@ -49,7 +49,7 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
     """Its request was late, and the mirror that has the name now had no record: `fence lift` found nothing."""
     pair.worker()
     pair.mirror("late", "late")
-    give(pair.east.cluster, AccessRule(TOPIC, "late", LITERAL, "User:*", "*", WRITE, DENY))
+    give(pair.east.cluster, AclBinding(TOPIC, "late", LITERAL, "User:*", "*", WRITE, DENY))
     found = pair.tanist("status", "late", "--json").item
     assert "SOURCE_FENCED" in {each["name"] for each in found["limitations"]["planned"]}, found
     assert found["planned"] == "ACCEPT"
@@ -65,8 +65,8 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
 
 def _make_again(pair: Pair) -> None:
     """The source may be written to, the destination's topic is gone, and so is what kept the mirror from writing it."""
-    take(pair.east.cluster, AccessRule(TOPIC, "twice", LITERAL, "User:*", "*", WRITE, DENY))
-    take(pair.west.cluster, AccessRule(TOPIC, "twice", LITERAL, "User:mirror", "*", WRITE, DENY))
+    take(pair.east.cluster, AclBinding(TOPIC, "twice", LITERAL, "User:*", "*", WRITE, DENY))
+    take(pair.west.cluster, AclBinding(TOPIC, "twice", LITERAL, "User:mirror", "*", WRITE, DENY))
     admin = AdminClient(pair.west.client("admin"))
     admin.delete_topics(["twice"])["twice"].result(20)
     until(lambda: "twice" not in admin.list_topics(timeout=10).topics, 20)

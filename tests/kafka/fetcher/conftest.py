@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
-from tests.kafka.fetcher.rig import Rig, Side
+from tests.kafka.fetcher.rig import Rig, RigCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="package")
-def three_brokers(guardian: Guardian) -> Iterator[Cluster]:
+def three_brokers(guardian: Guardian) -> Iterator[SandboxCluster]:
     """RF 3, min ISR 2, forgetful: the broker looks every second whether it may forget a producer id."""
     properties = {
         "producer.id.expiration.check.interval.ms": "1000",
         "log.cleaner.backoff.ms": "200",
         "log.retention.check.interval.ms": "1000",
     }
-    with Cluster.new(ClusterSpec(name="trio", brokers=3, properties=properties), guardian=guardian) as cluster:
+    with SandboxCluster.new(ClusterSpec(name="trio", brokers=3, properties=properties), guardian=guardian) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def trio(three_brokers: Cluster) -> Iterator[Side]:
+def trio(three_brokers: SandboxCluster) -> Iterator[RigCluster]:
     """The three brokers, all of them well again after the test."""
-    side = Side(three_brokers)
+    side = RigCluster(three_brokers)
     yield side
     side.close()
     for broker in three_brokers.brokers:
@@ -41,12 +41,12 @@ def trio(three_brokers: Cluster) -> Iterator[Side]:
 
 
 @pytest.fixture
-def into_trio(sides: tuple[Side, Side], trio: Side) -> Rig:
+def into_trio(sides: tuple[RigCluster, RigCluster], trio: RigCluster) -> Rig:
     return Rig(sides[0], trio)
 
 
 @pytest.fixture
-def out_of_trio(sides: tuple[Side, Side], trio: Side) -> Rig:
+def out_of_trio(sides: tuple[RigCluster, RigCluster], trio: RigCluster) -> Rig:
     return Rig(trio, sides[1])
 
 

@@ -6,12 +6,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from tanist.fetcher.assignment import Assigned, Copied
+from tanist.fetcher.assignment import Assigned, MirrorPartition
 from tanist.fetcher.claims import Claims, held_epoch
-from tanist.fetcher.lane import Lane
-from tanist.fetcher.lanes import Lanes
+from tanist.fetcher.lane import FetcherThread
+from tanist.fetcher.lanes import FetcherThreads
 from tanist.fetcher.sources import SourceLeaders, by_lane
-from tanist.fetcher.tools import LaneTools
+from tanist.fetcher.tools import FetcherThreadTools
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.membership import Ownership
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
-    from tanist.fetcher.assignment import LaneKey, Report
+    from tanist.fetcher.assignment import FetcherThreadKey, Report
     from tanist.ports.state import StateStore
 
 SLICE = 7
@@ -47,8 +47,8 @@ class Copier:
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
         self._leaders = SourceLeaders(lambda: self.source, f"test-{self.name}", self.clock)
-        self.lanes = Lanes(self._lane, self.clock)
-        self.made: list[Lane] = []
+        self.lanes = FetcherThreads(self._lane, self.clock)
+        self.made: list[FetcherThread] = []
         self.died: BaseException | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"copier-{self.name}", daemon=True)
@@ -62,7 +62,9 @@ class Copier:
         self.own(self.lease_seconds)
         view = self.claims.claim(frozenset({SLICE}), self.clock.deadline(5))
         epoch = held_epoch(view, SLICE)
-        self._assigned = {Copied(self.spec.mirror, at): Assigned(self.spec, at, SLICE, epoch) for at in self.partitions}
+        self._assigned = {
+            MirrorPartition(self.spec.mirror, at): Assigned(self.spec, at, SLICE, epoch) for at in self.partitions
+        }
         self._thread.start()
         return self
 
@@ -81,10 +83,10 @@ class Copier:
         """What lanes died of: it must be empty, a lane that dies has a bug."""
         return [lane.died for lane in self.made if lane.died is not None]
 
-    def _lane(self, key: LaneKey, spec: MirrorSpec) -> Lane:
-        lane = Lane(
+    def _lane(self, key: FetcherThreadKey, spec: MirrorSpec) -> FetcherThread:
+        lane = FetcherThread(
             key,
-            LaneTools(
+            FetcherThreadTools(
                 spec=spec,
                 source=self.source,
                 destination=self.destination,

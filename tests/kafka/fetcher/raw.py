@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
-    from tests.kafka.fetcher.rig import Rig, Side
+    from tests.kafka.fetcher.rig import Rig, RigCluster
 
 
-def producers(side: Side, at: TopicPartition) -> dict[int, ActiveProducer]:
+def producers(side: RigCluster, at: TopicPartition) -> dict[int, ActiveProducer]:
     """Who the leader remembers, by producer id."""
     return {p.producer_id: p for p in value(requests.describe_producers(side.router, [at], soon())[at])}
 
@@ -47,10 +47,10 @@ def forget_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def surplus(rig: Rig, at: TopicPartition, count: int = 1) -> None:
     """Fillers that nobody asked for, as a late request of a former owner leaves them."""
-    known = producers(rig.destination, at).get(rig.spec.filler_id)
+    known = producers(rig.destination, at).get(rig.spec.marker_id)
     end = rig.destination.end(at)
     epoch = max(known.producer_epoch, 0) if known else 0
-    markers = Markers(rig.spec.filler_id, epoch, range(end, end + count))
+    markers = Markers(rig.spec.marker_id, epoch, range(end, end + count))
     assert requests.write_markers(rig.destination.router, {at: markers}, soon()) == {at: None}
     until(lambda: rig.destination.end(at) == end + count, 5)
 
@@ -80,7 +80,7 @@ def unanswered(markers: Mapping[TopicPartition, Markers]) -> Answers[None]:
     return dict.fromkeys(markers, why)
 
 
-def reassign(side: Side, at: TopicPartition, brokers: list[int]) -> None:
+def reassign(side: RigCluster, at: TopicPartition, brokers: list[int]) -> None:
     """Move a partition to other replicas, and wait until it is there."""
     alter = importlib.import_module("kafka.protocol.admin").AlterPartitionReassignmentsRequest
     side.router.refresh([at.topic], soon())

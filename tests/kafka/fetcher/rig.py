@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.offset_map import OffsetMap
     from tanist.ports.state import StateStore
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 COPIED_SECONDS = 40.0
 _T = TypeVar("_T")
@@ -55,10 +55,10 @@ def until(true: Callable[[], object], seconds: float, what: Callable[[], object]
         time.sleep(0.02)  # noqa: TID251  # a test waits for another process
 
 
-class Side:
+class RigCluster:
     """One cluster as a test sees it."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
         self.router = Router(cluster.endpoint(), "tanist-test")
@@ -155,8 +155,8 @@ def value(answer: _T | TanistError) -> _T:
 
 @dataclass
 class Rig:
-    source: Side
-    destination: Side
+    source: RigCluster
+    destination: RigCluster
     store: StateStore = field(default_factory=worker_store)
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ class Rig:
             source_cluster_id="",
             destination_cluster_id="",
             data_id=data,
-            filler_id=filler,
+            marker_id=filler,
             start_id=start,
             created_at=EpochMs(0),
         )

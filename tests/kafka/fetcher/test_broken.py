@@ -13,13 +13,13 @@ import pytest
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.names import EpochMs, topic_id_text
 from tanist.domain.records import TopicDesired
-from tanist.domain.states import Finding, Wish
+from tanist.domain.states import DesiredState, Finding
 from tanist.fetcher.planning import Owned
 from tanist.fetcher.sources import SourceLeaders
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End
 from tests.kafka.fetcher.logs import read
-from tests.kafka.fetcher.rig import Rig, Side, soon, until
+from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until
 from tests.kafka.fetcher.test_log_start import batches
 from tests.kafka.fetcher.test_writers import broken
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ALONE = {"min.insync.replicas": "1"}
 
 
-def damage(side: Side, broker: int, at: TopicPartition, marker: bytes) -> None:
+def damage(side: RigCluster, broker: int, at: TopicPartition, marker: bytes) -> None:
     """Flip a byte of a record on the disk, with the broker down; it was shut down well, so it does not look again."""
     [node] = [b for b in side.cluster.brokers if b.id == broker]
     assert node.pid
@@ -66,7 +66,7 @@ def test_a_damaged_batch_stops_its_partition_and_no_other(out_of_trio: Rig, topi
     assert rig.destination.end(at[1], End.LOG_END) == 20
 
 
-def compacted(side: Side, at: TopicPartition, settings: Mapping[str, str]) -> None:
+def compacted(side: RigCluster, at: TopicPartition, settings: Mapping[str, str]) -> None:
     """A log with holes."""
     topic = at.topic
     producer = side.producer(linger_ms=0)
@@ -106,7 +106,7 @@ def test_a_hole_that_compaction_left_is_not_closed_in_silence(out_of_trio: Rig, 
     assert copied == rig.read([at])[0][at][: len(copied)]
 
 
-def recreate(side: Side, topic: str) -> None:
+def recreate(side: RigCluster, topic: str) -> None:
     side.admin.delete_topics([topic])[topic].result(20)
 
     def gone() -> bool:
@@ -125,7 +125,7 @@ def test_a_source_topic_that_was_made_anew_is_told_from_the_old_one(rig: Rig, to
     topic = TopicDesired(
         mirror=rig.spec.mirror,
         topic=topic_name,
-        wish=Wish.MIRRORING,
+        desired=DesiredState.MIRRORING,
         source_topic_id=topic_id_text(topic_id),
         partitions=1,
         changed_at=EpochMs(0),

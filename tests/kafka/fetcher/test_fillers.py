@@ -9,8 +9,8 @@ import pytest
 
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetRun
-from tanist.domain.records import STATE_TOPIC, OffsetRunWritten
+from tanist.domain.offset_map import OffsetRange
+from tanist.domain.records import STATE_TOPIC, OffsetRangeWritten
 from tanist.fetcher.engines.batches import filling
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.state import WORKER, MemoryStateStore
@@ -61,7 +61,7 @@ def test_a_fill_that_lands_after_it_was_given_up_is_refused(
         wires.next_fill = keep
         rig.source.transaction(at, [b"second"])
         rig.copied(copier)
-        filler = producers(rig.destination, at)[rig.spec.filler_id]
+        filler = producers(rig.destination, at)[rig.spec.marker_id]
         assert (filler.producer_epoch > late[0][at].producer_epoch) == (rule == "on")
         [answer] = wires.real(rig.destination.router, late[0], copier.clock.deadline(5)).values()
         assert (answer is None) == (rule == "off"), answer
@@ -161,7 +161,7 @@ def replace_epochs(sent: Any, epochs: tuple[int, ...]) -> Any:
 
 class Forgetful(MemoryStateStore):
     def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
-        return super().append([r for r in records if not isinstance(r, OffsetRunWritten)], by)
+        return super().append([r for r in records if not isinstance(r, OffsetRangeWritten)], by)
 
 
 @pytest.mark.parametrize("rule", ["on", "off"])
@@ -217,7 +217,7 @@ def test_fillers_that_are_missing_are_made_up_for(rig: Rig, topic_name: str) -> 
         assert copier.deaths() == []
     assert translated(rig, at)
     assert rig.destination.end(at) == rig.source.end(at)
-    assert OffsetRun(SourceOffset(4), DestinationOffset(3)) in rig.offsets(at).runs
+    assert OffsetRange(SourceOffset(4), DestinationOffset(3)) in rig.offsets(at).runs
 
 
 def test_a_worker_without_the_lease_fills_nothing_and_says_so(rig: Rig, topic_name: str) -> None:
@@ -247,6 +247,6 @@ def test_the_ids_of_another_mirror_are_foreign(rig: Rig, topic_name: str) -> Non
     [at] = rig.create(topic_name)
     with rig.copier([at]) as copier:
         idle(rig, copier, at)
-    stranger = replace(rig.spec, filler_id=rig.spec.start_id, start_id=rig.spec.filler_id)
+    stranger = replace(rig.spec, marker_id=rig.spec.start_id, start_id=rig.spec.marker_id)
     with rig.copier([at], spec=stranger) as copier:
         until(lambda: (r := copier.reports().get(at)) and r.error and r.error.name == "FOREIGN_WRITE", 10)

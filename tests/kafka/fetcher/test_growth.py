@@ -22,11 +22,11 @@ def test_who_leads_new_partitions_is_asked_at_once(rig: Rig, topic_name: str) ->
     new = TopicPartition(topic_name, 1)
     with closing(SourceLeaders(rig.source.cluster.endpoint, "test", SystemClock())) as leaders:
         leaders.look(rig.spec, {topic_name: 1}, stale=False)
-        assert leaders.lane(rig.spec, new) is None
+        assert leaders.thread_key(rig.spec, new) is None
         rig.source.admin.create_partitions([NewPartitions(topic_name, 2)])[topic_name].result(20)
 
         def found() -> bool:
             leaders.look(rig.spec, {topic_name: 2}, stale=False)
-            return leaders.lane(rig.spec, new) is not None
+            return leaders.thread_key(rig.spec, new) is not None
 
         until(found, LOOK_EVERY_SECONDS / 3)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
     from tests.kafka.fetcher.copier import Copier
-    from tests.kafka.fetcher.rig import Rig, Side
+    from tests.kafka.fetcher.rig import Rig, RigCluster
 
 MILLIONS = 3_000_000
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appending, "TEND_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
 
 
 def batches(rig: Rig, at: TopicPartition, count: int = 5) -> None:
@@ -53,7 +53,7 @@ def test_a_log_that_begins_late_is_copied_at_its_offsets(rig: Rig, topic_name: s
     assert rig.offsets(at[0]).runs == ()
 
 
-def write_nulls(side: Side, at: TopicPartition, count: int) -> None:
+def write_nulls(side: RigCluster, at: TopicPartition, count: int) -> None:
     """Quickly: what the copier itself writes, by an id of nobody."""
     producer, end = requests.init_producer_id(side.router, soon()), 0
     while end < count:

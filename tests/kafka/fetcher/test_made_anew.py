@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.names import TopicPartition
-    from tests.kafka.fetcher.rig import Rig, Side
+    from tests.kafka.fetcher.rig import Rig, RigCluster
 
 NEVER = 1e6
 
 
-def delete(side: Side, topic: str) -> None:
+def delete(side: RigCluster, topic: str) -> None:
     side.admin.delete_topics([topic])[topic].result(20)
 
     def gone() -> bool:
@@ -35,7 +35,7 @@ def delete(side: Side, topic: str) -> None:
     until(gone, 10)
 
 
-def make_anew(side: Side, at: Sequence[TopicPartition]) -> None:
+def make_anew(side: RigCluster, at: Sequence[TopicPartition]) -> None:
     delete(side, at[0].topic)
     side.create(at[0].topic, len(at))
 
@@ -45,7 +45,7 @@ def test_a_record_meant_for_a_copy_that_was_deleted_does_not_land_in_the_new_one
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     """Off: topics are called by their names, as before Kafka 4.1. Nobody looks at idle copies here."""
-    monkeypatch.setattr(appending, "TEND_EVERY_SECONDS", NEVER)
+    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", NEVER)
     if rule == "off":
         monkeypatch.setattr(Connection, "speaks", lambda *_: False)
     at = rig.create(topic_name, 3)
@@ -70,7 +70,7 @@ def test_an_idle_copy_that_was_deleted_is_missed_and_the_new_one_filled_without_
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where topics are called by their names."""
-    monkeypatch.setattr(appending, "TEND_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
     monkeypatch.setattr(Connection, "speaks", lambda *_: False)
     at = rig.create(topic_name, 2)
     for each in at:
@@ -125,7 +125,7 @@ def test_a_copy_that_is_made_anew_without_its_map_being_forgotten_is_refused_by_
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The map tells of shifts that the new copy does not have."""
-    monkeypatch.setattr(appending, "TEND_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.1)
     [at] = rig.create(topic_name)
     batches(rig, at)
     with rig.copier([at]) as copier:

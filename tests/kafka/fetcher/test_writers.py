@@ -173,7 +173,7 @@ def test_a_foreign_record_in_an_idle_partition_is_found_without_another_append(
     rig: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is copied any more, so no append can land elsewhere: the worker looks by itself."""
-    monkeypatch.setattr(appending, "TEND_EVERY_SECONDS", 0.2)
+    monkeypatch.setattr(appending, "CHECK_IDLE_EVERY_SECONDS", 0.2)
     [at] = rig.create(topic_name)
     batches(rig, at, 1)
     with rig.copier([at]) as copier:
@@ -193,7 +193,7 @@ def test_a_foreign_record_behind_a_batch_in_flight_is_found_by_the_next_worker(
     with pytest.MonkeyPatch.context() as patch, rig.copier([at]) as copier:
         rig.copied(copier)
         if its_run == "on record":
-            patch.setattr("tanist.fetcher.engines.batches.recovery.anchor", _cannot_look)
+            patch.setattr("tanist.fetcher.engines.batches.recovery.recover_position", _cannot_look)
         else:
             patch.setattr(Appending, "_answered", lambda *_: None)
         rig.destination.produce(at, [b"foreign"])

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 def process(rig: Rig, partitions: Sequence[TopicPartition], store: Path, name: str = "w1") -> Iterator[Any]:
     """A running worker; SIGKILL at the end, if not before."""
     key, value = encode(rig.spec)
-    told = {
+    reported = {
         "spec": [key.decode(), (value or b"").decode()],
         "source": rig.source.servers,
         "destination": rig.destination.servers,
@@ -37,7 +37,7 @@ def process(rig: Rig, partitions: Sequence[TopicPartition], store: Path, name: s
         "store": str(store),
         "name": name,
     }
-    running = subprocess.Popen([sys.executable, "-m", "tests.kafka.fetcher.worker", json.dumps(told)], cwd=ROOT)
+    running = subprocess.Popen([sys.executable, "-m", "tests.kafka.fetcher.worker", json.dumps(reported)], cwd=ROOT)
     try:
         yield running
     finally:

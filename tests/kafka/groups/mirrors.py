@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.records import GroupPosition, OffsetRunWritten
+from tanist.domain.records import GroupPosition, OffsetRangeWritten
 from tanist.domain.state_view import StateView
 from tanist.domain.translation import Rules
 from tanist.kafka.adapters.logs import KafkaLogs
@@ -18,8 +18,8 @@ from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen, Views
-from tanist.usecases.groups.sync import Synced, SyncRequest, sync_groups, translate_groups
-from tanist.usecases.sides import Run, Side
+from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, translate_groups
+from tanist.usecases.sides import Cluster, CommandContext
 from tests.kafka.groups.readers import wanted
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import Rig
 
 
-def run(seconds: float = 20, *, dry_run: bool = False) -> Run:
+def run(seconds: float = 20, *, dry_run: bool = False) -> CommandContext:
     clock = SystemClock()
-    return Run(clock=clock, by=clock.deadline(seconds), dry_run=dry_run)
+    return CommandContext(clock=clock, by=clock.deadline(seconds), dry_run=dry_run)
 
 
-def side(endpoint: Endpoint, stack: ExitStack) -> Side:
+def side(endpoint: Endpoint, stack: ExitStack) -> Cluster:
     """As far as group commands look at it."""
     topics, logs = KafkaTopics(endpoint), KafkaLogs(endpoint)
     stack.callback(topics.close)
     stack.callback(logs.close)
     nothing: Any = None
-    return Side(
+    return Cluster(
         name=endpoint.name,
         bootstrap="",
         topics=topics,
@@ -69,7 +69,7 @@ class Mirrored:
         source, destination = self.rig.source.cluster.endpoint(), self.rig.destination.cluster.endpoint()
         there = KafkaPositions(destination, self.spec.mirror)
         here = SourceContacts(
-            side=side(source, self.stack),
+            cluster=side(source, self.stack),
             positions=KafkaPositions(source, self.spec.mirror),
             proofs=KafkaProofs(source, destination),
         )
@@ -101,7 +101,7 @@ class Mirrored:
     def shifted(self, at: TopicPartition, source: int, destination: int) -> None:
         """One run of the map."""
         self.runs.append(
-            OffsetRunWritten(
+            OffsetRangeWritten(
                 mirror=self.spec.mirror,
                 partition=at,
                 source=SourceOffset(source),
@@ -114,13 +114,13 @@ class Mirrored:
         state = [wanted(self.spec, name, count) for name, count in names.items()]
         return Views(_view(state), _view(self.runs), _view(self.groups))
 
-    def translate(self, *names: str, contacts: GroupContacts | None = None, **more: Any) -> Synced:
+    def translate(self, *names: str, contacts: GroupContacts | None = None, **more: Any) -> GroupSyncResult:
         request = SyncRequest(chosen=Chosen(names=frozenset(names) or None), **more)
         return translate_groups(self.spec, contacts or self.contacts, request, run(), self.views())
 
     def sync(
         self, *names: str, rules: Rules | None = None, contacts: GroupContacts | None = None, dry_run: bool = False
-    ) -> Synced:
+    ) -> GroupSyncResult:
         request = SyncRequest(chosen=Chosen(names=frozenset(names) or None), rules=rules or Rules())
         return sync_groups(self.spec, contacts or self.contacts, request, run(dry_run=dry_run), self.views())
 

@@ -11,11 +11,11 @@ from confluent_kafka import TopicPartition as At
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import EpochMs
-from tanist.domain.records import GroupPosition, GroupsFollowed, TopicDesired
-from tanist.domain.states import Wish
+from tanist.domain.records import GroupPosition, GroupSyncStatus, TopicDesired
+from tanist.domain.states import DesiredState
 from tanist.fetcher.group_tail import GroupTail, TailTools
 from tanist.kafka.wire.clock import SystemClock
-from tanist.ports.positions import Change, Committed
+from tanist.ports.positions import CommitChange, CommittedPosition
 from tests.fakes.cluster import worker_store
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import Outcome, Positions
     from tanist.ports.state import StateStore
-    from tests.kafka.fetcher.rig import Side
+    from tests.kafka.fetcher.rig import RigCluster
 
 JOIN_SECONDS = 30.0
 
@@ -103,10 +103,12 @@ def moved(
 ) -> Mapping[str, Outcome | TanistError]:
     """Commit `offset` for each of `groups`, from wherever it stands."""
     found = positions.committed(groups, by)
-    changes: dict[str, dict[TopicPartition, Change]] = {}
+    changes: dict[str, dict[TopicPartition, CommitChange]] = {}
     for group, stands in found.items():
         now = None if isinstance(stands, TanistError) else stands.get(at)
-        changes[group] = {at: Change(None if isinstance(now, TanistError) else now, Committed(offset, ""))}
+        changes[group] = {
+            at: CommitChange(None if isinstance(now, TanistError) else now, CommittedPosition(offset, ""))
+        }
     return positions.commit(changes, by)
 
 
@@ -121,7 +123,7 @@ def committed(servers: str, group: str, at: TopicPartition) -> int:
 
 
 @contextmanager
-def positions_in_transaction(side: Side, group: str, at: TopicPartition, offset: int) -> Iterator[Producer]:
+def positions_in_transaction(side: RigCluster, group: str, at: TopicPartition, offset: int) -> Iterator[Producer]:
     """A transaction that has sent a position of `group` and is still open."""
     producer = side.producer(transactional_id=f"tx-{group}", linger_ms=0)
     producer.init_transactions(20)
@@ -162,9 +164,9 @@ class Followed:
     def positions(self) -> list[GroupPosition]:
         return [record for record in self.groups.view().values() if isinstance(record, GroupPosition)]
 
-    def note(self) -> GroupsFollowed | None:
+    def note(self) -> GroupSyncStatus | None:
         found = self.groups.view().get(f"groups/{self.spec.mirror}")
-        return found if isinstance(found, GroupsFollowed) else None
+        return found if isinstance(found, GroupSyncStatus) else None
 
     def __enter__(self) -> Self:
         return self
@@ -180,7 +182,7 @@ def wanted(spec: MirrorSpec, topic: str, partitions: int = 1) -> TopicDesired:
     return TopicDesired(
         mirror=spec.mirror,
         topic=topic,
-        wish=Wish.MIRRORING,
+        desired=DesiredState.MIRRORING,
         source_topic_id="",
         partitions=partitions,
         changed_at=EpochMs(0),

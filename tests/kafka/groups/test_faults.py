@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.records import Following, OffsetRunWritten
+from tanist.domain.records import OffsetRangeWritten, OffsetTailMode
 from tanist.domain.translation import Precision, Proof
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import Markers
-from tests.kafka.fetcher.rig import Rig, Side, soon, until, value
+from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until, value
 from tests.kafka.groups.mirrors import Mirrored
 from tests.kafka.groups.readers import Followed, commit, moved, read_some
 
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(240)
 
 
-def test_the_source_is_killed(cluster_factory: ClusterFactory, sides: tuple[Side, Side], topic_name: str) -> None:
+def test_the_source_is_killed(
+    cluster_factory: ClusterFactory, sides: tuple[RigCluster, RigCluster], topic_name: str
+) -> None:
     """SIGKILL: what was kept is translated exactly, and the group goes on with the next record."""
     cluster = cluster_factory("doomed", brokers=1)
-    source, destination = Side(cluster), sides[1]
+    source, destination = RigCluster(cluster), sides[1]
     rig = Rig(source, destination)
     (at,) = rig.create(topic_name)
     source.produce(at, [b"%d" % n for n in range(30)])
@@ -35,7 +37,7 @@ def test_the_source_is_killed(cluster_factory: ClusterFactory, sides: tuple[Side
         before = read_some(source.servers, topic_name, at, 11)
         until(lambda: followed.position(topic_name, at) == 11, 20, followed.note)
         cluster.kill(cluster.brokers[0].id)
-        until(lambda: (note := followed.note()) and note.how is Following.TROUBLED, 20, followed.note)
+        until(lambda: (note := followed.note()) and note.mode is OffsetTailMode.DEGRADED, 20, followed.note)
         mirrored.groups += list(followed.groups.view().values())
         (row,) = mirrored.sync(topic_name).rows
         assert (row.offset, row.translation.precision, row.committed) == (11, Precision.EXACT, True)
@@ -45,7 +47,7 @@ def test_the_source_is_killed(cluster_factory: ClusterFactory, sides: tuple[Side
         assert before + after == [(n, b"%d" % n) for n in range(30)]
         note = followed.note()
         assert note is not None
-        assert 0 < note.upto <= note.at
+        assert 0 < note.complete_until_ms <= note.at
     source.close()
 
 
@@ -55,7 +57,7 @@ def test_after_a_shift_the_next_record_is_the_next_record(rig: Rig, topic_name: 
     rig.source.produce(at, [b"%d" % n for n in range(20)])
     with rig.copier([at]) as copier:
         rig.copied(copier)
-    marker = Markers(rig.spec.filler_id, 20_000, [1_000, 1_001])
+    marker = Markers(rig.spec.marker_id, 20_000, [1_000, 1_001])
     value(requests.write_markers(rig.destination.router, {at: marker}, soon())[at])
     rig.source.produce(at, [b"%d" % n for n in range(20, 40)])
     with rig.copier([at]) as copier:
@@ -65,7 +67,9 @@ def test_after_a_shift_the_next_record_is_the_next_record(rig: Rig, topic_name: 
     before = read_some(rig.source.servers, topic_name, at, 27)
     commit(rig.source.servers, topic_name + "-at-the-gap", {at: 20})
     with Mirrored(rig, (at,)) as mirrored:
-        mirrored.runs += [r for r in rig.store.view().values() if isinstance(r, OffsetRunWritten) and r.partition == at]
+        mirrored.runs += [
+            r for r in rig.store.view().values() if isinstance(r, OffsetRangeWritten) and r.partition == at
+        ]
         synced = mirrored.sync(topic_name, topic_name + "-at-the-gap")
         assert {row.offset: (row.compared.proof, row.committed) for row in synced.rows} == {
             29: (Proof.MATCH, True),
@@ -79,7 +83,7 @@ def test_after_a_shift_the_next_record_is_the_next_record(rig: Rig, topic_name: 
 def test_a_coordinator_of_three_is_killed(cluster_factory: ClusterFactory, topic_name: str) -> None:
     """Another takes over its groups: positions go on arriving, and nothing goes back."""
     cluster = cluster_factory("three", brokers=3)
-    source = Side(cluster)
+    source = RigCluster(cluster)
     (at,) = source.create(topic_name, brokers=[1, 2, 3])
     spec = Rig(source, source).spec
     groups = [f"{topic_name}-{n}" for n in range(6)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tanist.domain.names import TopicPartition
-    from tests.kafka.fetcher.rig import Side
+    from tests.kafka.fetcher.rig import RigCluster
     from tests.kafka.groups.freezing import Frozen
 
 pytestmark = pytest.mark.timeout(120)
@@ -80,7 +80,7 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def copied(sides: tuple[Side, Side]) -> tuple[Rig, TopicPartition]:
+def copied(sides: tuple[RigCluster, RigCluster]) -> tuple[Rig, TopicPartition]:
     """Groups are what tests of this file write; records none of them."""
     rig = Rig(*sides)
     (at,) = rig.create(f"frozen-{uuid4().hex[:8]}")

@@ -11,15 +11,15 @@ import pytest
 
 from tanist.domain.broker_errors import GroupAuthorizationFailed
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
-from tanist.domain.records import Following, MirrorSpec
+from tanist.domain.records import MirrorSpec, OffsetTailMode
 from tanist.fetcher import group_tail
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.adapters.topics import KafkaTopics
-from tanist.kafka.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls
+from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls
 from tanist.kafka.wire.router import Router
-from tanist.ports.positions import Change, Committed
+from tanist.ports.positions import CommitChange, CommittedPosition
 from tanist.ports.topics import NewTopic
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.fetcher.rig import soon, until
 from tests.kafka.groups.readers import Followed, moved
@@ -44,7 +44,7 @@ SPEC = MirrorSpec(
     source_cluster_id="",
     destination_cluster_id="",
     data_id=ProducerId(1),
-    filler_id=ProducerId(2),
+    marker_id=ProducerId(2),
     start_id=ProducerId(3),
     created_at=EpochMs(0),
 )
@@ -53,7 +53,7 @@ SPEC = MirrorSpec(
 class Guarded:
     """A cluster with an authorizer; `admin` commits, `mirror` follows."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         self.endpoint = cluster.endpoint_for(USER)
         self._router = Router(cluster.endpoint(), "test")
@@ -66,7 +66,7 @@ class Guarded:
         self._positions.close()
 
     def rule(self, kind: int, name: str, operation: int, permission: int = ALLOW, *, pattern: int = LITERAL) -> None:
-        rules = [AccessRule(kind, name, pattern, f"User:{USER}", "*", operation, permission)]
+        rules = [AclBinding(kind, name, pattern, f"User:{USER}", "*", operation, permission)]
         assert not any(create_acls(self._router, rules, soon()))
 
     def take_back(self, kind: int, name: str, operation: int) -> None:
@@ -86,7 +86,7 @@ class Guarded:
 
 @pytest.fixture(scope="module")
 def _cluster(guardian: Guardian) -> Iterator[Guarded]:
-    with Cluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
+    with SandboxCluster.new(ClusterSpec(name="guarded", authorizer=True, heap_mb=384), guardian=guardian) as cluster:
         guarded = Guarded(cluster)
         yield guarded
         guarded.close()
@@ -110,11 +110,11 @@ def test_without_the_log_it_asks_and_says_so(guarded: Guarded, monkeypatch: pyte
         until(lambda: followed.position("polled", ORDERS) == 5, 10, followed.note)
         note = followed.note()
         assert note is not None
-        assert note.how is Following.POLLING
+        assert note.mode is OffsetTailMode.POLLING
         assert "READ on Topic __consumer_offsets is missing" in note.reason
-        assert note.upto > 0
+        assert note.complete_until_ms > 0
         guarded.rule(TOPIC, "__consumer_offsets", READ)
-        until(lambda: (now := followed.note()) and now.how is Following.TAILING, 20, followed.note)
+        until(lambda: (now := followed.note()) and now.mode is OffsetTailMode.TAILING, 20, followed.note)
         guarded.commit("polled", 7)
         until(lambda: followed.position("polled", ORDERS) == 7, 10, followed.note)
 
@@ -131,15 +131,27 @@ def test_a_right_that_is_taken_away_deletes_nothing(guarded: Guarded, kind: int,
             guarded.commit("seen", 6)
             until(lambda: followed.position("seen", ORDERS) == 6, 10, followed.note)
         before = followed.note()
-        until(lambda: (now := followed.note()) and before and now.upto > before.upto + 3000, 20, followed.note)
+        until(
+            lambda: (now := followed.note()) and before and now.complete_until_ms > before.complete_until_ms + 3000,
+            20,
+            followed.note,
+        )
         assert followed.position("hidden", ORDERS) == 4
 
 
 def asked_twice(followed: Followed) -> None:
     """Waits until the tail has asked, and written what it found, for the second time."""
-    until(lambda: (now := followed.note()) and now.how is Following.POLLING and now.upto, 20, followed.note)
+    until(
+        lambda: (now := followed.note()) and now.mode is OffsetTailMode.POLLING and now.complete_until_ms,
+        20,
+        followed.note,
+    )
     first = followed.note()
-    until(lambda: (now := followed.note()) and first and now.upto > first.upto, 20, followed.note)
+    until(
+        lambda: (now := followed.note()) and first and now.complete_until_ms > first.complete_until_ms,
+        20,
+        followed.note,
+    )
 
 
 @pytest.mark.parametrize(("kind", "name"), [(GROUP, "unseen"), (TOPIC, "orders")])
@@ -174,12 +186,14 @@ def test_one_forbidden_group_delays_nobody(guarded: Guarded) -> None:
     with closing(KafkaPositions(guarded.endpoint, SPEC.mirror)) as positions:
         began = time.monotonic()
         found = positions.committed(groups, soon())
-        changes = {group: {ORDERS: Change(Committed(1, ""), Committed(2, "tanist"))} for group in groups}
+        changes = {
+            group: {ORDERS: CommitChange(CommittedPosition(1, ""), CommittedPosition(2, "tanist"))} for group in groups
+        }
         done = positions.commit(changes, soon())
         assert time.monotonic() - began < 5
     assert isinstance(found[groups[7]], GroupAuthorizationFailed)
     others = [group for group in groups if group != groups[7]]
-    assert {str(found[group]) for group in others} == {str({ORDERS: Committed(1, "")})}
+    assert {str(found[group]) for group in others} == {str({ORDERS: CommittedPosition(1, "")})}
     assert [group for group in groups if done[group] == {ORDERS: None}] == others
     assert "GroupAuthorizationFailed" in repr(done[groups[7]])
 

@@ -9,7 +9,7 @@ import pytest
 from tanist.domain.broker_errors import UnknownMember
 from tanist.domain.errors import TanistError
 from tanist.domain.translation import Precision, Proof, Rules
-from tanist.ports.positions import Change, Committed
+from tanist.ports.positions import CommitChange, CommittedPosition
 from tests.kafka.fetcher.rig import soon
 from tests.kafka.groups.mirrors import Mirrored
 from tests.kafka.groups.readers import commit, committed, consumer, read_some
@@ -89,7 +89,9 @@ def test_a_group_with_members_is_left_alone(
         (row,) = mirrored.sync(topic_name, rules=Rules(existing=True, backwards=True)).rows
         assert not row.committed
         assert "1 member(s) at the destination" in row.reason
-        outcome = mirrored.contacts.positions.commit({topic_name: {at: Change(None, Committed(5, ""))}}, soon())
+        outcome = mirrored.contacts.positions.commit(
+            {topic_name: {at: CommitChange(None, CommittedPosition(5, ""))}}, soon()
+        )
         answer = outcome[topic_name]
         assert not isinstance(answer, TanistError)
         assert isinstance(answer[at], UnknownMember), "the destination itself is the last guard"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.records import Following
+from tanist.domain.records import OffsetTailMode
 from tests.kafka.fetcher.rig import soon, until
 from tests.kafka.groups.readers import Followed, commit, positions_in_transaction, read_some, wanted
 
@@ -32,7 +32,7 @@ def test_members_of_both_protocols(rig: Rig, topic_name: str, group_name: str, p
         assert found.at > 0
         note = followed.note()
         assert note is not None
-        assert (note.how, note.reason) == (Following.TAILING, "")
+        assert (note.mode, note.reason) == (OffsetTailMode.TAILING, "")
 
 
 def test_transactional_positions_appear_with_the_commit(rig: Rig, topic_name: str) -> None:

@@ -27,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "jars"
 
 
-def told(*command: str) -> str:
+def output_of(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -41,11 +41,11 @@ def test_it_is_made_once_java_takes_it_and_a_damaged_one_only_costs_time(cache: 
     assert f"-XX:SharedArchiveFile={archive}" in command
     assert kafka_java() == command
     assert archive.stat() == made
-    assert "shared objects file (top)" in told(*command, "-Xlog:class+load", *TOOL)
+    assert "shared objects file (top)" in output_of(*command, "-Xlog:class+load", *TOOL)
     assert not [path for path in cache.iterdir() if path.name.startswith(".")], "nothing half is left"
     archive.chmod(0o600)
     archive.write_bytes(b"damaged")
-    assert "shared objects file (top)" not in told(*command, "-Xlog:class+load", *TOOL)
+    assert "shared objects file (top)" not in output_of(*command, "-Xlog:class+load", *TOOL)
 
 
 def test_a_java_that_makes_none_is_not_asked_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

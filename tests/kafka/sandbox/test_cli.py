@@ -49,15 +49,15 @@ def items(printed: str) -> list[dict[str, Any]]:
 
 def test_a_cluster_of_no_directory_is_one_error(home: Path) -> None:
     for command in ("kill", "start"):
-        code, _, told = run(command, "east", "--dir", home)
-        assert (code, told.count("\n")) == (2, 1)
-        assert told.startswith("error: INVALID_CONFIG: no cluster 'east'")
+        code, _, reported = run(command, "east", "--dir", home)
+        assert (code, reported.count("\n")) == (2, 1)
+        assert reported.startswith("error: INVALID_CONFIG: no cluster 'east'")
 
 
 def test_users_log_in_with_certificates_where_they_were_asked_for(home: Path) -> None:
     """The configuration that `up` writes names one, and the cluster knows whose it is."""
-    code, _, told = run("up", "--name", "east", "--client-certificates", "--dir", home)
-    assert code == 0, told
+    code, _, reported = run("up", "--name", "east", "--client-certificates", "--dir", home)
+    assert code == 0, reported
     endpoint = load(home / "tanist.toml", {}).endpoint("east")
     assert endpoint.sasl is None
     with closing(KafkaAccess(endpoint)) as access:
@@ -75,13 +75,13 @@ def test_up_again_kill_start_down(home: Path, nothing_left: Callable[[Path], Non
     assert broker["alive"]
     assert east["bootstrap_servers"] == f"127.0.0.1:{broker['port']}"
 
-    code, printed, told = run("up", "--name", "east", "--authorizer", "--json", "--dir", home)
+    code, printed, reported = run("up", "--name", "east", "--authorizer", "--json", "--dir", home)
     assert (code, items(printed)) == (0, [east])
-    assert "already up" in told
+    assert "already up" in reported
 
-    code, _, told = run("up", "--name", "east", "--dir", home)
+    code, _, reported = run("up", "--name", "east", "--dir", home)
     assert code == 2
-    assert told.startswith("error: INVALID_CONFIG: east exists")
+    assert reported.startswith("error: INVALID_CONFIG: east exists")
 
     connection = tomllib.loads((home / "tanist.toml").read_text(encoding="utf-8"))["clusters"]["east"]
     assert connection["security_protocol"] == "SASL_PLAINTEXT"
@@ -114,16 +114,16 @@ def test_an_interrupted_up_leaves_nothing(
 
 def test_a_missing_java_is_one_line(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    code, printed, told = run("up", "--json", "--dir", home)
+    code, printed, reported = run("up", "--json", "--dir", home)
     assert code == 2
-    assert "error: MISSING_DEPENDENCY: no `java` on PATH" in told
-    assert "Traceback" not in told
+    assert "error: MISSING_DEPENDENCY: no `java` on PATH" in reported
+    assert "Traceback" not in reported
     assert json.loads(printed)["errors"][0]["name"] == "MISSING_DEPENDENCY"
 
 
 def test_an_unknown_cluster_is_named_with_the_known_ones(home: Path) -> None:
     home.mkdir()
-    code, _, told = run("kill", "north", "--dir", home)
+    code, _, reported = run("kill", "north", "--dir", home)
     assert code == 2
-    assert "no cluster 'north'" in told
-    assert "only: none" in told
+    assert "no cluster 'north'" in reported
+    assert "only: none" in reported

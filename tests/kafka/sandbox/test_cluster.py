@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from tanist.domain.endpoint import SaslMechanism
 from tanist.domain.errors import Misconfigured, PortTaken
 from tanist_testkit.sandbox import ports, state
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ TIMEOUT = 15.0
 
 
 @pytest.fixture(scope="module")
-def secured(guardian: Guardian) -> Iterator[Cluster]:
-    cluster = Cluster.new(ClusterSpec(name="vault", authorizer=True, tls=True), guardian=guardian)
+def secured(guardian: Guardian) -> Iterator[SandboxCluster]:
+    cluster = SandboxCluster.new(ClusterSpec(name="vault", authorizer=True, tls=True), guardian=guardian)
     with cluster:
         yield cluster
 
 
-def test_two_clusters_answer_and_differ(clusters: Mapping[str, Cluster], client_config: ClientConfig) -> None:
+def test_two_clusters_answer_and_differ(clusters: Mapping[str, SandboxCluster], client_config: ClientConfig) -> None:
     seen: dict[str, str | None] = {}
     for name, cluster in clusters.items():
         seen[name] = AdminClient(client_config(cluster.endpoint())).list_topics(timeout=TIMEOUT).cluster_id
@@ -60,30 +60,32 @@ def test_a_broker_of_three_is_killed_and_comes_back_with_its_data(
 
 
 @pytest.mark.parametrize("mechanism", list(SaslMechanism))
-def test_every_mechanism_logs_in(secured: Cluster, client_config: ClientConfig, mechanism: SaslMechanism) -> None:
+def test_every_mechanism_logs_in(
+    secured: SandboxCluster, client_config: ClientConfig, mechanism: SaslMechanism
+) -> None:
     config = client_config(secured.endpoint_for("app", mechanism))
     assert AdminClient(config).list_topics(timeout=TIMEOUT).cluster_id == secured.cluster_id
 
 
-def test_a_wrong_password_is_refused(secured: Cluster, client_config: ClientConfig) -> None:
-    told: list[KafkaError] = []
+def test_a_wrong_password_is_refused(secured: SandboxCluster, client_config: ClientConfig) -> None:
+    reported: list[KafkaError] = []
     config = client_config(secured.endpoint_for("app"), sasl_password="guessed")  # noqa: S106
-    config |= {"error_cb": told.append, "log_level": 0}
+    config |= {"error_cb": reported.append, "log_level": 0}
     admin = AdminClient(config)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=2)
     admin.poll(0)
-    assert KafkaError._AUTHENTICATION in {error.code() for error in told}
+    assert KafkaError._AUTHENTICATION in {error.code() for error in reported}
 
 
-def test_a_certificate_of_another_authority_is_refused(secured: Cluster, client_config: ClientConfig) -> None:
+def test_a_certificate_of_another_authority_is_refused(secured: SandboxCluster, client_config: ClientConfig) -> None:
     config = client_config(secured.endpoint_for("app"))
     del config["ssl.ca.location"]
     with pytest.raises(KafkaException):
         AdminClient({**config, "log_level": 0}).list_topics(timeout=2)
 
 
-def test_ordinary_users_may_nothing(secured: Cluster, client_config: ClientConfig, topic_name: str) -> None:
+def test_ordinary_users_may_nothing(secured: SandboxCluster, client_config: ClientConfig, topic_name: str) -> None:
     wish = NewTopic(topic_name, 1, 1)
     app = AdminClient(client_config(secured.endpoint_for("app")))
     with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
@@ -92,7 +94,7 @@ def test_ordinary_users_may_nothing(secured: Cluster, client_config: ClientConfi
     admin.create_topics([wish])[topic_name].result(TIMEOUT)
 
 
-def test_secrets_stay_private(secured: Cluster) -> None:
+def test_secrets_stay_private(secured: SandboxCluster) -> None:
     password = secured.endpoint()
     assert password.sasl is not None
     secret = password.sasl.password.reveal()
@@ -105,7 +107,7 @@ def test_secrets_stay_private(secured: Cluster) -> None:
 def test_a_taken_port_is_one_clear_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        cluster = Cluster.new(ClusterSpec(name="late", ports=(port,)), tmp_path / "late")
+        cluster = SandboxCluster.new(ClusterSpec(name="late", ports=(port,)), tmp_path / "late")
         with pytest.raises(PortTaken, match=f"port {port} "):
             cluster.start()
         cluster.close()
@@ -117,14 +119,14 @@ def test_a_port_lost_to_somebody_faster_is_replaced(
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken, free = other.getsockname()[1], ports.free_ports(1)
         monkeypatch.setattr(state, "free_ports", lambda _: (*free, taken))
-        cluster = Cluster.new(ClusterSpec(name="second"), guardian=guardian)
+        cluster = SandboxCluster.new(ClusterSpec(name="second"), guardian=guardian)
         monkeypatch.setattr(state, "free_ports", ports.free_ports)
         with cluster:
             assert cluster.brokers[0].port != taken
             _freeze_and_thaw(cluster, AdminClient(client_config(cluster.endpoint(), socket_timeout_ms="1000")))
 
 
-def _freeze_and_thaw(cluster: Cluster, admin: AdminClient) -> None:
+def _freeze_and_thaw(cluster: SandboxCluster, admin: AdminClient) -> None:
     cluster.pause(1)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=1)

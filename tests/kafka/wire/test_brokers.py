@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tanist.domain.names import ProducerId
-    from tanist_testkit.sandbox.cluster import Cluster
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClusterFactory
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -67,12 +67,12 @@ def now_ms() -> int:
 
 
 @pytest.fixture
-def servers(clusters: Mapping[str, Cluster]) -> str:
+def servers(clusters: Mapping[str, SandboxCluster]) -> str:
     return ",".join(map(str, clusters["east"].endpoint().bootstrap))
 
 
 @pytest.fixture
-def router(clusters: Mapping[str, Cluster]) -> Iterator[Router]:
+def router(clusters: Mapping[str, SandboxCluster]) -> Iterator[Router]:
     with Router(clusters["east"].endpoint(), "tanist-test") as router:
         yield router
 

@@ -21,7 +21,7 @@ from tanist.kafka.wire.requests import End, Markers, init_producer_id, list_offs
 from tanist.kafka.wire.router import Router
 from tanist.kafka.wire.stop import StopSignal
 from tanist.ports.clock import Deadline
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.credentials import make_certificates
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.conftest import librdkafka
@@ -46,12 +46,12 @@ def soon(seconds: float = 20) -> Deadline:
 
 
 @pytest.fixture(scope="module")
-def secured(guardian: Guardian) -> Iterator[Cluster]:
+def secured(guardian: Guardian) -> Iterator[SandboxCluster]:
     """TLS and SASL; a session ends after `SESSION_MS` unless the client logs in again."""
     spec = ClusterSpec(
         name="secured", authorizer=True, tls=True, properties={"connections.max.reauth.ms": str(SESSION_MS)}
     )
-    cluster = Cluster.new(spec, guardian=guardian)
+    cluster = SandboxCluster.new(spec, guardian=guardian)
     try:
         cluster.start()
         yield cluster
@@ -70,14 +70,16 @@ def opened(endpoint: Endpoint, stop: StopSignal) -> Connection:
 
 
 @pytest.mark.parametrize("mechanism", [SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512])
-def test_the_right_password(secured: Cluster, mechanism: SaslMechanism) -> None:
+def test_the_right_password(secured: SandboxCluster, mechanism: SaslMechanism) -> None:
     with Router(secured.endpoint_for("mirror", mechanism), "test") as router:
         router.refresh(None, soon())
         assert router.cluster_id == secured.cluster_id
 
 
 @pytest.mark.parametrize("mechanism", list(SaslMechanism))
-def test_the_wrong_password_is_refused_by_name(secured: Cluster, mechanism: SaslMechanism, stop: StopSignal) -> None:
+def test_the_wrong_password_is_refused_by_name(
+    secured: SandboxCluster, mechanism: SaslMechanism, stop: StopSignal
+) -> None:
     """Or the mechanism is, where the listener does not offer it."""
     endpoint = secured.endpoint_for("mirror", mechanism)
     assert endpoint.sasl is not None
@@ -90,7 +92,7 @@ def test_the_wrong_password_is_refused_by_name(secured: Cluster, mechanism: Sasl
 
 
 @pytest.mark.parametrize("name", ["nobody", "a=b,c"])
-def test_an_unknown_user(secured: Cluster, name: str, stop: StopSignal) -> None:
+def test_an_unknown_user(secured: SandboxCluster, name: str, stop: StopSignal) -> None:
     """A name that SCRAM must escape is a user like any other, not a broken message."""
     endpoint = secured.endpoint_for("mirror")
     assert endpoint.sasl is not None
@@ -98,20 +100,20 @@ def test_an_unknown_user(secured: Cluster, name: str, stop: StopSignal) -> None:
         opened(replace(endpoint, sasl=replace(endpoint.sasl, username=name)), stop)
 
 
-def test_a_certificate_of_another_authority(secured: Cluster, stop: StopSignal, tmp_path: Path) -> None:
+def test_a_certificate_of_another_authority(secured: SandboxCluster, stop: StopSignal, tmp_path: Path) -> None:
     make_certificates(tmp_path)
     wrong = replace(secured.endpoint(), tls=Tls(ca_location=str(tmp_path / "ca.pem")))
     with pytest.raises(AuthenticationFailed, match="certificate is not accepted"):
         opened(wrong, stop)
 
 
-def test_a_client_without_tls(secured: Cluster, stop: StopSignal) -> None:
+def test_a_client_without_tls(secured: SandboxCluster, stop: StopSignal) -> None:
     for endpoint in (replace(secured.endpoint(), tls=None), replace(secured.endpoint(), tls=None, sasl=None)):
         with pytest.raises((WrongListener, Unreachable), match=r"TLS|PLAINTEXT"):
             opened(endpoint, stop)
 
 
-def test_a_client_without_a_login(secured: Cluster) -> None:
+def test_a_client_without_a_login(secured: SandboxCluster) -> None:
     with (
         Router(replace(secured.endpoint(), sasl=None), "test") as router,
         pytest.raises(CouldNotTell, match="a listener that is not SSL"),
@@ -119,7 +121,7 @@ def test_a_client_without_a_login(secured: Cluster) -> None:
         router.refresh(None, soon())
 
 
-def test_a_session_is_prolonged_before_it_ends_with_appends_in_flight(secured: Cluster) -> None:
+def test_a_session_is_prolonged_before_it_ends_with_appends_in_flight(secured: SandboxCluster) -> None:
     """Twice, well beyond its lifetime; without a new login the broker hangs up. Large batches go through TLS whole."""
     with Router(secured.endpoint(), "test") as router:
         at = topic(router, secured, "sessions")
@@ -140,7 +142,7 @@ def test_a_session_is_prolonged_before_it_ends_with_appends_in_flight(secured: C
         assert list_offsets(router, {at: End.HIGH_WATERMARK}, soon()) == {at: sequence}
 
 
-def topic(router: Router, cluster: Cluster, name: str) -> TopicPartition:
+def topic(router: Router, cluster: SandboxCluster, name: str) -> TopicPartition:
     """A new one, whose leader knows that it leads."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
@@ -151,14 +153,14 @@ def topic(router: Router, cluster: Cluster, name: str) -> TopicPartition:
     return TopicPartition(name, 0)
 
 
-def test_what_is_not_permitted_is_named_and_can_be_granted_and_taken_away(secured: Cluster) -> None:
+def test_what_is_not_permitted_is_named_and_can_be_granted_and_taken_away(secured: SandboxCluster) -> None:
     with Router(secured.endpoint(), "test") as boss, Router(secured.endpoint_for("app"), "test") as app:
         at = topic(boss, secured, "orders")
         assert isinstance(list_offsets(app, {at: End.EARLIEST}, soon())[at], TopicAuthorizationFailed)
         with pytest.raises(ClusterAuthorizationFailed):
             init_producer_id(app, soon())
         boss.refresh([at.topic], soon())
-        rule = admin.AccessRule(TOPIC, at.topic, LITERAL, USER, ANYONE, WRITE, ALLOW)
+        rule = admin.AclBinding(TOPIC, at.topic, LITERAL, USER, ANYONE, WRITE, ALLOW)
         assert admin.create_acls(boss, [rule], soon()) == [None]
         assert admin.describe_acls(boss, admin.AccessFilter(principal=USER), soon()) == (rule,)
         with pytest.raises(ClusterAuthorizationFailed):

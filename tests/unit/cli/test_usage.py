@@ -99,9 +99,9 @@ def test_line_breaks_in_a_reason_do_not_break_an_error_into_lines(capsys: pytest
     with pytest.raises(typer.Exit), guard():
         raise Misconfigured("it was\nerror: FORGED: x\x1b[2J")
     fail("INVALID_USAGE", "it was\nerror: FORGED: x", "see `tanist --help`", as_json=False)
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == told.count("it was error: FORGED: x") == 2
-    assert "\x1b" not in told
+    reported = capsys.readouterr().err
+    assert len(reported.splitlines()) == reported.count("it was error: FORGED: x") == 2
+    assert "\x1b" not in reported
 
 
 @pytest.mark.parametrize("typed", [("approve", "dr", "1c0ffee2"), ("abort", "dr")])
@@ -127,9 +127,9 @@ def test_an_abort_has_time_on_a_busy_night(tanist: Tanist) -> None:
 
 @pytest.mark.parametrize("command", ["failover run", "failover approve", "mirrors describe", "mirrors remove"])
 def test_defaults_in_the_help_have_one_pair_of_parentheses(tanist: Tanist, command: str) -> None:
-    told = tanist(*command.split(), "--help").out
-    assert "default: (" not in told
-    assert "(default:" in told
+    reported = tanist(*command.split(), "--help").out
+    assert "default: (" not in reported
+    assert "(default:" in reported
 
 
 def test_help_lists_no_timeout_where_nothing_ends(tanist: Tanist) -> None:
@@ -145,9 +145,9 @@ def test_a_command_that_never_asks_says_so(tanist: Tanist, command: str) -> None
 
 @pytest.mark.parametrize("command", ["mirrors delete", "metadata sync", "groups sync", "demo"])
 def test_a_command_that_asks_says_so(tanist: Tanist, command: str) -> None:
-    told = plain(tanist(*command.split(), "--help").out)
-    assert "Do not ask for confirmation." in told
-    assert "never asks" not in told
+    reported = plain(tanist(*command.split(), "--help").out)
+    assert "Do not ask for confirmation." in reported
+    assert "never asks" not in reported
 
 
 @pytest.mark.parametrize("moment", ["tanist.cli.app", "typer", "tanist.domain.errors", "tanist.cli.failover"])

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.anchoring import Writers
+from tanist.domain.anchoring import ProducerIds
 from tanist.domain.names import ProducerId, after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WRITERS: Final = Writers(data=ProducerId(1000), filler=ProducerId(2000), start=ProducerId(3000))
+WRITERS: Final = ProducerIds(data=ProducerId(1000), marker=ProducerId(2000), start=ProducerId(3000))
 FOREIGN: Final = 4000
 
 NONE, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, FENCED, COORDINATOR_FENCED = 0, 19, 45, 47, 52
@@ -86,7 +86,7 @@ class CopyLog:
         """Filler markers; one answer for all, and it is an error only where none of them landed."""
         code, landed = NONE, False
         for coordinator_epoch in coordinator_epochs:
-            known = self.known.get(WRITERS.filler, _Known())
+            known = self.known.get(WRITERS.marker, _Known())
             if epoch < known.epoch:
                 code = FENCED
             elif coordinator_epoch < known.coordinator_epoch:
@@ -97,7 +97,7 @@ class CopyLog:
                     Copied(
                         base,
                         base + 1,
-                        WRITERS.filler,
+                        WRITERS.marker,
                         is_control=True,
                         epoch=epoch,
                         coordinator_epoch=coordinator_epoch,

@@ -10,16 +10,16 @@ from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import (
     Facts,
     LiveEnd,
+    ObservedTopic,
     OpenTransaction,
     PartitionFacts,
     SourceState,
-    TopicSeen,
     Uncopied,
 )
 from tanist.domain.failover.plan import Intent, TopicIntent
 from tanist.domain.lag import KnownEnd
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.records import FailoverRun, Following, GroupsFollowed, RunStatus
+from tanist.domain.records import FailoverRun, GroupSyncStatus, OffsetTailMode, RunStatus
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def partition(at: TopicPartition, source_end: int = 10, copied: int = 10) -> Par
         named=False,
         in_sync=3,
         min_in_sync=2,
-        sealed=False,
+        producer_fenced=False,
     )
 
 
-def topic(name: str) -> TopicSeen:
-    return TopicSeen(topic=name, mirrored=TOPICS[name], partitions=TOPICS[name])
+def topic(name: str) -> ObservedTopic:
+    return ObservedTopic(topic=name, mirrored=TOPICS[name], partitions=TOPICS[name])
 
 
 HEALTHY = Facts(
@@ -75,7 +75,9 @@ HEALTHY = Facts(
     transactions_told=True,
     workers_alive=1,
 )
-FOLLOWED = GroupsFollowed(mirror=MIRROR, worker="w", how=Following.TAILING, upto=EpochMs(NOW - 500), at=NOW)
+FOLLOWED = GroupSyncStatus(
+    mirror=MIRROR, worker="w", mode=OffsetTailMode.TAILING, complete_until_ms=EpochMs(NOW - 500), at=NOW
+)
 
 
 def changed(number: int = 0, facts: Facts = HEALTHY, **changes: object) -> Facts:
@@ -123,11 +125,11 @@ def _partition(luck: Random, at: TopicPartition, source: SourceState) -> Partiti
         foreign=_mostly(luck, False, True, None),
         in_sync=_mostly(luck, 3, None, 0, 1),
         min_in_sync=_mostly(luck, 2, None),
-        sealed=_mostly(luck, False, None),
+        producer_fenced=_mostly(luck, False, None),
     )
 
 
-def _topic(luck: Random, name: str) -> TopicSeen:
+def _topic(luck: Random, name: str) -> ObservedTopic:
     return replace(
         topic(name),
         partitions=_mostly(luck, TOPICS[name], TOPICS[name] + 1, None),
@@ -142,7 +144,7 @@ def _run(luck: Random) -> FailoverRun:
     return FailoverRun(
         mirror=MIRROR,
         plan="cafe",
-        shown="",
+        plan_json="",
         approval="0-0",
         approver="carol",
         runner="",

@@ -19,7 +19,7 @@ from tanist.domain.copying import Append, Refuse, decide
 from tanist.domain.errors import CouldNotTell, PartitionBroken
 from tanist.domain.gap_markers import Count, MarkerEpoch
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tests.unit.domain.copy_broker import NONE, NOT_ENOUGH_REPLICAS, WRITERS, Answer, Copied, CopyLog
 from tests.unit.domain.source_logs import ends_abort
 
@@ -34,7 +34,7 @@ START_RECORD: Final = -2
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class ProduceRequest:
     """On its way to the broker; `lands` is what it does there. `waited_for`: its sender has not given up."""
 
     sender: int
@@ -44,13 +44,13 @@ class Request:
 
 
 @dataclass(slots=True)
-class World:
+class ModelClusters:
     rng: Random
     source: SourceLog
     copy: CopyLog = field(default_factory=CopyLog)
-    runs: list[OffsetRun] = field(default_factory=list)
-    in_flight: list[Request] = field(default_factory=list)
-    unanswered: list[Request] = field(default_factory=list)
+    runs: list[OffsetRange] = field(default_factory=list)
+    in_flight: list[ProduceRequest] = field(default_factory=list)
+    unanswered: list[ProduceRequest] = field(default_factory=list)
     owner: int = 0
     """The worker whose claim is the newest: it holds the lease."""
     epoch: int = 0
@@ -69,8 +69,8 @@ class World:
 
     # ── the network ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def send(self, sender: int, lands: Callable[[], Answer]) -> Request:
-        request = Request(sender, lands)
+    def send(self, sender: int, lands: Callable[[], Answer]) -> ProduceRequest:
+        request = ProduceRequest(sender, lands)
         self.in_flight.append(request)
         return request
 
@@ -174,46 +174,46 @@ class World:
 
 
 @dataclass(slots=True)
-class Evidence:
+class ModelLogReader:
     """What `anchor` reads, with accidents between any two reads."""
 
-    world: World
+    clusters: ModelClusters
     map_read: OffsetMap | None = None
 
     def copy_ends(self) -> CopyEnds:
-        self.world.breathe()
-        high_watermark = self.world.copy.high_watermark
-        self.world.breathe()
-        copy = self.world.copy
+        self.clusters.breathe()
+        high_watermark = self.clusters.copy.high_watermark
+        self.clusters.breathe()
+        copy = self.clusters.copy
         return CopyEnds(DestinationOffset(copy.start), DestinationOffset(high_watermark), DestinationOffset(copy.end))
 
-    def copy(self, start: DestinationOffset, until: DestinationOffset) -> list[tuple[Copied, tuple[int, ...]]]:
-        self.world.breathe()
-        if start < self.world.copy.start:
+    def destination(self, start: DestinationOffset, until: DestinationOffset) -> list[tuple[Copied, tuple[int, ...]]]:
+        self.clusters.breathe()
+        if start < self.clusters.copy.start:
             raise CouldNotTell("offset out of range")
-        return [(batch, batch.records) for batch in self.world.copy.read(start, until)]
+        return [(batch, batch.records) for batch in self.clusters.copy.read(start, until)]
 
     def offset_map(self) -> OffsetMap:
-        self.world.breathe()
-        self.map_read = self.world.offset_map()
+        self.clusters.breathe()
+        self.map_read = self.clusters.offset_map()
         return self.map_read
 
     def source(self, position: SourceOffset) -> Sequence[Step[Copied, tuple[int, ...]]] | None:
-        self.world.breathe()
-        if position < self.world.source.log_start:
+        self.clusters.breathe()
+        if position < self.clusters.source.log_start:
             return None
-        if position >= self.world.source.last_stable:
+        if position >= self.clusters.source.last_stable:
             raise SourceBehind(f"the source ends before {position}")
-        steps = self.world.steps(position)
+        steps = self.clusters.steps(position)
         return None if steps is None else [_seen(step) for step in steps]
 
     def source_start(self) -> SourceStart:
-        self.world.breathe()
-        return self.world.source_start()
+        self.clusters.breathe()
+        return self.clusters.source_start()
 
     def next_sequence(self) -> int | None:
-        self.world.breathe()
-        return self.world.copy.next_sequence(WRITERS.data)
+        self.clusters.breathe()
+        return self.clusters.copy.next_sequence(WRITERS.data)
 
     def same(self, copied: tuple[int, ...], original: tuple[int, ...]) -> bool:
         return copied == original
@@ -234,16 +234,16 @@ class Halted(Exception):
 class Worker:
     """The owner of the partition. It decides nothing."""
 
-    world: World
+    clusters: ModelClusters
     me: int
     markers: MarkerEpoch
-    requests: deque[Request] = field(default_factory=deque)
+    requests: deque[ProduceRequest] = field(default_factory=deque)
     """Those that the batches in flight went with."""
     suspect_from: DestinationOffset | None = None
     idle: int = 0
     could_not_tell: str = ""
     """Why the last recovery has to be tried again."""
-    evidence: Callable[[World], Evidence] = Evidence
+    evidence: Callable[[ModelClusters], ModelLogReader] = ModelLogReader
 
     def run(self) -> Generator[None, None, None]:
         try:
@@ -256,25 +256,25 @@ class Worker:
                 except Halted:
                     yield from self.let_go()
         except PartitionBroken as broken:
-            self.world.failure = broken
+            self.clusters.failure = broken
 
     def recover(self) -> Generator[None, None, None]:
-        evidence = self.evidence(self.world)
-        found = anchoring.anchor(evidence, WRITERS, self.suspect_from)
+        evidence = self.evidence(self.clusters)
+        found = anchoring.recover_position(evidence, WRITERS, self.suspect_from)
         self.could_not_tell = ""
-        offsets = evidence.map_read or self.world.offset_map()
+        offsets = evidence.map_read or self.clusters.offset_map()
         for run in found.runs:
             offsets = yield from self.write_run(run)
         self.suspect_from = None
-        if found.align:
-            yield from self.align(found.end, found.align.to)
+        if found.start_fill:
+            yield from self.start_fill(found.end, found.start_fill.to)
             raise Halted
         yield from self.copy(Pipeline.resume(found, offsets))
 
     def let_go(self) -> Generator[None, None, None]:
         """The answers to what is in flight change nothing any more; or the connection is given up with them."""
-        if self.world.rng.random() < 0.5:
-            self.world.part(self.me)
+        if self.clusters.rng.random() < 0.5:
+            self.clusters.part(self.me)
         else:
             for request in self.requests:
                 yield from self.answer(request)
@@ -283,14 +283,14 @@ class Worker:
     def copy(self, pipeline: Pipeline[Stored, Stored]) -> Generator[None, None, None]:
         while True:
             yield
-            steps = self.world.steps(pipeline.position)
+            steps = self.clusters.steps(pipeline.position)
             if steps is None:
                 raise Halted
             more = pipeline.take(steps)
             self.idle = 0 if more else self.idle + 1
             while pipeline.steps:
-                yield from self.act(pipeline, appending.next_move(pipeline, self.world.oldest, self.world.window))
-            while pipeline.in_flight and (not more or self.world.rng.random() < 0.8):
+                yield from self.act(pipeline, appending.next_move(pipeline, self.clusters.oldest, self.clusters.window))
+            while pipeline.in_flight and (not more or self.clusters.rng.random() < 0.8):
                 yield from self.receive(pipeline)
 
     def act(self, pipeline: Pipeline[Stored, Stored], move: Move) -> Generator[None, None, None]:
@@ -304,7 +304,7 @@ class Worker:
             step = pipeline.steps[0]
             assert isinstance(step, Refuse)
             raise step.error
-        elif move is Move.APPEND_UNDER_LEASE and self.world.owner != self.me:
+        elif move is Move.APPEND_UNDER_LEASE and self.clusters.owner != self.me:
             raise Halted
         else:
             self.append(pipeline)
@@ -313,13 +313,13 @@ class Worker:
         step, sequence = pipeline.steps[0], pipeline.sequence
         assert isinstance(step, Append)
         records = step.payload.records
-        self.requests.append(self.world.send(self.me, lambda: self.produce(WRITERS.data, sequence, records)))
+        self.requests.append(self.clusters.send(self.me, lambda: self.produce(WRITERS.data, sequence, records)))
         pipeline.sent()
 
     def produce(self, producer_id: int, sequence: int, records: tuple[int, ...]) -> Answer:
-        if self.world.rng.random() < 0.03:
+        if self.clusters.rng.random() < 0.03:
             return Answer(NOT_ENOUGH_REPLICAS)
-        return self.world.copy.produce(producer_id, sequence, records)
+        return self.clusters.copy.produce(producer_id, sequence, records)
 
     def receive(self, pipeline: Pipeline[Stored, Stored]) -> Generator[None, None, None]:
         request = self.requests.popleft()
@@ -335,49 +335,49 @@ class Worker:
             yield from self.write_run(missing)
         raise Halted
 
-    def answer(self, request: Request) -> Generator[None, None, Answer | None]:
+    def answer(self, request: ProduceRequest) -> Generator[None, None, Answer | None]:
         while True:
             yield
             answer = request.answer
-            if answer is not None and answer.until <= self.world.copy.high_watermark:
+            if answer is not None and answer.until <= self.clusters.copy.high_watermark:
                 return answer
             if not request.waited_for:
                 return None
 
-    def write_run(self, run: OffsetRun) -> Generator[None, None, OffsetMap]:
+    def write_run(self, run: OffsetRange) -> Generator[None, None, OffsetMap]:
         """The topic of runs refuses a worker whose claim is no longer the newest (a fenced producer)."""
         yield
-        if self.world.owner != self.me:
+        if self.clusters.owner != self.me:
             raise Halted
-        self.world.runs.append(run)
+        self.clusters.runs.append(run)
         yield
-        return self.world.offset_map()
+        return self.clusters.offset_map()
 
     def fill(self, pipeline: Pipeline[Stored, Stored]) -> Generator[None, None, None]:
         """An exclusive lease, checked right before sending; counted by committed offsets, never by the answer."""
-        copy = self.world.copy
+        copy = self.clusters.copy
         yield
         committed = copy.high_watermark
         yield
         if not gap_markers.ends_at(committed, copy.end, pipeline.end):
             raise Halted
         while missing := pipeline.gap_markers:
-            yield from self.write_markers(pipeline, self.world.rng.randint(1, missing))
+            yield from self.write_markers(pipeline, self.clusters.rng.randint(1, missing))
         pipeline.gap_filled()
 
     def write_markers(self, pipeline: Pipeline[Stored, Stored], markers: int) -> Generator[None, None, None]:
         if self.markers.spent:
             yield
-            if self.world.owner != self.me:
+            if self.clusters.owner != self.me:
                 raise Halted
-            known = self.world.copy.known.get(WRITERS.filler)
-            self.markers.renewed(self.world.raise_epoch(known.epoch if known else 0))
+            known = self.clusters.copy.known.get(WRITERS.marker)
+            self.markers.renewed(self.clusters.raise_epoch(known.epoch if known else 0))
         yield
-        if self.world.owner != self.me:
+        if self.clusters.owner != self.me:
             raise Halted
         epoch, targets = self.markers.value, gap_markers.coordinator_epochs(pipeline.end, markers)
         self.markers.sent()
-        request = self.world.send(self.me, lambda: self.world.copy.markers(epoch, targets))
+        request = self.clusters.send(self.me, lambda: self.clusters.copy.markers(epoch, targets))
         answer = yield from self.answer(request)
         expected = DestinationOffset(pipeline.end + markers)
         if answer is None or answer.code != NONE or self.count(expected) is not Count.LANDED:
@@ -386,18 +386,18 @@ class Worker:
         pipeline.end = expected
 
     def count(self, expected: int) -> Count:
-        return gap_markers.count(self.world.copy.high_watermark, expected)
+        return gap_markers.count(self.clusters.copy.high_watermark, expected)
 
-    def align(self, end: DestinationOffset, to: int) -> Generator[None, None, None]:
+    def start_fill(self, end: DestinationOffset, to: int) -> Generator[None, None, None]:
         """Null records with an id of their own up to the source's log start; then they are deleted by name."""
-        copy = self.world.copy
+        copy = self.clusters.copy
         if copy.end >= to:
             yield
-            self.world.trim_copy(to)
+            self.clusters.trim_copy(to)
             return
         sequence = copy.next_sequence(WRITERS.start) or 0
         yield
         if copy.end == end and copy.high_watermark == end:
-            some = self.world.rng.randint(1, to - end)
-            request = self.world.send(self.me, lambda: self.produce(WRITERS.start, sequence, (START_RECORD,) * some))
+            some = self.clusters.rng.randint(1, to - end)
+            request = self.clusters.send(self.me, lambda: self.produce(WRITERS.start, sequence, (START_RECORD,) * some))
             yield from self.answer(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from tanist.domain.copying import Aborted
+from tanist.domain.copying import AbortedTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +59,7 @@ class Served(NamedTuple):
     """What a READ_COMMITTED fetch answers."""
 
     batches: list[Stored]
-    aborted: list[Aborted]
+    aborted: list[AbortedTransaction]
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class SourceLog:
         return Served(
             found,
             [
-                Aborted(t.producer_id, t.first)
+                AbortedTransaction(t.producer_id, t.first)
                 for t in sorted(self._transactions, key=lambda t: t.marker)
                 if not t.committed and position <= t.marker < self.end and t.first < until
             ],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.appending import DEPTH
 from tanist.domain.names import SourceOffset
 from tests.unit.domain.copy_broker import WRITERS
-from tests.unit.domain.mirror_model import Evidence, World
+from tests.unit.domain.mirror_model import ModelClusters, ModelLogReader
 from tests.unit.domain.source_logs import SourceLog, write_log
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class Weather:
     """Retention of the source also takes what was not copied yet."""
     copy_retention: bool = False
     forgetful: bool = False
-    evidence: type[Evidence] = Evidence
+    evidence: type[ModelLogReader] = ModelLogReader
 
 
 @dataclass(slots=True)
 class Storm:
-    world: World
+    clusters: ModelClusters
     weather: Weather
     rng: Random
     owner: Worker = field(init=False)
@@ -48,21 +48,21 @@ class Storm:
     _busy: bool = False
 
     def __post_init__(self) -> None:
-        self.world.breathe = self.breathe
-        self.world.exclusive = self.weather.forgetful or self.weather.overtakes
-        self.world.window = self.rng.randint(1, DEPTH)
-        self.world.oldest = int(self.weather.forgetful)
+        self.clusters.breathe = self.breathe
+        self.clusters.exclusive = self.weather.forgetful or self.weather.overtakes
+        self.clusters.window = self.rng.randint(1, DEPTH)
+        self.clusters.oldest = int(self.weather.forgetful)
         self.foreign_left = int(self.weather.foreign)
         self.hire()
 
     def hire(self) -> None:
-        self.owner = self.world.hire()
+        self.owner = self.clusters.hire()
         self.owner.evidence = self.weather.evidence
         self.life = self.owner.run()
 
     def rage(self, moments: int) -> None:
         for _ in range(moments):
-            if self.world.failure:
+            if self.clusters.failure:
                 return
             what = self.rng.random()
             if what < 0.6:
@@ -74,16 +74,16 @@ class Storm:
 
     def calm(self) -> str:
         """No more accidents: a last owner recovers and copies what there is. How did it end?"""
-        self.world.breathe = lambda: None
-        self.world.source.known = len(self.world.source.batches)
+        self.clusters.breathe = lambda: None
+        self.clusters.source.known = len(self.clusters.source.batches)
         if self.foreign_left:
-            self.world.copy.foreign(1)
+            self.clusters.copy.foreign(1)
         self.kill()
         self.zombies.clear()
         for _ in range(LONG_ENOUGH):
-            self.world.settle()
-            if self.world.failure or self.owner.idle > 1:
-                return judge(self.world)
+            self.clusters.settle()
+            if self.clusters.failure or self.owner.idle > 1:
+                return judge(self.clusters)
             next(self.life, None)
         return self.owner.could_not_tell or "stuck"
 
@@ -91,11 +91,11 @@ class Storm:
         """The owner dies, or only seems to."""
         if self.rng.random() < 0.4 and not self.weather.overtakes:
             self.zombies.append(self.life)
-            if self.world.exclusive:
-                self.world.part(self.owner.me)
+            if self.clusters.exclusive:
+                self.clusters.part(self.owner.me)
         else:
             self.life.close()
-            self.world.part(self.owner.me)
+            self.clusters.part(self.owner.me)
         self.hire()
 
     def breathe(self) -> None:
@@ -104,7 +104,7 @@ class Storm:
 
     def accident(self) -> None:
         self._busy = True
-        world, rng = self.world, self.rng
+        world, rng = self.clusters, self.rng
         what = rng.random()
         if what < 0.35 and world.in_flight:
             world.land(rng.choice(world.in_flight).sender)
@@ -123,16 +123,16 @@ class Storm:
         self._busy = False
 
     def followers_catch_up(self) -> None:
-        world = self.world
+        world = self.clusters
         ends = [b.next_offset for b in world.copy.log[-8:] if b.next_offset > world.copy.high_watermark]
         if ends:
             world.commit(self.rng.choice((ends[-1], self.rng.choice(ends))))
 
     def rare(self) -> None:
-        world, rng, weather = self.world, self.rng, self.weather
+        world, rng, weather = self.clusters, self.rng, self.weather
         what = rng.randrange(6)
         if what == 0 and weather.surplus:
-            known = world.copy.known.get(WRITERS.filler)
+            known = world.copy.known.get(WRITERS.marker)
             world.copy.markers(
                 known.epoch if known else 0, [max(world.copy.end, known.coordinator_epoch if known else 0)]
             )
@@ -151,10 +151,10 @@ class Storm:
             if not any(r for r in world.in_flight):
                 world.copy.forget(WRITERS.data)
         elif what == 5:
-            world.copy.forget(WRITERS.filler)
+            world.copy.forget(WRITERS.marker)
 
 
-def judge(world: World) -> str:
+def judge(world: ModelClusters) -> str:
     """Every committed record once, in order, where the map says; or the error by which the mirror stopped."""
     if world.failure:
         return world.failure.name
@@ -170,7 +170,7 @@ def judge(world: World) -> str:
     return "reordered" if got != sorted(got) else translated(world, lies)
 
 
-def translated(world: World, lies: list[tuple[int, int]]) -> str:
+def translated(world: ModelClusters, lies: list[tuple[int, int]]) -> str:
     """A group is never sent ahead of its record; and to the very record, while the source could still tell it."""
     offsets = world.offset_map()
     for record, offset in lies:
@@ -184,6 +184,6 @@ def history(seed: int, weather: Weather, moments: int = 260) -> str:
     """One partition's life from its first batch to the calm after the storm."""
     rng = Random(seed)
     batches = write_log(rng, rng.randint(5, 30), longest=rng.choice((1, 3, 12)), hanging=False)
-    storm = Storm(World(rng, SourceLog(batches, known=rng.randint(0, 5))), weather, rng)
+    storm = Storm(ModelClusters(rng, SourceLog(batches, known=rng.randint(0, 5))), weather, rng)
     storm.rage(moments)
     return storm.calm()

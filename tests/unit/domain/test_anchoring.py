@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain import anchoring
-from tanist.domain.anchoring import Alignment, Anchor, NotCommittedYet, SourceBehind, anchor
+from tanist.domain.anchoring import LogStartGap, NotCommittedYet, ResumePoint, SourceBehind, recover_position
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tests.unit.domain.copy_broker import FOREIGN, WRITERS, Copied
-from tests.unit.domain.mirror_model import Evidence, World
+from tests.unit.domain.mirror_model import ModelClusters, ModelLogReader
 from tests.unit.domain.source_logs import SourceLog, Stored, write_log
 from tests.unit.domain.storms import Weather, history, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.anchoring import CopyEnds, Writers
+    from tanist.domain.anchoring import CopyEnds, ProducerIds
     from tanist.domain.copying import Step
 
 # ── every life ends with every record once ────────────────────────────────────────────────────────────────────────
@@ -74,7 +74,7 @@ def one_life(killed_after: int, fate: str, late_by: int) -> tuple[str, bool]:
     """One kill; what was on its way is lost, lands before the next owner comes, or `late_by` moments after that."""
     rng = Random(3)
     batches = write_log(rng, 14, longest=3, hanging=False)
-    world = World(rng, SourceLog(batches, known=len(batches)))
+    world = ModelClusters(rng, SourceLog(batches, known=len(batches)))
     first, moment = world.hire().run(), 0
     while moment < killed_after:
         next(first)
@@ -115,7 +115,7 @@ def test_a_kill_at_every_single_moment_is_survived() -> None:
 # ── each rule has teeth: without it, a record is lost, repeated or out of place ───────────────────────────────────
 
 
-class Impatient(Evidence):
+class Impatient(ModelLogReader):
     """Breaks: wait until the high watermark is the end."""
 
     def copy_ends(self) -> CopyEnds:
@@ -123,23 +123,27 @@ class Impatient(Evidence):
         return ends._replace(high_watermark=ends.end)
 
 
-def from_the_end(evidence: Evidence, writers: Writers, suspect: DestinationOffset | None = None) -> Anchor:
+def from_the_end(
+    evidence: ModelLogReader, producer_ids: ProducerIds, suspect: DestinationOffset | None = None
+) -> ResumePoint:
     """Breaks: the position follows the last data batch, not the end."""
-    found = anchor(evidence, writers, suspect)
-    return replace(found, position=evidence.world.offset_map().origin(found.end))
+    found = recover_position(evidence, producer_ids, suspect)
+    return replace(found, position=evidence.clusters.offset_map().origin(found.end))
 
 
-def as_described(evidence: Evidence, writers: Writers, suspect: DestinationOffset | None = None) -> Anchor:
+def as_described(
+    evidence: ModelLogReader, producer_ids: ProducerIds, suspect: DestinationOffset | None = None
+) -> ResumePoint:
     """Breaks: the sequence follows the log, not what the broker says of the producer."""
-    return replace(anchor(evidence, writers, suspect), sequence=evidence.next_sequence() or 0)
+    return replace(recover_position(evidence, producer_ids, suspect), sequence=evidence.next_sequence() or 0)
 
 
 @pytest.mark.parametrize(
     ("rule", "broken", "weather"),
     [
         ("", None, Weather(evidence=Impatient)),
-        ("anchor", from_the_end, Weather()),
-        ("anchor", as_described, Weather()),
+        ("recover_position", from_the_end, Weather()),
+        ("recover_position", as_described, Weather()),
         ("_verified", lambda *_: True, Weather()),
         ("_must_be_ours", lambda *_: None, Weather(foreign=True)),
     ],
@@ -157,7 +161,7 @@ def test_a_recovery_without_this_rule_is_found_out(
 
 
 @dataclass(slots=True)
-class ARunIsWritten(Evidence):
+class ARunIsWritten(ModelLogReader):
     """While this recovery reads, an older worker writes a run ahead and appends its record; all records are equal."""
 
     map_first: bool = False
@@ -165,15 +169,15 @@ class ARunIsWritten(Evidence):
 
     def copy_ends(self) -> CopyEnds:
         if self.map_first and self.early is None:
-            self.early = self.world.offset_map()
-        if not self.world.runs:
-            self.world.runs.append(OffsetRun(SourceOffset(2), DestinationOffset(3)))
-            self.world.copy.produce(WRITERS.data, 2, (2,))
-            self.world.settle()
-        return Evidence.copy_ends(self)
+            self.early = self.clusters.offset_map()
+        if not self.clusters.runs:
+            self.clusters.runs.append(OffsetRange(SourceOffset(2), DestinationOffset(3)))
+            self.clusters.copy.produce(WRITERS.data, 2, (2,))
+            self.clusters.settle()
+        return ModelLogReader.copy_ends(self)
 
     def offset_map(self) -> OffsetMap:
-        return self.early or Evidence.offset_map(self)
+        return self.early or ModelLogReader.offset_map(self)
 
     def same(self, copied: tuple[int, ...], original: tuple[int, ...]) -> bool:
         return len(copied) == len(original)
@@ -183,16 +187,16 @@ class ARunIsWritten(Evidence):
 def test_a_map_that_is_read_before_the_log_would_skip_a_record(map_first: bool, position: int) -> None:
     """A run is written ahead of its record, so a map read after the log knows of every record that was seen there."""
     world = a_world(6, [(0,), (1,), None])
-    assert anchor(ARunIsWritten(world, map_first=map_first), WRITERS).position == position
+    assert recover_position(ARunIsWritten(world, map_first=map_first), WRITERS).position == position
 
 
 # ── single cases, each named after what went wrong ────────────────────────────────────────────────────────────────
 
 
-def a_world(source: int | list[Stored], copy: Sequence[tuple[int, ...] | None]) -> World:
+def a_world(source: int | list[Stored], copy: Sequence[tuple[int, ...] | None]) -> ModelClusters:
     """A source of single records (or of `source`), a copy of data batches and, where None, filler markers."""
     batches = [Stored(n, n + 1, (n,)) for n in range(source)] if isinstance(source, int) else source
-    world = World(Random(0), SourceLog(batches, known=len(batches)))
+    world = ModelClusters(Random(0), SourceLog(batches, known=len(batches)))
     sequence = 0
     for records in copy:
         if records is None:
@@ -206,7 +210,9 @@ def a_world(source: int | list[Stored], copy: Sequence[tuple[int, ...] | None]) 
 
 def test_an_untouched_partition_begins_at_its_beginning() -> None:
     """Nothing anywhere: position, end and sequence are 0."""
-    assert anchor(Evidence(a_world(3, [])), WRITERS) == Anchor(SourceOffset(0), DestinationOffset(0), 0)
+    assert recover_position(ModelLogReader(a_world(3, [])), WRITERS) == ResumePoint(
+        SourceOffset(0), DestinationOffset(0), 0
+    )
 
 
 def test_an_end_that_the_followers_have_not_reached_is_waited_for() -> None:
@@ -214,13 +220,13 @@ def test_an_end_that_the_followers_have_not_reached_is_waited_for() -> None:
     world = a_world(3, [(0,)])
     world.copy.produce(WRITERS.data, 1, (1,))
     with pytest.raises(NotCommittedYet, match="high watermark 1 is below the end 2"):
-        anchor(Evidence(world), WRITERS)
+        recover_position(ModelLogReader(world), WRITERS)
 
 
 @pytest.mark.parametrize("copy", [[(0,), None], [(0,), (1,), None, None, None]])
 def test_a_surplus_marker_at_the_end_moves_no_position(copy: list[tuple[int, ...] | None]) -> None:
     """The end alone would skip as many records as there are markers too many."""
-    found = anchor(Evidence(a_world(9, copy)), WRITERS)
+    found = recover_position(ModelLogReader(a_world(9, copy)), WRITERS)
     assert found.position == sum(records is not None for records in copy)
     assert found.end == len(copy)
 
@@ -228,35 +234,35 @@ def test_a_surplus_marker_at_the_end_moves_no_position(copy: list[tuple[int, ...
 def test_the_map_of_an_earlier_copy_says_nothing_of_one_that_was_made_anew() -> None:
     """Its runs would move records that are where they should be; a log that holds something may have such a map."""
     world = a_world(3, [])
-    world.runs.append(OffsetRun(SourceOffset(1), DestinationOffset(2)))
+    world.runs.append(OffsetRange(SourceOffset(1), DestinationOffset(2)))
     with pytest.raises(Diverged, match="deleted and re-created"):
-        anchor(Evidence(world), WRITERS)
-    assert anchor(Evidence(a_world(3, [None])), WRITERS).end == 1
+        recover_position(ModelLogReader(world), WRITERS)
+    assert recover_position(ModelLogReader(a_world(3, [None])), WRITERS).end == 1
 
 
 @dataclass(slots=True)
-class TheMapIsAhead(Evidence):
+class TheMapIsAhead(ModelLogReader):
     """Another worker writes its first records, and a run, between our looks at the empty log and at the map."""
 
     def offset_map(self) -> OffsetMap:
-        self.world.copy.markers(0, [0, 1])
-        self.world.settle()
-        self.world.runs.append(OffsetRun(SourceOffset(1), DestinationOffset(2)))
-        return Evidence.offset_map(self)
+        self.clusters.copy.markers(0, [0, 1])
+        self.clusters.settle()
+        self.clusters.runs.append(OffsetRange(SourceOffset(1), DestinationOffset(2)))
+        return ModelLogReader.offset_map(self)
 
 
 def test_a_map_that_is_younger_than_our_look_at_the_empty_copy_is_not_that_of_an_earlier_one() -> None:
     with pytest.raises(NotCommittedYet, match="grew beyond"):
-        anchor(TheMapIsAhead(a_world(3, [])), WRITERS)
+        recover_position(TheMapIsAhead(a_world(3, [])), WRITERS)
 
 
 @dataclass(slots=True)
-class LateFirstAppend(Evidence):
+class LateFirstAppend(ModelLogReader):
     """A batch of the worker before us lands while the broker is asked for the next sequence."""
 
     def next_sequence(self) -> int | None:
-        self.world.copy.produce(WRITERS.data, 0, (5, 6))
-        return Evidence.next_sequence(self)
+        self.clusters.copy.produce(WRITERS.data, 0, (5, 6))
+        return ModelLogReader.next_sequence(self)
 
 
 @pytest.mark.parametrize(
@@ -264,8 +270,8 @@ class LateFirstAppend(Evidence):
     [
         (WRITERS.data, False, True),
         (WRITERS.data, True, True),
-        (WRITERS.filler, True, True),
-        (WRITERS.filler, False, False),
+        (WRITERS.marker, True, True),
+        (WRITERS.marker, False, False),
         (WRITERS.start, False, True),
         (WRITERS.start, True, False),
         (FOREIGN, False, False),
@@ -279,36 +285,36 @@ def test_an_id_of_ours_may_write_nothing_but_its_own_kind(producer: int, is_cont
     world.copy.high_watermark = 2
     refused = nullcontext() if ours else pytest.raises(ForeignWrite, match=f"producer id {producer}")
     with refused:
-        anchor(Evidence(world), WRITERS)
+        recover_position(ModelLogReader(world), WRITERS)
 
 
 def test_an_append_that_lands_while_we_look_is_not_counted_into_the_sequence_only() -> None:
     """Its sequence with the position before it made the broker take both: two records twice (4 of 300 storms)."""
     world = a_world([Stored(5, 7, (5, 6))], [])
-    assert anchor(LateFirstAppend(world), WRITERS).sequence == 0, "a log from 0 on needs not ask"
+    assert recover_position(LateFirstAppend(world), WRITERS).sequence == 0, "a log from 0 on needs not ask"
     aligned = a_world([Stored(5, 7, (5, 6))], [])
     aligned.copy.produce(WRITERS.start, 0, (-2,) * 5)
     aligned.settle()
     aligned.trim_copy(5)
     with pytest.raises(NotCommittedYet, match="grew beyond"):
-        anchor(LateFirstAppend(aligned), WRITERS)
+        recover_position(LateFirstAppend(aligned), WRITERS)
 
 
 def test_a_shifted_last_record_of_a_quiet_source_is_recognised() -> None:
     """Where the map does not know the surplus, it points behind the source's end: that was waited for, for ever."""
-    found = anchor(Evidence(a_world(2, [(0,), None, (1,)])), WRITERS)
+    found = recover_position(ModelLogReader(a_world(2, [(0,), None, (1,)])), WRITERS)
     assert (found.position, found.end, found.sequence) == (2, 3, 2)
-    assert found.runs == (OffsetRun(SourceOffset(1), DestinationOffset(2)),)
+    assert found.runs == (OffsetRange(SourceOffset(1), DestinationOffset(2)),)
 
 
 def test_a_source_that_is_behind_its_copy_is_waited_for() -> None:
     """It may be a leader whose high watermark has not come up yet; nothing is copied on a guess."""
     with pytest.raises(SourceBehind):
-        anchor(Evidence(a_world(2, [(0,), (1,), (2,)])), WRITERS)
+        recover_position(ModelLogReader(a_world(2, [(0,), (1,), (2,)])), WRITERS)
 
 
 @dataclass(slots=True)
-class BehindAtFirst(Evidence):
+class BehindAtFirst(ModelLogReader):
     """A leader of the source that shows its last record only when asked again."""
 
     asked: int = 0
@@ -317,12 +323,12 @@ class BehindAtFirst(Evidence):
         self.asked += 1
         if self.asked == 1:
             raise SourceBehind("not yet")
-        return Evidence.source(self, position)
+        return ModelLogReader.source(self, position)
 
 
 def test_a_batch_that_verifies_at_the_second_look_keeps_its_sequence() -> None:
     """Walking back found nothing to pair, and the sequence began at 0 again."""
-    found = anchor(BehindAtFirst(a_world(3, [(0,), (1,)])), WRITERS)
+    found = recover_position(BehindAtFirst(a_world(3, [(0,), (1,)])), WRITERS)
     assert (found.position, found.sequence) == (2, 2)
 
 
@@ -330,9 +336,9 @@ def test_a_copy_whose_every_batch_is_shifted_is_paired_from_its_log_start() -> N
     """Retention took what the map explains; what is left was called divergence though the source holds all of it."""
     world = a_world(12, [*[(n,) for n in range(9)], None, (9,)])
     world.trim_copy(9)
-    found = anchor(Evidence(world), WRITERS)
+    found = recover_position(ModelLogReader(world), WRITERS)
     assert found.position == 10
-    assert found.runs == (OffsetRun(SourceOffset(9), DestinationOffset(10)),)
+    assert found.runs == (OffsetRange(SourceOffset(9), DestinationOffset(10)),)
 
 
 def test_a_shift_is_found_although_the_source_lost_what_came_before_it() -> None:
@@ -345,9 +351,9 @@ def test_a_shift_is_found_although_the_source_lost_what_came_before_it() -> None
     batches += [Stored(5, 7, (5, 6)), Stored(7, 8, (7,))]
     world = a_world(batches, [(0, 1), None, None, None, None, (5, 6)])
     world.trim_source(5)
-    found = anchor(Evidence(world), WRITERS)
+    found = recover_position(ModelLogReader(world), WRITERS)
     assert (found.position, found.end) == (7, 8)
-    assert found.runs == (OffsetRun(SourceOffset(5), DestinationOffset(6)),)
+    assert found.runs == (OffsetRange(SourceOffset(5), DestinationOffset(6)),)
 
 
 def test_a_map_that_reaches_into_what_the_source_still_has_is_no_witness() -> None:
@@ -356,26 +362,26 @@ def test_a_map_that_reaches_into_what_the_source_still_has_is_no_witness() -> No
     world = a_world(batches, [(0, 1, 2), None, (3, 4, 5)])
     world.trim_source(6)
     with pytest.raises(Diverged):
-        anchor(Evidence(world), WRITERS)
+        recover_position(ModelLogReader(world), WRITERS)
 
 
 def test_a_batch_that_the_source_lost_in_part_is_where_the_map_says() -> None:
     """DeleteRecords cuts batches wherever it likes (Kafka Streams does all the time); a fetch below that is refused."""
     world = a_world([Stored(0, 4, (0, 1, 2, 3)), Stored(4, 9, (4, 5, 6, 7, 8))], [(0, 1, 2, 3), (4, 5, 6, 7, 8)])
     world.trim_source(6)
-    found = anchor(Evidence(world), WRITERS)
-    assert (found.position, found.end, found.sequence, found.align) == (9, 9, 9, None)
+    found = recover_position(ModelLogReader(world), WRITERS)
+    assert (found.position, found.end, found.sequence, found.start_fill) == (9, 9, 9, None)
 
 
 def test_a_copy_that_retention_overtook_goes_on_at_the_sources_log_start_with_a_run_of_its_own() -> None:
     """Without it, a run that a zombie writes late for an older record would shift all that is copied from here on."""
     world = a_world(9, [(0,), (1,)])
     world.trim_source(6)
-    run = OffsetRun(SourceOffset(6), DestinationOffset(6))
-    found = anchor(Evidence(world), WRITERS)
+    run = OffsetRange(SourceOffset(6), DestinationOffset(6))
+    found = recover_position(ModelLogReader(world), WRITERS)
     assert (found.position, found.end, found.sequence) == (6, 2, 2)
-    assert (found.runs, found.align) == ((run,), Alignment(SourceOffset(6)))
-    late = OffsetMap.of([run, OffsetRun(SourceOffset(1), DestinationOffset(3))])
+    assert (found.runs, found.start_fill) == ((run,), LogStartGap(SourceOffset(6)))
+    late = OffsetMap.of([run, OffsetRange(SourceOffset(1), DestinationOffset(3))])
     assert late.locate(SourceOffset(7)) == DestinationOffset(7)
 
 
@@ -383,20 +389,20 @@ def test_shifted_data_above_a_log_start_inside_a_batch_is_not_aligned_for_ever()
     """The log already begins where the source's batch does; it was trimmed there again at every recovery."""
     batches = [Stored(0, 3, (0, 1, 2)), Stored(3, 7, (3, 4, 5, 6))]
     world = a_world(batches, [None, (0, 1, 2)])
-    world.runs.append(OffsetRun(SourceOffset(0), DestinationOffset(1)))
+    world.runs.append(OffsetRange(SourceOffset(0), DestinationOffset(1)))
     world.trim_source(5)
     world.trim_copy(3)
-    found = anchor(Evidence(world), WRITERS)
-    assert (found.position, found.end, found.sequence, found.align) == (3, 4, 3, None)
-    assert found.runs == (OffsetRun(SourceOffset(3), DestinationOffset(4)),)
+    found = recover_position(ModelLogReader(world), WRITERS)
+    assert (found.position, found.end, found.sequence, found.start_fill) == (3, 4, 3, None)
+    assert found.runs == (OffsetRange(SourceOffset(3), DestinationOffset(4)),)
 
 
 def test_the_time_of_our_last_batch_is_told_by_the_log_and_not_by_what_is_behind_it() -> None:
     """Brokers count from it how long they remember our id."""
     world = a_world(3, [(0,), (1,), None])
     world.copy.log[1:2] = [replace(world.copy.log[1], max_timestamp=77)]
-    assert anchor(Evidence(world), WRITERS).last_timestamp == 77
-    assert anchor(Evidence(a_world(3, [None])), WRITERS).last_timestamp is None
+    assert recover_position(ModelLogReader(world), WRITERS).last_timestamp == 77
+    assert recover_position(ModelLogReader(a_world(3, [None])), WRITERS).last_timestamp is None
 
 
 def test_a_new_copy_is_brought_to_the_batch_that_holds_the_sources_log_start() -> None:
@@ -404,8 +410,8 @@ def test_a_new_copy_is_brought_to_the_batch_that_holds_the_sources_log_start() -
     batches = [Stored(0, 4, (0, 1, 2, 3)), Stored(4, 9, (4, 5, 6, 7, 8))]
     world = a_world(batches, [])
     world.trim_source(6)
-    assert anchor(Evidence(world), WRITERS) == Anchor(
-        SourceOffset(4), DestinationOffset(0), 0, align=Alignment(SourceOffset(4))
+    assert recover_position(ModelLogReader(world), WRITERS) == ResumePoint(
+        SourceOffset(4), DestinationOffset(0), 0, start_fill=LogStartGap(SourceOffset(4))
     )
 
 
@@ -417,7 +423,7 @@ def test_a_foreign_record_under_a_long_tail_is_found_from_the_suspected_offset_o
     world.copy.produce(WRITERS.data, 1, tuple(range(1, behind + 1)))
     world.settle()
     with pytest.raises(ForeignWrite, match="destination offsets 1 to 1 were written by producer id 4000"):
-        anchor(Evidence(world), WRITERS, DestinationOffset(1))
+        recover_position(ModelLogReader(world), WRITERS, DestinationOffset(1))
 
 
 def test_the_model_lets_in_only_what_a_broker_lets_in() -> None:

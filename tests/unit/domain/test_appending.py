@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain import appending, gap_markers
-from tanist.domain.anchoring import Anchor
+from tanist.domain.anchoring import ResumePoint
 from tanist.domain.appending import DEPTH, FORGETS_EARLY_MS, Halt, Move, Pipeline, next_move, remembered_since, shifted
 from tanist.domain.broker_errors import InvalidProducerEpoch, MessageTooLarge, NotLeader
 from tanist.domain.copying import Append, Fill, Refuse
-from tanist.domain.errors import BrokerError, CompactionHole, RecordTooLarge, Sealed
+from tanist.domain.errors import BrokerError, CompactionHole, MirrorProducerFenced, RecordTooLarge
 from tanist.domain.gap_markers import Count, MarkerEpoch
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tests.unit.domain.source_logs import Stored
 from tests.unit.domain.storms import Weather, history
 
@@ -27,7 +27,7 @@ YOUNG, OLD = 0, 1
 
 def a_pipeline(*steps: Append[Stored, Stored] | Fill | Refuse, end: int = 0) -> Pipeline[Stored, Stored]:
     """One that resumed at source offset 0, whose first append was acknowledged; destination offset `end` is next."""
-    pipeline = Pipeline[Stored, Stored].resume(Anchor(SourceOffset(0), DestinationOffset(end), 0), OffsetMap())
+    pipeline = Pipeline[Stored, Stored].resume(ResumePoint(SourceOffset(0), DestinationOffset(end), 0), OffsetMap())
     pipeline.acknowledged = True
     pipeline.take(steps)
     return pipeline
@@ -107,7 +107,7 @@ def test_a_gap_waits_until_nothing_is_in_flight_and_the_map_is_looked_at_behind_
     pipeline.gap_filled()
     assert (pipeline.landed_until, pipeline.landed_end) == (3, 4)
     assert next_move(pipeline, YOUNG) is Move.EXTEND_MAP
-    assert pipeline.missing_range == OffsetRun(SourceOffset(3), DestinationOffset(4))
+    assert pipeline.missing_range == OffsetRange(SourceOffset(3), DestinationOffset(4))
     pipeline.map_extended(OffsetMap((pipeline.missing_range,)))
     assert next_move(pipeline, YOUNG) is Move.APPEND
 
@@ -116,7 +116,7 @@ def test_a_map_that_another_worker_has_extended_further_is_not_extended_for_ever
     """For one source start the largest destination wins, so what was read back may not be what was written."""
     pipeline = a_pipeline(records(3), end=4)
     assert next_move(pipeline, YOUNG) is Move.EXTEND_MAP
-    pipeline.map_extended(OffsetMap((OffsetRun(SourceOffset(3), DestinationOffset(9)),)))
+    pipeline.map_extended(OffsetMap((OffsetRange(SourceOffset(3), DestinationOffset(9)),)))
     assert next_move(pipeline, YOUNG) is Move.APPEND
 
 
@@ -149,8 +149,8 @@ def test_a_pipeline_that_was_halted_forgets_what_was_read_and_keeps_its_first_re
 # ── what an answer means ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("base", "missing"), [(7, OffsetRun(SourceOffset(5), DestinationOffset(7))), (3, None)])
-def test_a_shift_goes_on_record_and_a_duplicate_does_not(base: int, missing: OffsetRun | None) -> None:
+@pytest.mark.parametrize(("base", "missing"), [(7, OffsetRange(SourceOffset(5), DestinationOffset(7))), (3, None)])
+def test_a_shift_goes_on_record_and_a_duplicate_does_not(base: int, missing: OffsetRange | None) -> None:
     """A duplicate is answered with the offset of the original, which is where the map says already."""
     pipeline = a_pipeline(records(5), end=5)
     assert shifted(pipeline, pipeline.sent(), DestinationOffset(base)) == missing
@@ -159,13 +159,13 @@ def test_a_shift_goes_on_record_and_a_duplicate_does_not(base: int, missing: Off
 def test_a_shift_that_is_on_record_is_not_written_again() -> None:
     pipeline = a_pipeline(records(5), end=5)
     sent = pipeline.sent()
-    pipeline.offsets = OffsetMap((OffsetRun(SourceOffset(5), DestinationOffset(7)),))
+    pipeline.offsets = OffsetMap((OffsetRange(SourceOffset(5), DestinationOffset(7)),))
     assert shifted(pipeline, sent, DestinationOffset(7)) is None
 
 
 @pytest.mark.parametrize(
     ("answered", "means"),
-    [(MessageTooLarge, RecordTooLarge), (InvalidProducerEpoch, Sealed), (NotLeader, NotLeader)],
+    [(MessageTooLarge, RecordTooLarge), (InvalidProducerEpoch, MirrorProducerFenced), (NotLeader, NotLeader)],
 )
 def test_only_a_refusal_that_never_changes_breaks_a_partition(
     answered: type[BrokerError], means: type[Exception]

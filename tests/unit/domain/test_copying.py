@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from tanist.domain.copying import Append, Fill, Refuse, Step, decide, fillers
+from tanist.domain.copying import Append, Fill, Refuse, Step, decide, markers_to_write
 from tanist.domain.errors import CompactionHole, CorruptBatch, Diverged
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tests.unit.domain.source_logs import SourceLog, Stored, ends_abort, write_log
@@ -150,5 +150,5 @@ def test_fillers_bring_the_copy_to_the_end_of_the_gap_and_never_further() -> Non
     """Partial fills, lost ones and a surplus alike: what is missing is written, what is too much is worked off."""
     for end in range(30):
         for until in range(30):
-            written = fillers(SourceOffset(until), DestinationOffset(end))
+            written = markers_to_write(SourceOffset(until), DestinationOffset(end))
             assert end + written == max(until, end)

@@ -8,7 +8,7 @@ from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatu
 
 
 def fence(topic: str, status: FenceStatus, before: FenceBefore | None = None) -> FencedTopic:
-    return FencedTopic(topic=topic, status=status, owed_by="p1", before=before)
+    return FencedTopic(topic=topic, status=status, wanted_by="p1", before=before)
 
 
 @pytest.mark.parametrize("status", FenceStatus)
@@ -34,7 +34,7 @@ def test_a_fence_of_acls_is_lifted_by_removing_exactly_its_rule() -> None:
 def test_a_near_fence_is_lifted_to_what_the_topic_had(own: str | None, change: str) -> None:
     """A topic without a setting of its own gets none: the cluster's default may change later."""
     before = FenceBefore(topic="orders", kind=FenceKind.TINY_MESSAGES, max_message_bytes=own)
-    assert commands_to_lift([fence("orders", FenceStatus.STANDING, before)], "a:1,b:2") == (
+    assert commands_to_lift([fence("orders", FenceStatus.IN_FORCE, before)], "a:1,b:2") == (
         f"kafka-configs.sh --bootstrap-server a:1,b:2 --alter --entity-type topics --entity-name orders {change}",
     )
 
@@ -43,7 +43,7 @@ def test_what_was_there_before_the_fence_stays_and_what_never_came_needs_nothing
     """Both are comments of a shell, so that all lines can be pasted; a lifted fence is not named at all."""
     had = FenceBefore(topic="b", kind=FenceKind.DENY_WRITE, had_deny=True)
     fences = [
-        fence("a", FenceStatus.OWED),
+        fence("a", FenceStatus.PENDING),
         fence("b", FenceStatus.PROVED, had),
         fence("c", FenceStatus.LIFTED, FenceBefore(topic="c", kind=FenceKind.DENY_WRITE)),
     ]

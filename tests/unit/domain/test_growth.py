@@ -6,14 +6,14 @@ from tanist.domain.errors import Unreachable
 from tanist.domain.growth import Grown, Growth, growth
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.domain.records import TopicDesired
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 
 
 def topic(name: str, partitions: int) -> TopicDesired:
     return TopicDesired(
         mirror=MirrorName("dr"),
         topic=name,
-        wish=Wish.MIRRORING,
+        desired=DesiredState.MIRRORING,
         source_topic_id=name,
         partitions=partitions,
         changed_at=EpochMs(0),

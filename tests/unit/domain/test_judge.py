@@ -13,7 +13,7 @@ from tanist.domain.failover.facts import SourceState, Uncopied
 from tanist.domain.failover.forecast import forecast, forecast_words
 from tanist.domain.failover.health import judged, workers_check
 from tanist.domain.failover.limitations import limitations, make_plan, news, planned_intent, word
-from tanist.domain.failover.plan import Approved, Limitation
+from tanist.domain.failover.plan import ApprovedPlan, Limitation
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 from tanist.domain.records import WorkerAlive
@@ -118,20 +118,20 @@ def test_an_old_run_is_told_and_stops_every_other() -> None:
 
 def test_a_fence_that_an_earlier_failover_left_is_named_in_both_modes() -> None:
     """Producers were refused under a green status."""
-    fence = FencedTopic(topic="orders", status=FenceStatus.LIFT_OWED, owed_by="cafe")
+    fence = FencedTopic(topic="orders", status=FenceStatus.LIFT_PENDING, wanted_by="cafe")
     for mode in Mode:
-        assert word(plan(altered(fence=fence), mode).limitations) is ACCEPT
-        assert "`tanist fence lift dr`" in detail(altered(fence=fence), mode, "SOURCE_FENCED")
-        lifted = altered(fence=replace(fence, status=FenceStatus.LIFTED))
+        assert word(plan(altered(source_fence=fence), mode).limitations) is ACCEPT
+        assert "`tanist fence lift dr`" in detail(altered(source_fence=fence), mode, "SOURCE_FENCED")
+        lifted = altered(source_fence=replace(fence, status=FenceStatus.LIFTED))
         assert "SOURCE_FENCED" not in names(lifted, mode)
 
 
 def test_a_run_that_is_not_over_is_not_told_to_lift_its_own_fence() -> None:
     """`fence lift` refuses while the run is unfinished."""
-    fence = FencedTopic(topic="orders", status=FenceStatus.PROVED, owed_by="cafe")
+    fence = FencedTopic(topic="orders", status=FenceStatus.PROVED, wanted_by="cafe")
     run = next(facts.others_running for facts in map(drawn, range(100)) if facts.others_running)
     for mode in Mode:
-        found = names(replace(altered(fence=fence), others_running=run), mode)
+        found = names(replace(altered(source_fence=fence), others_running=run), mode)
         assert "SOURCE_FENCED" not in found
         assert "RUN_UNFINISHED" in found
 
@@ -148,7 +148,7 @@ def test_a_source_that_answers_is_not_said_to_lose_nothing() -> None:
 
 def test_what_a_planned_failover_does_not_drain_is_lost_and_bound_as_in_an_unplanned_one() -> None:
     """Forty records were acknowledged on a paused partition after the plan: DONE, all of them missing, not a word."""
-    approved = Approved.read(plan(PAUSED, PLANNED).shown)
+    approved = ApprovedPlan.read(plan(PAUSED, PLANNED).canonical_plan)
     assert approved.intent.loss_tolerance == 0
     assert not news(approved, PAUSED)
     later = changed(facts=PAUSED, live=replace(PAUSED.partitions[0].live, high_watermark=50, log_end=50))  # type: ignore[type-var]
@@ -164,7 +164,7 @@ def test_what_a_planned_failover_drains_is_not_lost() -> None:
 
 def test_a_loss_within_the_tolerance_needs_no_other_name() -> None:
     """The number is what was accepted: a copy that falls behind a little makes no other plan, too much of it does."""
-    approved = Approved.read(plan(HEALTHY, UNPLANNED, 10).shown)
+    approved = ApprovedPlan.read(plan(HEALTHY, UNPLANNED, 10).canonical_plan)
     assert plan(HEALTHY, UNPLANNED, 10).hash == plan(BEHIND, UNPLANNED, 10).hash
     assert word(plan(BEHIND, UNPLANNED, 10).limitations) is GO
     assert not news(approved, BEHIND)
@@ -205,7 +205,7 @@ def test_a_worker_that_goes_on_asking_keeps_the_estimate() -> None:
 
 def test_that_time_passes_voids_no_approval_of_what_nobody_sees() -> None:
     """Approved 25 s after the source was last seen, and run 10 s later."""
-    approved = Approved.read(plan(silent(age_ms=25_000), UNPLANNED).shown)
+    approved = ApprovedPlan.read(plan(silent(age_ms=25_000), UNPLANNED).canonical_plan)
     old = replace(silent(age_ms=35_000), followed=replace(FOLLOWED, at=EpochMs(NOW - 40_000)))
     assert {"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD"} <= names(old, UNPLANNED)
     assert not news(approved, old)
@@ -236,13 +236,15 @@ def test_one_partition_whose_end_is_unknown_does_not_switch_off_the_tolerance_fo
 def test_an_approval_does_not_survive_that_the_end_of_a_partition_is_not_known_any_more() -> None:
     """Approved with a tolerance of 0, all ends known: it ran on when one of them was not."""
     blind = silent(changed(known=None))
-    assert [each.name for each in news(Approved.read(plan(silent(), UNPLANNED, 0).shown), blind)] == [
+    assert [each.name for each in news(ApprovedPlan.read(plan(silent(), UNPLANNED, 0).canonical_plan), blind)] == [
         "RECORDS_AT_RISK_UNKNOWN"
     ]
-    old = Approved.read(plan(silent(age_ms=40_000), UNPLANNED, 0).shown)
+    old = ApprovedPlan.read(plan(silent(age_ms=40_000), UNPLANNED, 0).canonical_plan)
     assert "RECORDS_AT_RISK_UNKNOWN" in old.limitations, "of what came since"
     assert [each.name for each in news(old, blind)] == ["RECORDS_AT_RISK_UNKNOWN"]
-    assert not news(Approved.read(plan(blind, UNPLANNED, 0).shown), silent(changed(known=None), age_ms=40_000))
+    assert not news(
+        ApprovedPlan.read(plan(blind, UNPLANNED, 0).canonical_plan), silent(changed(known=None), age_ms=40_000)
+    )
 
 
 # ── what makes a copy one ─────────────────────────────────────────────────────────────────────────────────────────
@@ -304,7 +306,7 @@ def test_a_copy_may_hold_more_than_its_source_at_the_start(facts: Facts) -> None
 
 def test_damage_after_the_approval_voids_it() -> None:
     for mode in Mode:
-        approved = Approved.read(plan(HEALTHY, mode).shown)
+        approved = ApprovedPlan.read(plan(HEALTHY, mode).canonical_plan)
         for name, facts in DAMAGED.items():
             of_loss = {"RECORDS_AT_RISK_UNKNOWN", "BEYOND_TOLERANCE"}
             assert {each.name for each in news(approved, facts)} - of_loss == {name}
@@ -359,8 +361,8 @@ def test_every_partition_that_is_not_copied_is_named() -> None:
     assert str(PARTITIONS[0]) in detail(PAUSED, PLANNED, "WITHOUT_DRAIN")
 
 
-def accepted(facts: Facts, mode: Mode) -> Approved:
-    return Approved.read(plan(facts, mode).shown)
+def accepted(facts: Facts, mode: Mode) -> ApprovedPlan:
+    return ApprovedPlan.read(plan(facts, mode).canonical_plan)
 
 
 def written_by(*others: str) -> Facts:

@@ -5,34 +5,34 @@ from __future__ import annotations
 from tanist.domain.logins import MirrorLogin, logins_of, principals, unbound
 from tanist.domain.names import EpochMs
 from tanist.domain.records import WorkerAlive
-from tanist.domain.write_rules import ANYBODY, WriteRule, writers
+from tanist.domain.write_rules import ANYBODY, AclEntry, writers
 
 ME = "User:CN=mirror"
-ALLOWED = WriteRule(ME, "*", allowed=True)
-DENIED = WriteRule(ME, "*", allowed=False)
-CLOSED = WriteRule(ANYBODY, "*", allowed=False)
+ALLOWED = AclEntry(ME, "*", allowed=True)
+DENIED = AclEntry(ME, "*", allowed=False)
+CLOSED = AclEntry(ANYBODY, "*", allowed=False)
 
 
-def sign(may: bool, *rules: WriteRule) -> str:
+def sign(may: bool, *rules: AclEntry) -> str:
     return unbound(ME, {"t": may}, {"t": rules})
 
 
 def test_a_right_that_rules_explain_says_nothing_against_the_login() -> None:
     assert sign(True, ALLOWED) == ""
-    assert sign(True, WriteRule(ANYBODY, "*", allowed=True)) == ""
-    assert sign(True, WriteRule(ME, "10.0.0.1", allowed=True)) == ""
+    assert sign(True, AclEntry(ANYBODY, "*", allowed=True)) == ""
+    assert sign(True, AclEntry(ME, "10.0.0.1", allowed=True)) == ""
     assert sign(False) == sign(False, DENIED) == sign(False, ALLOWED, CLOSED) == ""
 
 
 def test_a_right_that_no_rule_gives_is_a_super_users_or_another_names() -> None:
     assert "no ACL allows User:CN=mirror to write to t" in sign(True)
-    assert "no ACL allows" in sign(True, WriteRule("User:mirror", "*", allowed=True))
+    assert "no ACL allows" in sign(True, AclEntry("User:mirror", "*", allowed=True))
 
 
 def test_a_right_that_is_denied_is_a_super_users() -> None:
     assert "is denied WRITE on t" in sign(True, ALLOWED, DENIED)
     assert "is denied WRITE on t" in sign(True, ALLOWED, CLOSED)
-    assert sign(True, ALLOWED, WriteRule(ME, "10.0.0.1", allowed=False)) == "", "a DENY for another host"
+    assert sign(True, ALLOWED, AclEntry(ME, "10.0.0.1", allowed=False)) == "", "a DENY for another host"
 
 
 def alive(name: str, at: int, principal: str | None, why: str = "") -> WorkerAlive:
@@ -42,17 +42,22 @@ def alive(name: str, at: int, principal: str | None, why: str = "") -> WorkerAli
 
 def test_logins_are_those_of_the_workers_that_lived_last_also_where_all_are_dead() -> None:
     now = 1_000_000_000
-    told = [alive("old", now - 90_000, "User:old"), alive("a", now, ME), alive("b", now - 9, ME), alive("c", now, None)]
-    assert logins_of(told) == (MirrorLogin(ME),)
+    reported = [
+        alive("old", now - 90_000, "User:old"),
+        alive("a", now, ME),
+        alive("b", now - 9, ME),
+        alive("c", now, None),
+    ]
+    assert logins_of(reported) == (MirrorLogin(ME),)
     assert logins_of([]) == ()
-    nameless = logins_of([*told, alive("d", now, None, "nobody knows")])
+    nameless = logins_of([*reported, alive("d", now, None, "nobody knows")])
     assert MirrorLogin(None, "nobody knows") in nameless
     assert principals(nameless) == {ME}
 
 
 def test_who_else_may_write_is_who_is_allowed_and_not_denied_everywhere() -> None:
-    app, bob = WriteRule("User:app", "*", allowed=True), WriteRule("User:bob", "10.0.0.1", allowed=True)
+    app, bob = AclEntry("User:app", "*", allowed=True), AclEntry("User:bob", "10.0.0.1", allowed=True)
     assert writers([ALLOWED, app, bob], {ME}) == {"User:app", "User:bob"}
-    assert writers([app, bob, WriteRule("User:bob", "*", allowed=False)]) == {"User:app"}
-    assert writers([WriteRule(ANYBODY, "*", allowed=True)]) == {ANYBODY}
+    assert writers([app, bob, AclEntry("User:bob", "*", allowed=False)]) == {"User:app"}
+    assert writers([AclEntry(ANYBODY, "*", allowed=True)]) == {ANYBODY}
     assert writers([app, CLOSED]) == writers([]) == frozenset()

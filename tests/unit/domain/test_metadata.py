@@ -9,12 +9,12 @@ import pytest
 
 from tanist.domain.errors import TimedOut
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
-from tanist.domain.metadata import EXCLUDED, Change, Decision, Kind, Outcome, Rules, TopicSeen, decide
+from tanist.domain.metadata import EXCLUDED, Change, Decision, Kind, MetadataRules, Outcome, TopicMetadata, decide
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import TopicDesired
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import plan_configs
-from tanist.domain.write_rules import WriteRule
+from tanist.domain.write_rules import AclEntry
 from tests.fakes import topics
 
 if TYPE_CHECKING:
@@ -24,28 +24,28 @@ DEFAULTS = topics.DEFAULTS | {
     "unclean.leader.election.enable": "false",
     "leader.replication.throttled.replicas": "",
 }
-RULES = Rules(known=frozenset(DEFAULTS), replication_factor=None, fences={})
+RULES = MetadataRules(known=frozenset(DEFAULTS), replication_factor=None, fences={})
 Said = tuple[str, Change, str | None, str | None, Outcome]
 D, S, C, U = Outcome.DIFFERS, Outcome.SKIPPED, Outcome.CONFLICT, Outcome.UNKNOWN
 
 
-def seen(partitions: int = 2, own: Mapping[str, str] | None = None) -> TopicSeen:
+def seen(partitions: int = 2, own: Mapping[str, str] | None = None) -> TopicMetadata:
     """A topic as its cluster describes it."""
-    return TopicSeen(
+    return TopicMetadata(
         topic_id="id", partitions=partitions, replication_factor=3, own=own or {}, effective=DEFAULTS | dict(own or {})
     )
 
 
-def taken(source: TopicSeen) -> tuple[TopicDesired, TopicSeen]:
+def taken(source: TopicMetadata) -> tuple[TopicDesired, TopicMetadata]:
     """A topic of the mirror and its copy, as `mirrors add` leaves them."""
     planned = plan_configs(source.own, source.effective, known=RULES.known, replication_factor=3)
     topic = TopicDesired(
         mirror=MirrorName("dr"),
         topic="t",
-        wish=Wish.MIRRORING,
+        desired=DesiredState.MIRRORING,
         source_topic_id="id",
         partitions=source.partitions,
-        held_configs=planned.held,
+        deferred_configs=planned.deferred,
         changed_at=EpochMs(0),
     )
     return topic, seen(source.partitions, dict(planned.now))
@@ -54,7 +54,7 @@ def taken(source: TopicSeen) -> tuple[TopicDesired, TopicSeen]:
 def differ(
     before: Mapping[str, str],
     now: Mapping[str, str],
-    rules: Rules = RULES,
+    rules: MetadataRules = RULES,
     tampered: Mapping[str, str | None] | None = None,
 ) -> Decision:
     """The source had `before` set when the topic was taken, and has `now`; `tampered` was altered on the copy."""
@@ -188,7 +188,7 @@ def test_configs(case: str) -> None:
     assert settled(decision, seen(own=now), dict(before), tampered)
 
 
-def settled(decision: Decision, source: TopicSeen, before: dict[str, str], tampered: dict[str, str | None]) -> bool:
+def settled(decision: Decision, source: TopicMetadata, before: dict[str, str], tampered: dict[str, str | None]) -> bool:
     """Whether the same sync again has nothing to do."""
     _, copy = taken(seen(own=before))
     own: dict[str, str | None] = {**copy.own, **tampered, **decision.configs}
@@ -232,15 +232,15 @@ def test_partitions_are_added_and_never_taken_away(case: str) -> None:
 FENCES = {
     "ours": FencedTopic(
         topic="t",
-        status=FenceStatus.LIFT_OWED,
-        owed_by="p",
+        status=FenceStatus.LIFT_PENDING,
+        wanted_by="p",
         before=FenceBefore(topic="t", kind=FenceKind.TINY_MESSAGES),
     ),
-    "owed": FencedTopic(topic="t", status=FenceStatus.OWED, owed_by="p"),
+    "owed": FencedTopic(topic="t", status=FenceStatus.PENDING, wanted_by="p"),
     "of another mirror": None,
-    "lifted, and put there again": FencedTopic(topic="t", status=FenceStatus.LIFTED, owed_by="p"),
+    "lifted, and put there again": FencedTopic(topic="t", status=FenceStatus.LIFTED, wanted_by="p"),
     "by rules": FencedTopic(
-        topic="t", status=FenceStatus.PROVED, owed_by="p", before=FenceBefore(topic="t", kind=FenceKind.DENY_WRITE)
+        topic="t", status=FenceStatus.PROVED, wanted_by="p", before=FenceBefore(topic="t", kind=FenceKind.DENY_WRITE)
     ),
 }
 
@@ -254,7 +254,7 @@ def test_a_fence_is_never_copied(case: str) -> None:
     assert decision.configs == {"segment.bytes": "7"}
     assert ("max.message.bytes", Change.NOTHING, None, None, S) in said(decision)
     assert decision.wanted is not None
-    assert dict(decision.wanted.held_configs)["max.message.bytes"] == "5000"
+    assert dict(decision.wanted.deferred_configs)["max.message.bytes"] == "5000"
 
 
 def test_a_lost_copy_of_a_fenced_topic_gets_the_limit_that_was_remembered() -> None:
@@ -295,12 +295,12 @@ def test_what_is_left_to_each_cluster_stays_as_it_was_remembered() -> None:
     decision = differ({"min.insync.replicas": "4"}, {})
     assert decision.wanted == decision.before
     assert decision.wanted is not None
-    assert dict(decision.wanted.held_configs)["min.insync.replicas"] == "4"
+    assert dict(decision.wanted.deferred_configs)["min.insync.replicas"] == "4"
 
 
 # ── who may write ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-EVE, BOB = WriteRule("User:eve", "*", allowed=True), WriteRule("User:bob", "10.0.0.1", allowed=False)
+EVE, BOB = AclEntry("User:eve", "*", allowed=True), AclEntry("User:bob", "10.0.0.1", allowed=False)
 
 
 def test_who_may_write_at_the_source_is_remembered_and_given_to_nobody_yet() -> None:
@@ -310,18 +310,18 @@ def test_who_may_write_at_the_source_is_remembered_and_given_to_nobody_yet() -> 
     assert (row.kind, row.change, row.destination) == (Kind.ACL, Change.REMEMBER, "nobody")
     assert row.source == "deny User:bob from 10.0.0.1, allow User:eve"
     assert decision.configs == {}
-    assert decision.wanted == replace(topic, held_rules=(BOB, EVE))
-    again = decide(replace(topic, held_rules=(BOB, EVE)), replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
+    assert decision.wanted == replace(topic, deferred_acls=(BOB, EVE))
+    again = decide(replace(topic, deferred_acls=(BOB, EVE)), replace(seen(), write_rules=(BOB, EVE)), copy, RULES)
     assert not again.rows
 
 
 def test_who_may_write_stays_remembered_while_a_fence_hides_it_or_nobody_tells() -> None:
     """Neither a fence nor a missing right is the news that nobody may write."""
     topic, copy = taken(seen())
-    topic = replace(topic, held_rules=(EVE,))
+    topic = replace(topic, deferred_acls=(EVE,))
     fenced = decide(topic, replace(seen(), write_rules=None), copy, RULES)
     blind = decide(topic, replace(seen(), write_rules=TimedOut("east")), copy, RULES)
     assert fenced.wanted == blind.wanted == topic
     assert [row.verdict for each in (fenced, blind) for row in each.rows] == [U]
     gone = decide(topic, replace(seen(), write_rules=()), copy, RULES)
-    assert gone.wanted == replace(topic, held_rules=())
+    assert gone.wanted == replace(topic, deferred_acls=())

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import pytest
 
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 
 class Copied(NamedTuple):
     pairs: list[tuple[SourceOffset, DestinationOffset]]
-    runs: list[OffsetRun]
+    runs: list[OffsetRange]
 
 
 def a_copy(rng: Random) -> Copied:
@@ -28,16 +28,16 @@ def a_copy(rng: Random) -> Copied:
             destination += rng.randint(1, 4)
         if destination - source != shift:
             shift = destination - source
-            runs.append(OffsetRun(SourceOffset(source), DestinationOffset(destination)))
+            runs.append(OffsetRange(SourceOffset(source), DestinationOffset(destination)))
         pairs.append((SourceOffset(source), DestinationOffset(destination)))
         source, destination = source + 1, destination + 1
     return Copied(pairs, runs)
 
 
-def stale(rng: Random, copy: Copied) -> list[OffsetRun]:
+def stale(rng: Random, copy: Copied) -> list[OffsetRange]:
     """Runs of workers that died before the first record came: the copy's end was lower then, never higher."""
     return [
-        OffsetRun(run.source, DestinationOffset(max(run.source, run.destination - rng.randint(1, 3))))
+        OffsetRange(run.source, DestinationOffset(max(run.source, run.destination - rng.randint(1, 3))))
         for run in copy.runs
         if run.shift > 0 and rng.random() < 0.5
     ]
@@ -82,7 +82,7 @@ def test_a_map_that_lags_is_behind_the_truth_never_ahead_of_it(seed: int) -> Non
     for source in range(80):
         if rng.random() < 0.1:
             shift += rng.randint(1, 3)
-            runs.append(OffsetRun(SourceOffset(source), DestinationOffset(source + shift)))
+            runs.append(OffsetRange(SourceOffset(source), DestinationOffset(source + shift)))
         truth.append(source + shift)
     known = OffsetMap.of(runs[: rng.randint(0, len(runs))])
     assert all(known.locate(SourceOffset(source)) <= destination for source, destination in enumerate(truth))
@@ -92,6 +92,6 @@ def test_without_runs_both_logs_are_the_same_and_with_a_stale_one_the_larger_win
     """A run is written again with the end of that time; the end never moves back, so the largest was the last."""
     assert OffsetMap().locate(SourceOffset(7)) == DestinationOffset(7)
     assert OffsetMap().origin(DestinationOffset(7)) == SourceOffset(7)
-    early = OffsetRun(SourceOffset(5), DestinationOffset(6))
-    late = OffsetRun(SourceOffset(5), DestinationOffset(9))
+    early = OffsetRange(SourceOffset(5), DestinationOffset(6))
+    late = OffsetRange(SourceOffset(5), DestinationOffset(9))
     assert OffsetMap.of([late, early]).runs == OffsetMap.of([early]).with_run(late).runs == (late,)

@@ -13,12 +13,12 @@ def taken(count: int) -> list[TopicAlreadyInMirror]:
 def test_fifteen_hundred_equal_errors_are_one_line() -> None:
     """With a count and the first names; what is different stays a line of its own."""
     other = TopicMismatch("'t-7' is in mirror 'm': leave t-7")
-    first, told = lines(Problems([*taken(1500), other]))
+    first, reported = lines(Problems([*taken(1500), other]))
     assert (
         "'t-0' is in mirror 'm': leave t-0; the same for 1499 more: t-1, t-2, t-3, t-4, ... (a destination topic can"
         in first
     )
-    assert told == str(other)
+    assert reported == str(other)
 
 
 def test_a_few_problems_are_a_line_each() -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import Claim, Generation, PartitionObserved, TopicDesired, WorkerAlive
+from tanist.domain.records import Claim, PartitionObserved, PromotionEpoch, TopicDesired, WorkerAlive
 from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import NOTHING_YET, StateView, fold
-from tanist.domain.states import MIRROR_STATES, MirrorState, Wish
+from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +36,9 @@ def a_topic(rng: Random, records: int, states: Sequence[MirrorState] = RUNNING) 
     written: list[StateRecord] = []
     for at in range(records):
         choices: list[StateRecord] = [
-            Claim(slice=rng.randrange(2), epoch=rng.randrange(6), worker=rng.choice("ab")),
+            Claim(state_partition=rng.randrange(2), epoch=rng.randrange(6), worker=rng.choice("ab")),
             seen(rng.randrange(6), rng.choice(states), at),
-            Generation(mirror=M, topic="orders", count=at),
+            PromotionEpoch(mirror=M, topic="orders", count=at),
             WorkerAlive(worker=rng.choice("ab"), version="1", host="h", started_at=EpochMs(0), at=EpochMs(at)),
         ]
         choices.append(Tombstone(rng.choice(choices).key))
@@ -81,8 +81,10 @@ def epoch_of(record: StateRecord) -> int:
 
 def test_a_zombies_late_report_and_claim_are_not_the_last_word() -> None:
     """Its epoch is lower than that of who took over; the owner's own next report is heard."""
-    mine = Claim(slice=3, epoch=8, worker="b")
-    view = fold(NOTHING_YET, [mine, seen(8), Claim(slice=3, epoch=7, worker="a"), seen(7, MirrorState.FAILED)])
+    mine = Claim(state_partition=3, epoch=8, worker="b")
+    view = fold(
+        NOTHING_YET, [mine, seen(8), Claim(state_partition=3, epoch=7, worker="a"), seen(7, MirrorState.FAILED)]
+    )
     assert view["claim/3"] == mine
     assert view.observed(M, ORDERS) == seen(8)
     assert fold(view, [seen(8, MirrorState.PAUSED)]).observed(M, ORDERS) == seen(8, MirrorState.PAUSED)
@@ -104,7 +106,7 @@ def test_topics_are_listed_by_mirror() -> None:
         return TopicDesired(
             mirror=MirrorName(mirror),
             topic=topic,
-            wish=Wish.MIRRORING,
+            desired=DesiredState.MIRRORING,
             source_topic_id="id",
             partitions=2,
             changed_at=EpochMs(0),

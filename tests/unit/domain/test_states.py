@@ -6,19 +6,19 @@ from itertools import product
 
 import pytest
 
-from tanist.domain.states import MIRROR_STATES, Finding, MirrorState, Trigger, Wish, next_row
+from tanist.domain.states import MIRROR_STATES, DesiredState, Finding, MirrorState, Trigger, next_row
 
 S = MirrorState
 
-REACHED = {Wish.MIRRORING: S.MIRRORING, Wish.PAUSED: S.PAUSED, Wish.REMOVED: S.STOPPED}
+REACHED = {DesiredState.MIRRORING: S.MIRRORING, DesiredState.PAUSED: S.PAUSED, DesiredState.REMOVED: S.STOPPED}
 RESTS = {
-    (Wish.REMOVED, S.UNKNOWN): S.UNKNOWN,  # never begun: nothing to stop
-    (Wish.PAUSED, S.STOPPED): S.STOPPED,  # stopped is more than paused: only a wish to mirror begins again
-    (Wish.PAUSED, S.STOPPING): S.STOPPED,
-    (Wish.MIRRORING, S.FAILED): S.FAILED,
-    (Wish.PAUSED, S.FAILED): S.FAILED,
+    (DesiredState.REMOVED, S.UNKNOWN): S.UNKNOWN,  # never begun: nothing to stop
+    (DesiredState.PAUSED, S.STOPPED): S.STOPPED,  # stopped is more than paused: only a wish to mirror begins again
+    (DesiredState.PAUSED, S.STOPPING): S.STOPPED,
+    (DesiredState.MIRRORING, S.FAILED): S.FAILED,
+    (DesiredState.PAUSED, S.FAILED): S.FAILED,
 }
-PERFECT = {S.PREPARING: Finding.ALIGNED, S.PAUSING: Finding.QUIET, S.STOPPING: Finding.SEALED}
+PERFECT = {S.PREPARING: Finding.ALIGNED, S.PAUSING: Finding.QUIET, S.STOPPING: Finding.FENCED}
 
 
 def test_no_row_is_shadowed_and_every_state_has_a_way_out() -> None:
@@ -33,22 +33,22 @@ def test_no_row_is_shadowed_and_every_state_has_a_way_out() -> None:
 def test_numbers_of_rows_are_for_ever() -> None:
     """Incidents and stored records cite them: a new row gets a new number, an old number keeps its meaning."""
     assert {row.number: (row.cause, row.trigger, row.after) for row in MIRROR_STATES} == {
-        100: (Wish.MIRRORING, Trigger.ADD, S.PREPARING),
+        100: (DesiredState.MIRRORING, Trigger.ADD, S.PREPARING),
         102: (Finding.ALIGNED, Trigger.ALIGNED, S.MIRRORING),
-        104: (Wish.PAUSED, Trigger.ADD, S.PREPARING),
-        200: (Wish.PAUSED, Trigger.PAUSE, S.PAUSING),
+        104: (DesiredState.PAUSED, Trigger.ADD, S.PREPARING),
+        200: (DesiredState.PAUSED, Trigger.PAUSE, S.PAUSING),
         202: (Finding.QUIET, Trigger.QUIET, S.PAUSED),
-        204: (Wish.MIRRORING, Trigger.RESUME, S.MIRRORING),
-        300: (Wish.REMOVED, Trigger.REMOVE, S.STOPPING),
-        302: (Finding.SEALED, Trigger.SEALED, S.STOPPED),
-        304: (Finding.SEALED, Trigger.SEALED, S.STOPPED),
+        204: (DesiredState.MIRRORING, Trigger.RESUME, S.MIRRORING),
+        300: (DesiredState.REMOVED, Trigger.REMOVE, S.STOPPING),
+        302: (Finding.FENCED, Trigger.FENCED, S.STOPPED),
+        304: (Finding.FENCED, Trigger.FENCED, S.STOPPED),
         900: (Finding.BROKEN, Trigger.BROKEN, S.FAILED),
     }
 
 
-@pytest.mark.parametrize("wish", Wish)
+@pytest.mark.parametrize("wish", DesiredState)
 @pytest.mark.parametrize("state", S)
-def test_a_wish_comes_true_where_nothing_fails(wish: Wish, state: MirrorState) -> None:
+def test_a_wish_comes_true_where_nothing_fails(wish: DesiredState, state: MirrorState) -> None:
     """In a perfect world each wish is reached from anywhere in a few rounds, and then nothing happens any more."""
     for _ in range(len(S)):
         row = next_row(wish, state, PERFECT.get(state))
@@ -65,7 +65,7 @@ def test_a_wish_comes_true_where_nothing_fails(wish: Wish, state: MirrorState) -
 def test_every_row_is_taken_as_the_table_says_and_only_removal_leaves_failed() -> None:
     """Bad news comes first, then people's wishes, then progress; stale findings and sudden wishes included."""
     taken = set()
-    for wish, state, finding in product(Wish, S, (None, *Finding)):
+    for wish, state, finding in product(DesiredState, S, (None, *Finding)):
         row = next_row(wish, state, finding)
         by_wish = next_row(wish, state, None)
         if row is None:
@@ -78,13 +78,13 @@ def test_every_row_is_taken_as_the_table_says_and_only_removal_leaves_failed() -
         else:
             assert row.cause is (wish if by_wish else finding)
         if state is S.FAILED:
-            assert (wish, row.after) == (Wish.REMOVED, S.STOPPING)
+            assert (wish, row.after) == (DesiredState.REMOVED, S.STOPPING)
     assert taken == {row.number for row in MIRROR_STATES}
 
 
 @pytest.mark.parametrize("state", S)
 def test_a_promotion_stops_a_partition_in_any_state(state: MirrorState) -> None:
     """Workers may be dead, so it takes their rows for them; a partition that nobody ever compared has its own."""
-    while row := next_row(Wish.REMOVED, state, Finding.SEALED):
+    while row := next_row(DesiredState.REMOVED, state, Finding.FENCED):
         state = row.after
     assert state is S.STOPPED

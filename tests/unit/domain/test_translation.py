@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.translation import (
     Commit,
     Conservative,
@@ -65,7 +65,7 @@ def test_a_translation_is_never_ahead_of_the_record_that_comes_next() -> None:
             source, destination = source + gap, max(destination, source + gap + shift) + surplus
             if destination - source != shift:
                 shift = destination - source
-                runs.append(OffsetRun(SourceOffset(source), at(destination)))
+                runs.append(OffsetRange(SourceOffset(source), at(destination)))
             records.append((source, destination))
             source, destination = source + 1, destination + 1
         end = rng.randrange(destination + 1)

@@ -10,10 +10,10 @@ import pytest
 from tanist.domain.endpoint import Address, Endpoint
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
 from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
-from tanist.fetcher.lanes import Lanes
+from tanist.fetcher.lanes import FetcherThreads
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.ports import free_ports
 from tests.fakes.cluster import MemoryCluster
@@ -35,11 +35,13 @@ WISHES: tuple[StateRecord, ...] = (
         source_cluster_id="e",
         destination_cluster_id="w",
         data_id=ProducerId(1),
-        filler_id=ProducerId(2),
+        marker_id=ProducerId(2),
         start_id=ProducerId(3),
         created_at=NOW,
     ),
-    TopicDesired(mirror=M, topic="orders", wish=Wish.MIRRORING, source_topic_id="", partitions=1, changed_at=NOW),
+    TopicDesired(
+        mirror=M, topic="orders", desired=DesiredState.MIRRORING, source_topic_id="", partitions=1, changed_at=NOW
+    ),
 )
 
 
@@ -64,9 +66,9 @@ def coordination(dead: Endpoint) -> Iterator[Coordination]:
         state=state,
         membership=MemoryMembership(MemoryGroup(4, clock), claims.renew),
         claims=claims,
-        lanes=Lanes(no_lane, clock),
+        threads=FetcherThreads(no_lane, clock),
         resolve=lambda _: dead,
-        slices=4,
+        state_partitions=4,
         clock=clock,
     )
     thread.start()
@@ -83,10 +85,10 @@ def test_a_source_that_does_not_answer_is_in_the_log_with_its_reason(
     """As a warning: what the operator reads there is all that he has while the state topic is away."""
     caplog.set_level(logging.INFO)
 
-    def told() -> list[logging.LogRecord]:
+    def reported() -> list[logging.LogRecord]:
         return [record for record in caplog.records if hasattr(record, "error") and "orders-0" in str(vars(record))]
 
-    until(told, 30)
-    record = vars(told()[0])
+    until(reported, 30)
+    record = vars(reported()[0])
     assert (record["levelno"], record["error"]) == (logging.WARNING, "UNREACHABLE")
     assert str(dead.bootstrap[0].port) in record["reason"]

@@ -9,29 +9,29 @@ import pytest
 
 from tanist.domain.broker_errors import TopicAuthorizationFailed
 from tanist.domain.checks import Mode, Verdict
-from tanist.domain.errors import Sealed, SourceReplaced, TimedOut
+from tanist.domain.errors import MirrorProducerFenced, SourceReplaced, TimedOut
 from tanist.domain.failover.health import fences_check
 from tanist.domain.fences import STRAY, FenceStatus
-from tanist.domain.generations import barred
+from tanist.domain.generations import copy_blocked_reason
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import (
     STATE_TOPIC,
     Fences,
-    Generation,
     PartitionObserved,
+    PromotionEpoch,
 )
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import MirrorState
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.barriers import SEAL_AGAIN_SECONDS
-from tanist.fetcher.debts import ANSWER_SECONDS, EVERY_SECONDS, Debts, Guards
+from tanist.fetcher.debts import ANSWER_SECONDS, EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import Purpose, mirror_lock
-from tanist.usecases.sides import Run
-from tests.fakes.failover import MemoryFencing, MemorySealing
+from tanist.usecases.sides import CommandContext
+from tests.fakes.failover import MemoryFencing, MemoryProducerFencing
 from tests.unit.usecases.failover.test_run import PLANNED, killer
-from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Killed, World
+from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Sources:
     """The port `SourceStates`: the state topic of east. `asked`: how often."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: FailoverWorld) -> None:
         self._world, self.asked = world, 0
 
     def read(self, source: str, by: Deadline) -> StateView:
@@ -51,7 +51,7 @@ class Sources:
         self._world.east.answer()
         return self._world.east.view(STATE_TOPIC)
 
-    def tell(self, source: str, promotions: Sequence[Generation], by: Deadline) -> None:
+    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
         self._world.east.answer()
         self._world.east.write(STATE_TOPIC, *promotions)
 
@@ -59,34 +59,34 @@ class Sources:
         pass
 
 
-def debts(world: World, sources: Sources | None = None, *, owns: bool = True) -> Debts:
+def debts(world: FailoverWorld, sources: Sources | None = None, *, owns: bool = True) -> FenceReconciler:
     guards = Guards(
         fencing=lambda _name: MemoryFencing(world.east),
-        sealing=MemorySealing(world.west),
+        sealing=MemoryProducerFencing(world.west),
         sources=sources or Sources(world),
         lock=lambda mirror, operation, by: mirror_lock(
             world.west.side(),
             mirror,
             Purpose(operation=operation, preemptible=True),
-            Run(clock=world.clock, by=by, holder="worker w"),
+            CommandContext(clock=world.clock, by=by, holder="worker w"),
         ),
     )
-    return Debts(guards, world.worker, 50, world.clock, lambda _slice: owns)
+    return FenceReconciler(guards, world.worker, 50, world.clock, lambda _slice: owns)
 
 
-def settled(world: World, of: Debts) -> set[str]:
+def settled(world: FailoverWorld, of: FenceReconciler) -> set[str]:
     world.clock.jump(EVERY_SECONDS)
-    of.settle(view(world))
+    of.reconcile_all(view(world))
     return {each.status for each in view(world).source_fences(DR)}
 
 
-def view(world: World) -> StateView:
+def view(world: FailoverWorld) -> StateView:
     return world.worker.catch_up(world.soon())
 
 
-def burnt(*, authorizer: bool = True) -> World:
+def burnt(*, authorizer: bool = True) -> FailoverWorld:
     """After an unplanned failover: the source is dead, its fence is owed."""
-    world = World(authorizer=authorizer)
+    world = FailoverWorld(authorizer=authorizer)
     world.east.dead = True
     world.run(world.approve(Mode.UNPLANNED).plan)
     return world
@@ -96,10 +96,10 @@ def burnt(*, authorizer: bool = True) -> World:
 def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(authorizer: bool) -> None:
     world = burnt(authorizer=authorizer)
     worker = debts(world)
-    assert settled(world, worker) == {FenceStatus.OWED}
+    assert settled(world, worker) == {FenceStatus.PENDING}
     world.east.dead = False
     assert all(world.east.may_write(topic, "app") for topic in TOPICS)
-    assert settled(world, worker) == {FenceStatus.STANDING}
+    assert settled(world, worker) == {FenceStatus.IN_FORCE}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
     assert all(each.before is not None for each in view(world).source_fences(DR))
     abort.lift(world.clusters(), world.command(), of_promoted=True)
@@ -109,11 +109,11 @@ def test_a_returning_source_is_fenced_from_a_snapshot_that_was_stored_before(aut
 def test_a_worker_that_does_not_own_the_mirror_leaves_its_debts_alone() -> None:
     world = burnt()
     world.east.dead = False
-    assert settled(world, debts(world, owns=False)) == {FenceStatus.OWED}
+    assert settled(world, debts(world, owns=False)) == {FenceStatus.PENDING}
 
 
 def test_a_fence_that_could_not_be_lifted_is_lifted_later() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("fence:applied")))
@@ -126,13 +126,13 @@ def test_a_fence_that_could_not_be_lifted_is_lifted_later() -> None:
 
 
 def test_nothing_is_settled_while_a_run_is_under_way() -> None:
-    world = World()
+    world = FailoverWorld()
     world.east.dead = True
     plan = world.approve(Mode.UNPLANNED).plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("after:fence") - 2))
     world.east.dead = False
-    assert settled(world, debts(world)) <= {FenceStatus.OWED}
+    assert settled(world, debts(world)) <= {FenceStatus.PENDING}
 
 
 def test_a_barrier_that_brokers_forgot_is_put_up_again() -> None:
@@ -143,7 +143,7 @@ def test_a_barrier_that_brokers_forgot_is_put_up_again() -> None:
     assert not any(world.zombie(at) for at in PARTITIONS)
 
 
-def told(world: World) -> set[int]:
+def reported(world: FailoverWorld) -> set[int]:
     east = world.east.view(STATE_TOPIC)
     return {east.promotions(DR, topic) for topic in TOPICS}
 
@@ -153,47 +153,47 @@ def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -
     sources = Sources(world)
     worker = debts(world, sources)
     settled(world, worker)
-    assert told(world) == {0}
+    assert reported(world) == {0}
     world.east.dead = False
     for _ in range(3):
         settled(world, worker)
-    assert told(world) == {1}
+    assert reported(world) == {1}
     asked = sources.asked
     settled(world, worker)
     assert sources.asked == asked
 
 
 def test_what_a_source_was_told_already_never_goes_down() -> None:
-    world = World()
-    later = [Generation(mirror=DR, topic=topic, count=7) for topic in TOPICS]
+    world = FailoverWorld()
+    later = [PromotionEpoch(mirror=DR, topic=topic, count=7) for topic in TOPICS]
     world.east.write(STATE_TOPIC, *later)
     world.east.topics[STATE_TOPIC] = world.west.topics[STATE_TOPIC]
     world.run(world.approve().plan)
     settled(world, debts(world))
-    assert told(world) == {7}
+    assert reported(world) == {7}
 
 
 def test_an_old_life_is_barred_and_the_life_that_was_counted_is_not() -> None:
     """A state topic from before the failover, beside a source that was told of it."""
-    world = World()
+    world = FailoverWorld()
     before = view(world)
-    told = fold(NOTHING_YET, [Generation(mirror=DR, topic="orders", count=1)])
-    old = barred(before, told, DR, "orders")
+    reported = fold(NOTHING_YET, [PromotionEpoch(mirror=DR, topic="orders", count=1)])
+    old = copy_blocked_reason(before, reported, DR, "orders")
     assert isinstance(old, SourceReplaced)
     assert "'orders'" in old.reason
     assert "promotion 1" in old.reason
-    assert barred(before, told, DR, "payments") is None
+    assert copy_blocked_reason(before, reported, DR, "payments") is None
     world.run(world.approve().plan)
-    assert isinstance(barred(view(world), told, DR, "orders"), Sealed)
-    again = replace(before.topics(DR)[0], generation=1)
-    assert barred(fold(view(world), [again]), told, DR, "orders") is None
+    assert isinstance(copy_blocked_reason(view(world), reported, DR, "orders"), MirrorProducerFenced)
+    again = replace(before.topics(DR)[0], promotion_epoch=1)
+    assert copy_blocked_reason(fold(view(world), [again]), reported, DR, "orders") is None
 
 
 # ── what workers make of a promotion ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_promoted_is_said_of_what_left_the_mirror_and_of_nothing_else() -> None:
-    world = World()
+    world = FailoverWorld()
     assert not any(view(world).promoted(DR, topic) for topic in TOPICS)
     world.run(world.approve(Mode.PLANNED, "orders").plan)
     assert view(world).promoted(DR, "orders")
@@ -202,7 +202,7 @@ def test_promoted_is_said_of_what_left_the_mirror_and_of_nothing_else() -> None:
 
 def test_a_promotion_that_is_read_before_its_wish_is_no_new_wish() -> None:
     """Records of one transaction lie in several partitions of the state topic, and are read in any order."""
-    world = World()
+    world = FailoverWorld()
     before = view(world)
     world.run(world.approve().plan)
     at, topic = PARTITIONS[0], before.topics(DR)[0]
@@ -213,7 +213,7 @@ def test_a_promotion_that_is_read_before_its_wish_is_no_new_wish() -> None:
 
 
 def test_what_a_worker_writes_late_does_not_undo_a_promotion() -> None:
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     for row, state in ((900, MirrorState.FAILED), (300, MirrorState.STOPPING), (100, MirrorState.PREPARING)):
         late = PartitionObserved(
@@ -228,9 +228,9 @@ def test_what_a_worker_writes_late_does_not_undo_a_promotion() -> None:
 # ── what stands at the source, and what is on record ──────────────────────────────────────────────────────────────
 
 
-def aborted() -> World:
+def aborted() -> FailoverWorld:
     """A run was killed behind its fence, and aborted."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("fence:applied")))
@@ -238,7 +238,7 @@ def aborted() -> World:
     return world
 
 
-def late_fence(world: World) -> None:
+def late_fence(world: FailoverWorld) -> None:
     """What the request of a run that was frozen does, once it arrives after the abort."""
     before = [each.before for each in view(world).source_fences(DR) if each.before]
     MemoryFencing(world.east).apply(before, world.soon())
@@ -262,17 +262,17 @@ def test_a_fence_that_lands_after_the_abort_is_reported_and_can_be_lifted() -> N
 
 def test_a_fence_of_a_topic_that_took_over_is_put_up_again_where_somebody_lifted_it() -> None:
     """With a console at the source: without its fence both sides can be written to."""
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     before = [each.before for each in view(world).source_fences(DR) if each.before]
     MemoryFencing(world.east).lift(before, world.soon())
     assert all(world.east.may_write(topic, "app") for topic in TOPICS)
-    assert settled(world, debts(world)) == {FenceStatus.STANDING}
+    assert settled(world, debts(world)) == {FenceStatus.IN_FORCE}
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS)
 
 
 def test_a_fence_that_was_lifted_by_the_command_stays_lifted() -> None:
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     abort.lift(world.clusters(), world.command(), of_promoted=True)
     assert settled(world, debts(world)) == {FenceStatus.LIFTED}
@@ -283,10 +283,10 @@ def test_a_source_fence_is_changed_under_the_lock_of_its_mirror_only() -> None:
     """While a command is at work on the mirror the worker stands back, and comes again."""
     world = burnt()
     world.east.dead = False
-    command = Run(clock=world.clock, by=world.soon())
+    command = CommandContext(clock=world.clock, by=world.soon())
     with mirror_lock(world.west.side(), DR, Purpose(operation="mirrors alter"), command):
-        assert settled(world, debts(world)) == {FenceStatus.OWED}
-    assert settled(world, debts(world)) == {FenceStatus.STANDING}
+        assert settled(world, debts(world)) == {FenceStatus.PENDING}
+    assert settled(world, debts(world)) == {FenceStatus.IN_FORCE}
 
 
 def test_status_names_a_fence_that_landed_after_the_abort_before_any_worker_has_looked() -> None:
@@ -299,7 +299,7 @@ def test_status_names_a_fence_that_landed_after_the_abort_before_any_worker_has_
     assert "SOURCE_FENCED" not in names(world)
 
 
-def names(world: World) -> set[str]:
+def names(world: FailoverWorld) -> set[str]:
     return {limitation.name for limitation in world.plan().plan.limitations}
 
 
@@ -315,8 +315,8 @@ def test_a_fence_that_cannot_be_put_up_holds_up_no_other(refused: str) -> None:
     settled(world, debts(world))
     (other,) = set(TOPICS) - {refused}
     assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
-        refused: FenceStatus.OWED,
-        other: FenceStatus.STANDING,
+        refused: FenceStatus.PENDING,
+        other: FenceStatus.IN_FORCE,
     }
     assert not world.east.may_write(other, "app")
 
@@ -330,14 +330,14 @@ def test_a_fence_that_cannot_be_lifted_holds_up_no_other(monkeypatch: pytest.Mon
     )
     settled(world, debts(world))
     assert {each.topic: each.status for each in view(world).source_fences(DR)} == {
-        "orders": FenceStatus.LIFT_OWED,
+        "orders": FenceStatus.LIFT_PENDING,
         "payments": FenceStatus.LIFTED,
     }
 
 
-def aborted_by_a_dead_source() -> World:
+def aborted_by_a_dead_source() -> FailoverWorld:
     """The source died before the abort could lift its fences; it is back."""
-    world = World()
+    world = FailoverWorld()
     with pytest.raises(Killed):
         world.run(world.approve().plan, killer(PLANNED.index("fence:applied")))
     world.east.dead = True
@@ -348,7 +348,7 @@ def aborted_by_a_dead_source() -> World:
 
 @pytest.mark.parametrize("made", [burnt, aborted_by_a_dead_source])
 def test_a_source_that_hangs_delays_a_round_once_whatever_it_is_asked(
-    made: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+    made: Callable[[], FailoverWorld], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each mirror of it took another eight seconds, and every barrier's renewal came that much later."""
     world = made()
@@ -365,5 +365,5 @@ def test_a_source_that_hangs_delays_a_round_once_whatever_it_is_asked(
     worker = debts(world)
     for _ in range(2):
         began = world.clock.monotonic()
-        worker.settle(view(world))
+        worker.reconcile_all(view(world))
         assert world.clock.monotonic() - began == ANSWER_SECONDS, "and the next round asks again"

@@ -6,8 +6,8 @@ from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, T
 from tanist.domain.records import GroupPosition, MirrorSpec
 from tanist.domain.state_record import StateRecord, Tombstone
 from tanist.domain.state_view import NOTHING_YET, StateView, fold
-from tanist.fetcher.group_book import Answered, GroupBook
-from tanist.kafka.protocol.group_log import Committed, GroupEvent, GroupSeen, Removed
+from tanist.fetcher.group_book import Answered, GroupOffsetCache
+from tanist.kafka.protocol.group_log import GroupEvent, GroupSeen, LoggedCommit, Removed
 
 AT = TopicPartition("orders", 0)
 OTHER = TopicPartition("elsewhere", 0)
@@ -19,22 +19,22 @@ SPEC = MirrorSpec(
     source_cluster_id="E",
     destination_cluster_id="W",
     data_id=ProducerId(1),
-    filler_id=ProducerId(2),
+    marker_id=ProducerId(2),
     start_id=ProducerId(3),
     created_at=EpochMs(0),
 )
 
 
-def book(*events: GroupEvent) -> GroupBook:
-    made = GroupBook(SPEC)
+def book(*events: GroupEvent) -> GroupOffsetCache:
+    made = GroupOffsetCache(SPEC)
     made.topics = frozenset({"orders"})
     for order, event in enumerate(events):
         made.take(event, order)
     return made
 
 
-def moved(offset: int, group: str = "g", at: TopicPartition = AT) -> Committed:
-    return Committed(group, at, SourceOffset(offset), -1, "", EpochMs(offset * 10))
+def moved(offset: int, group: str = "g", at: TopicPartition = AT) -> LoggedCommit:
+    return LoggedCommit(group, at, SourceOffset(offset), -1, "", EpochMs(offset * 10))
 
 
 def offsets(records: list[StateRecord]) -> list[int | str]:
@@ -93,8 +93,8 @@ def test_a_log_that_was_made_anew() -> None:
 # ── asked instead of read ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def asked(read: GroupBook, view: StateView, answer: Answered) -> StateView:
-    read.asked(answer, NOW)
+def after_answer(read: GroupOffsetCache, view: StateView, answer: Answered) -> StateView:
+    read.record_answer(answer, NOW)
     return fold(view, read.changes(view))
 
 
@@ -102,26 +102,26 @@ def test_asking_keeps_what_could_not_be_told() -> None:
     """A group that does not answer, a topic that we may not see: no answer is no deletion."""
     read = book()
     everything = Answered({"g": ("classic", {AT: SourceOffset(4)}), "h": ("consumer", {AT: SourceOffset(6)})})
-    view = asked(read, NOTHING_YET, everything)
+    view = after_answer(read, NOTHING_YET, everything)
     assert sorted(map(str, offsets(list(view.values())))) == ["4", "6"]
-    assert asked(read, view, Answered({"g": ("classic", {})}, frozenset({"h"}), frozenset({"orders"}))) == view
-    assert offsets(list(asked(read, view, Answered({}, frozenset({"h"}))).values())) == [6]
+    assert after_answer(read, view, Answered({"g": ("classic", {})}, frozenset({"h"}), frozenset({"orders"}))) == view
+    assert offsets(list(after_answer(read, view, Answered({}, frozenset({"h"}))).values())) == [6]
 
 
 def test_a_position_that_has_not_moved_keeps_its_time() -> None:
     """Also when the worker is a new one, and when the log was read before."""
     view = fold(NOTHING_YET, book(moved(4)).changes(NOTHING_YET))
-    assert asked(book(), view, Answered({"g": ("classic", {AT: SourceOffset(4)})})) == view
+    assert after_answer(book(), view, Answered({"g": ("classic", {AT: SourceOffset(4)})})) == view
 
 
 def test_whoever_begins_to_ask_keeps_what_was_written_and_can_no_longer_be_seen() -> None:
     """What is certainly gone goes; and a book from before the log was read does not bring old positions back."""
     old = book()
-    asked(old, NOTHING_YET, Answered({"g": ("classic", {AT: SourceOffset(1)})}))
+    after_answer(old, NOTHING_YET, Answered({"g": ("classic", {AT: SourceOffset(1)})}))
     view = fold(NOTHING_YET, book(GroupSeen("g", "consumer", None), moved(4), moved(6, "h")).changes(NOTHING_YET))
     for read in (book(), old):
         read.remember(view)
-        read.asked(Answered({}, frozenset({"g"})), NOW)
+        read.record_answer(Answered({}, frozenset({"g"})), NOW)
         assert offsets(read.differences(view, whole=True)) == ["gone"]
         assert list(fold(view, read.differences(view, whole=True)).values()) == [
             record for record in view.values() if "/g/" in record.key

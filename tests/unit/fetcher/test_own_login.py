@@ -8,7 +8,7 @@ from tanist.domain.logins import Login, LoginSeen, MirrorLogin, Origin, Principa
 from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import TopicDesired
 from tanist.domain.state_view import StateView
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.fetcher.own_login import EVERY_SECONDS, OwnLogin
 from tests.fakes.access import MemoryAccess
 from tests.fakes.cluster import MemoryCluster
@@ -41,7 +41,7 @@ def view(*topics: str) -> StateView:
         TopicDesired(
             mirror=MirrorName("dr"),
             topic=name,
-            wish=Wish.MIRRORING,
+            desired=DesiredState.MIRRORING,
             source_topic_id="id",
             partitions=1,
             changed_at=EpochMs(0),
@@ -67,11 +67,11 @@ def test_what_is_not_told_any_more_stays_as_it_was_told() -> None:
     cluster = MemoryCluster()
     cluster.rules["a"] = ()
     own = OwnLogin(Watched(cluster), cluster.clock)
-    told = own.seen(view("a"))
-    assert "no ACL allows User:approver to write to a" in told.unbound
+    reported = own.seen(view("a"))
+    assert "no ACL allows User:approver to write to a" in reported.unbound
     cluster.dead = True
     cluster.clock.wait(EVERY_SECONDS)
-    assert own.seen(view("a")) == told
+    assert own.seen(view("a")) == reported
 
 
 def test_a_login_that_nobody_names_says_so_and_without_an_authorizer_nobody_is_anybody() -> None:

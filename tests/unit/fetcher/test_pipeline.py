@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tanist.domain.anchoring import Anchor
+from tanist.domain.anchoring import ResumePoint
 from tanist.domain.appending import DEPTH, Pipeline
 from tanist.domain.broker_errors import OutOfOrderSequence
 from tanist.domain.copying import Append
@@ -95,7 +95,7 @@ def copying(partition: int, batches: int) -> BatchPartition:
     """A partition in the middle of copying, with so many batches to append."""
     spec = SimpleNamespace(mirror=MirrorName("m"), data_id=1, filler_id=2, start_id=3)
     found = BatchPartition(Assigned(cast("Any", spec), TopicPartition("t", partition), 0, 1), MarkerEpoch(1))
-    found.pipeline = Pipeline.resume(Anchor(SourceOffset(0), DestinationOffset(0), 0), OffsetMap())
+    found.pipeline = Pipeline.resume(ResumePoint(SourceOffset(0), DestinationOffset(0), 0), OffsetMap())
     found.pipeline.acknowledged = True
     found.pipeline.take(step for number in range(batches) for step in steps(number * RECORDS))
     return found

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tanist.domain.anchoring import Anchor
+from tanist.domain.anchoring import ResumePoint
 from tanist.domain.appending import Pipeline
-from tanist.domain.errors import PartitionBroken, Sealed, SourceReplaced, StateLogLost, TanistError, Unreachable
+from tanist.domain.errors import (
+    MirrorProducerFenced,
+    PartitionBroken,
+    SourceReplaced,
+    StateLogLost,
+    TanistError,
+    Unreachable,
+)
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.names import (
     BrokerId,
@@ -24,11 +31,11 @@ from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import Engine, MirrorSpec
 from tanist.domain.states import Finding
 from tanist.fetcher import lane
-from tanist.fetcher.assignment import Assigned, LaneKey
+from tanist.fetcher.assignment import Assigned, FetcherThreadKey
 from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.gate import Gate
-from tanist.fetcher.lane import Lane
+from tanist.fetcher.lane import FetcherThread
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -45,7 +52,7 @@ SPEC = MirrorSpec(
     source_cluster_id="",
     destination_cluster_id="",
     data_id=ProducerId(1),
-    filler_id=ProducerId(2),
+    marker_id=ProducerId(2),
     start_id=ProducerId(3),
     created_at=EpochMs(0),
 )
@@ -68,7 +75,7 @@ class PlayedEngine:
     def recover(self, partitions: Sequence[BatchPartition]) -> Sequence[Phase | TanistError]:
         self.asked += 1
         for each in partitions:
-            each.pipeline = Pipeline.resume(Anchor(SourceOffset(0), DestinationOffset(0), 0), OffsetMap())
+            each.pipeline = Pipeline.resume(ResumePoint(SourceOffset(0), DestinationOffset(0), 0), OffsetMap())
         return [self.found.pop(0) for _ in partitions]
 
     def read(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> None: ...
@@ -80,21 +87,21 @@ class PlayedEngine:
 
 
 @pytest.fixture
-def a_lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Lane]]:
+def a_lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FetcherThread]]:
     """A lane with one partition and a played engine; `look` is what its gate answers."""
     monkeypatch.setattr(lane, "IDLE_SECONDS", 0)
-    begun: list[Lane] = []
+    begun: list[FetcherThread] = []
 
-    def make(engine: CopyEngine[BatchPartition], look: Callable[[Deadline], object]) -> Lane:
+    def make(engine: CopyEngine[BatchPartition], look: Callable[[Deadline], object]) -> FetcherThread:
         monkeypatch.setattr(lane, "ENGINES", {Engine.BATCHES: lambda *_: engine})
         monkeypatch.setattr(Gate, "look", lambda _, by: look(by))
         claims = SimpleNamespace(first_use=lambda _: True)
         tools = SimpleNamespace(
             spec=SPEC, claims=claims, clock=JumpingClock(), source=None, destination=None, client_id="test"
         )
-        made = Lane(LaneKey(SPEC.mirror, BrokerId(1), 0), cast("Any", tools))
+        made = FetcherThread(FetcherThreadKey(SPEC.mirror, BrokerId(1), 0), cast("Any", tools))
         assigned = Assigned(SPEC, AT, 0, 1)
-        made.assignment = {assigned.copied: assigned}
+        made.assignment = {assigned.mirror_partition: assigned}
         begun.append(made)
         return made
 
@@ -104,28 +111,30 @@ def a_lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Lane]]:
         each.run()  # no round any more: its end
 
 
-def reported(of: Lane, rounds: int = 1) -> Report:
+def reported(of: FetcherThread, rounds: int = 1) -> Report:
     for _ in range(rounds):
         of._round()
     [report] = of.reports.values()
     return report
 
 
-@pytest.mark.parametrize("why", [Sealed("promoted"), SourceReplaced("promoted elsewhere")], ids=lambda why: why.name)
-def test_what_was_promoted_is_barred_for_good(why: PartitionBroken, a_lane: Callable[..., Lane]) -> None:
+@pytest.mark.parametrize(
+    "why", [MirrorProducerFenced("promoted"), SourceReplaced("promoted elsewhere")], ids=lambda why: why.name
+)
+def test_what_was_promoted_is_barred_for_good(why: PartitionBroken, a_lane: Callable[..., FetcherThread]) -> None:
     engine = PlayedEngine()
     report = reported(a_lane(engine, lambda _by: lambda _topic: why), rounds=2)
     assert (report.finding, report.error, engine.asked) == (Finding.BROKEN, why, 0)
 
 
-def test_what_was_not_promoted_goes_on(a_lane: Callable[..., Lane]) -> None:
+def test_what_was_not_promoted_goes_on(a_lane: Callable[..., FetcherThread]) -> None:
     engine = PlayedEngine(Phase.COPY)
     copying = a_lane(engine, lambda _by: lambda _topic: None)
     assert reported(copying).finding is Finding.ALIGNED
     assert engine.asked == 1
 
 
-def test_a_state_topic_that_is_gone_stops_the_copy(a_lane: Callable[..., Lane]) -> None:
+def test_a_state_topic_that_is_gone_stops_the_copy(a_lane: Callable[..., FetcherThread]) -> None:
     def gone(_by: Deadline) -> Callable[[str], PartitionBroken | None]:
         raise StateLogLost("somebody deleted it")
 
@@ -136,7 +145,7 @@ def test_a_state_topic_that_is_gone_stops_the_copy(a_lane: Callable[..., Lane]) 
 
 
 def test_a_log_start_is_brought_along_without_asking_again_and_both_logs_are_read_after_it(
-    a_lane: Callable[..., Lane],
+    a_lane: Callable[..., FetcherThread],
 ) -> None:
     """A long way is many calls; the last of them leads back to a whole recovery."""
     looks: list[Deadline] = []
@@ -151,7 +160,7 @@ def test_a_log_start_is_brought_along_without_asking_again_and_both_logs_are_rea
 
 
 def test_what_fails_is_tried_again_ever_more_seldom_and_its_trouble_is_as_old_as_its_beginning(
-    a_lane: Callable[..., Lane],
+    a_lane: Callable[..., FetcherThread],
 ) -> None:
     engine = PlayedEngine(*(Unreachable(str(n)) for n in range(9)), Phase.COPY)
     failing = a_lane(engine, lambda _by: lambda _topic: None)

@@ -84,7 +84,7 @@ def test_a_worker_ends_when_a_thread_beside_its_coordination_dies(monkeypatch: p
             maps=state,
             membership=lambda renew: MemoryMembership(MemoryGroup(4, clock), renew),
             clock=clock,
-            slices=4,
+            state_partitions=4,
             remembered_ms=1,
             groups=state,
         )

@@ -57,13 +57,13 @@ def test_a_whole_section_becomes_an_endpoint(file: Path) -> None:
 
 
 def test_a_typing_error_is_met_with_the_key_that_was_meant(file: Path) -> None:
-    told = problems(file, '[clusters.east]\nbootstrap_server = "a:1"\n')
-    assert "[clusters.east] bootstrap_server: unknown key, did you mean 'bootstrap_servers'?" in told
-    assert str(file) in told
+    reported = problems(file, '[clusters.east]\nbootstrap_server = "a:1"\n')
+    assert "[clusters.east] bootstrap_server: unknown key, did you mean 'bootstrap_servers'?" in reported
+    assert str(file) in reported
 
 
 def test_everything_that_is_wrong_is_told_at_once(file: Path) -> None:
-    told = problems(
+    reported = problems(
         file,
         """
         cluster = 1
@@ -94,7 +94,7 @@ def test_everything_that_is_wrong_is_told_at_once(file: Path) -> None:
         "'http' is not one of https, none",
         "allow_small_state: must be true or false",
     ):
-        assert each in told, each
+        assert each in reported, each
 
 
 def test_an_unset_variable_is_never_an_empty_password(file: Path) -> None:
@@ -119,10 +119,10 @@ def test_a_secret_can_lie_in_a_file(file: Path) -> None:
 
 def test_secret_files_that_cannot_serve_are_told(file: Path) -> None:
     (file.parent / "pw").write_text("\n")
-    told = problems(file, SECURE + 'sasl_password_file = "pw"\nssl_key_password_file = "none"\n', EAST="x")
-    assert "sasl_password is also set" in told
-    assert "is empty" in told
-    assert "none cannot be read" in told
+    reported = problems(file, SECURE + 'sasl_password_file = "pw"\nssl_key_password_file = "none"\n', EAST="x")
+    assert "sasl_password is also set" in reported
+    assert "is empty" in reported
+    assert "none cannot be read" in reported
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_an_endless_secret_file_is_one_error_within_a_moment(file: Path, name: s
         os.mkfifo(folder / pipe)
     with subprocess.Popen(["sh", "-c", "exec cat /dev/zero > chatty"], cwd=folder) as chatter:
         began = time.monotonic()
-        told = problems(file, SECURE.replace('sasl_password = "pre-${EAST}"', f'sasl_password_file = "{name}"'))
+        reported = problems(file, SECURE.replace('sasl_password = "pre-${EAST}"', f'sasl_password_file = "{name}"'))
         took = time.monotonic() - began
         chatter.kill()
-    assert told == f"{file}: [clusters.east] sasl_password_file: {folder / name} cannot be read: {why}"
+    assert reported == f"{file}: [clusters.east] sasl_password_file: {folder / name} cannot be read: {why}"
     assert took < 3
 
 
@@ -168,14 +168,14 @@ def test_an_endless_configuration_or_certificate_is_one_error_within_a_moment(fi
         load(Path("/dev/zero"), {})
     with pytest.raises(Misconfigured, match="/dev/zero cannot be read: it is longer than 1048576 bytes"):
         from_flags("a:1", Path("/dev/zero"))
-    told = problems(file, SECURE.replace('"ca.pem"', '"/dev/zero"'), EAST="x")
-    assert told.endswith("ssl_ca_location: /dev/zero is not a regular file")
+    reported = problems(file, SECURE.replace('"ca.pem"', '"/dev/zero"'), EAST="x")
+    assert reported.endswith("ssl_ca_location: /dev/zero is not a regular file")
 
 
 def test_a_secret_of_the_wrong_type_is_not_shown(file: Path) -> None:
-    told = problems(file, SECURE.replace('"pre-${EAST}"', "12345"))
-    assert "sasl_password: must be a string" in told
-    assert "12345" not in told
+    reported = problems(file, SECURE.replace('"pre-${EAST}"', "12345"))
+    assert "sasl_password: must be a string" in reported
+    assert "12345" not in reported
 
 
 def test_an_unknown_cluster_is_met_with_the_known_ones(file: Path) -> None:
@@ -238,8 +238,8 @@ def test_a_principal_is_one_name_of_one_login(file: Path) -> None:
     assert load(file, {}).endpoint("east").principal == "User:CN=tanist,O=Example"
     assert from_connection("west", {**CONNECTION, "tanist.principal": "User:t"}).endpoint.principal == "User:t"
     for wrong in ("tanist", "User:", "User:*", ":t", "User: t", "User:t ", "User:a\\nb"):
-        told = problems(file, CERTIFICATE.replace("User:CN=tanist,O=Example", wrong))
-        assert "is not Type:name of one login" in told, wrong
+        reported = problems(file, CERTIFICATE.replace("User:CN=tanist,O=Example", wrong))
+        assert "is not Type:name of one login" in reported, wrong
     with pytest.raises(Misconfigured, match=r"tanist\.principal: 'User:\*' is not Type:name"):
         from_connection("west", {**CONNECTION, "tanist.principal": "User:*"})
 
@@ -277,7 +277,7 @@ def test_everything_that_is_wrong_in_a_connection_is_told_at_once_in_its_own_wor
     del extra["bootstrap.servers"]
     with pytest.raises(Misconfigured) as raised:
         from_connection("west", extra)
-    told = raised.value.reason
+    reported = raised.value.reason
     for each in (
         "connection 'west' has 5 problems",
         "group.id: unknown key",
@@ -286,8 +286,8 @@ def test_everything_that_is_wrong_in_a_connection_is_told_at_once_in_its_own_wor
         "sasl.password: must be a string",
         "ssl.ca.location: none does not exist",
     ):
-        assert each in told, each
-    assert "12345" not in told
+        assert each in reported, each
+    assert "12345" not in reported
 
 
 def test_the_words_of_a_connection_and_of_the_file_are_the_same() -> None:
@@ -298,5 +298,5 @@ def test_the_words_of_a_connection_and_of_the_file_are_the_same() -> None:
 def test_what_an_orchestrator_is_told_of_a_cluster_leads_to_the_same_one_as_the_same_login(file: Path) -> None:
     file.write_text(SECURE + 'principal = "User:t"\n')
     settings = load(file, {"EAST": "secret"})
-    (told, *_) = connections(settings)
-    assert from_connection("east", told.extra) == settings.cluster("east")
+    (reported, *_) = connections(settings)
+    assert from_connection("east", reported.extra) == settings.cluster("east")

@@ -65,9 +65,9 @@ def test_the_first_difference_names_partition_and_offsets() -> None:
 
 
 def test_what_was_acknowledged_and_is_not_there_is_counted() -> None:
-    told = trace([(4, 44), (5, 55), (6, 66), (9, 98)])
-    assert missing(told, trace(SOURCE)) == 2
-    assert missing(told, trace([(o + 1, d) for o, d in SOURCE]), lambda offset: offset + 1) == 2
+    reported = trace([(4, 44), (5, 55), (6, 66), (9, 98)])
+    assert missing(reported, trace(SOURCE)) == 2
+    assert missing(reported, trace([(o + 1, d) for o, d in SOURCE]), lambda offset: offset + 1) == 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.console import Console
 from tanist.domain.errors import TimedOut, Unreachable
 from tanist_testkit.demo.dag_watch import DagWatch
 from tanist_testkit.demo.screen import Screen
-from tanist_testkit.sandbox.airflow.rest import AirflowRefused, Task
+from tanist_testkit.sandbox.airflow.rest import AirflowRefused, TaskState
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class Gate:
             raise Unreachable("timed out")
         return {"state": "success" if self._state == ENDED else "running"}
 
-    def tasks(self, _dag: str, _run: str) -> tuple[Task, ...]:
-        return (Task("approve", -1, self._state, 1),)
+    def tasks(self, _dag: str, _run: str) -> tuple[TaskState, ...]:
+        return (TaskState("approve", -1, self._state, 1),)
 
     def gates(self, _dag: str, _run: str) -> tuple[dict[str, Any], ...]:
         return ({"subject": "Fail over?", "body": "Plan `1c0ffee2`.\n\n**Forecast:** 3\n\nmore"},)
@@ -64,13 +64,13 @@ def as_rest(gate: Gate) -> Rest:
 
 
 def test_who_asked_is_refused_and_the_other_one_answers_once_it_has_been_read() -> None:
-    told, watch, approves = watched(*[ASKS] * 12, ENDED)
+    reported, watch, approves = watched(*[ASKS] * 12, ENDED)
     assert (watch.refused, approves.answers) == (1, 1)
-    assert [told.count(line) for line in (f"approve: {ASKS}", "approve: success", "op answers", "op2 answers")] == [
+    assert [reported.count(line) for line in (f"approve: {ASKS}", "approve: success", "op answers", "op2 answers")] == [
         1
     ] * 4
-    assert "Forecast: 3" in told
-    assert "more" not in told
+    assert "Forecast: 3" in reported
+    assert "more" not in reported
 
 
 def test_a_gate_that_still_asks_is_answered_again() -> None:
@@ -79,9 +79,9 @@ def test_a_gate_that_still_asks_is_answered_again() -> None:
 
 
 def test_a_person_is_told_where_to_answer_and_nobody_does_it_for_them() -> None:
-    told, watch, approves = watched(*[ASKS] * 30, ENDED, person=True)
+    reported, watch, approves = watched(*[ASKS] * 30, ENDED, person=True)
     assert (watch.refused, approves.answers) == (0, 0)
-    assert told.count("answer it: http://here") == 1
+    assert reported.count("answer it: http://here") == 1
 
 
 def test_an_airflow_that_is_silent_for_a_while_is_asked_again() -> None:

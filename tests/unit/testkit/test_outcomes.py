@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tanist_testkit.demo.members import Served
-from tanist_testkit.demo.outcomes import Moved, Undone, absent_from, rescued
+from tanist_testkit.demo.members import ReadRecord
+from tanist_testkit.demo.outcomes import AbortedRun, Moved, absent_from, unplanned_result
 from tanist_testkit.demo.takeovers_judged import judge_takeovers
 from tanist_testkit.verify.traces import Place, Trace
 
@@ -29,7 +29,7 @@ def moved(**changed: Any) -> Moved:
     return replace(whole, **changed)
 
 
-UNDONE = Undone(
+UNDONE = AbortedRun(
     before={"retention.ms": "1", "max.message.bytes": "2"},
     after={"retention.ms": "1", "max.message.bytes": "2"},
     rules_before="deny User:bob",
@@ -42,10 +42,12 @@ UNDONE = Undone(
 )
 
 
-def told(safe: int, first: Served, reached: int = 6, lost: list[tuple[int, int]] | None = None) -> dict[str, bool]:
+def promises_kept(
+    safe: int, first: ReadRecord, reached: int = 6, lost: list[tuple[int, int]] | None = None
+) -> dict[str, bool]:
     """Whether each promise was kept, by its first words."""
     acknowledged, copy = {HERE: trace(COPIED + (lost or []))}, {HERE: trace(COPIED + LATER)}
-    seen = rescued(
+    seen = unplanned_result(
         moved(absent=absent_from(copy, acknowledged)),
         [{"topic": "orders", "partition": 0, "destination_offset": safe, "precision": "exact"}],
         {HERE: reached},
@@ -59,37 +61,37 @@ def told(safe: int, first: Served, reached: int = 6, lost: list[tuple[int, int]]
 @pytest.mark.parametrize(
     ("safe", "first", "kept"),
     [
-        (4, Served(4, 44), True),
-        (5, Served(6, 66), True),
-        (4, Served(6, 66), False),
-        (4, Served(3, 33), False),
-        (4, Served(4, 45), False),
+        (4, ReadRecord(4, 44), True),
+        (5, ReadRecord(6, 66), True),
+        (4, ReadRecord(6, 66), False),
+        (4, ReadRecord(3, 33), False),
+        (4, ReadRecord(4, 45), False),
     ],
     ids=["next", "over a marker", "one skipped", "one too early", "another record"],
 )
-def test_a_group_goes_on_with_the_very_next_record(safe: int, first: Served, kept: bool) -> None:
-    assert told(safe, first)["The consumer group goes"] is kept
+def test_a_group_goes_on_with_the_very_next_record(safe: int, first: ReadRecord, kept: bool) -> None:
+    assert promises_kept(safe, first)["The consumer group goes"] is kept
 
 
 def test_at_the_end_of_the_copy_the_next_record_is_the_first_one_written_there() -> None:
-    assert told(7, Served(9, 99), reached=7)["The consumer group goes"]
+    assert promises_kept(7, ReadRecord(9, 99), reached=7)["The consumer group goes"]
 
 
 def test_a_position_behind_what_the_group_had_read_skips_something() -> None:
-    assert not told(6, Served(6, 66), reached=4)["The consumer group goes"]
+    assert not promises_kept(6, ReadRecord(6, 66), reached=4)["The consumer group goes"]
 
 
 def test_a_lost_tail_is_no_hole_and_a_hole_is_told() -> None:
-    assert told(4, Served(4, 44), lost=[(7, 77), (9, 90)])["What is lost is"]
-    assert not told(4, Served(4, 44), lost=[(5, 55)])["What is lost is"]
+    assert promises_kept(4, ReadRecord(4, 44), lost=[(7, 77), (9, 90)])["What is lost is"]
+    assert not promises_kept(4, ReadRecord(4, 44), lost=[(5, 55)])["What is lost is"]
 
 
 def test_the_loss_is_held_against_what_the_plan_said_it_would_be_estimate() -> None:
     assert moved().estimate == 152
     assert moved(plan={"forecast": {"offsets_at_risk": None, "estimate": None, "age_ms": None}}).estimate is None
     lost = [(100 + n, n) for n in range(153)]
-    assert not told(4, Served(4, 44), lost=lost)["The source is killed:"]
-    assert told(4, Served(4, 44), lost=lost[1:])["The source is killed:"]
+    assert not promises_kept(4, ReadRecord(4, 44), lost=lost)["The source is killed:"]
+    assert promises_kept(4, ReadRecord(4, 44), lost=lost[1:])["The source is killed:"]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +104,10 @@ def test_the_loss_is_held_against_what_the_plan_said_it_would_be_estimate() -> N
     ],
     ids=["nothing", "a setting", "the fence", "an ACL"],
 )
-def test_whatever_an_abort_leaves_behind_at_the_source_breaks_its_promise(undone: Undone, broken: list[str]) -> None:
-    seen = rescued(moved(), [], {}, {}, {}, {})
+def test_whatever_an_abort_leaves_behind_at_the_source_breaks_its_promise(
+    undone: AbortedRun, broken: list[str]
+) -> None:
+    seen = unplanned_result(moved(), [], {}, {}, {}, {})
     of_abort = [each for each in judge_takeovers(moved(), undone, seen) if each.promise.startswith("An aborted")]
     assert [each.promise.split()[6] for each in of_abort if not each.ok] == broken
     assert len(of_abort) == 2

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 from tests.fakes.clock import JumpingClock
 
 
-def a_run(clock: JumpingClock | None = None, *, dry_run: bool = False) -> Run:
+def a_run(clock: JumpingClock | None = None, *, dry_run: bool = False) -> CommandContext:
     clock = clock or JumpingClock()
-    return Run(clock=clock, by=clock.deadline(30), dry_run=dry_run)
+    return CommandContext(clock=clock, by=clock.deadline(30), dry_run=dry_run)

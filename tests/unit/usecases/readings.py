@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Source
+from tanist.usecases.failover.clusters import Destination, FailoverContext, GroupsMoved, Source
 from tanist.usecases.readers import Silence, StateReaders
-from tanist.usecases.status.observe import Reading
-from tests.fakes.failover import MemoryApprovals, MemoryFencing, MemoryOpening, MemoryReplicas, MemorySealing
+from tanist.usecases.status.observe import StatusContext
+from tests.fakes.failover import MemoryApprovals, MemoryFencing, MemoryOpening, MemoryProducerFencing, MemoryReplicas
 from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Run
+    from tanist.usecases.sides import CommandContext
     from tests.fakes.failover import GuardedCluster
 
 
@@ -26,16 +26,16 @@ def _nobody(
     raise AssertionError(f"a reading moves no groups: {topics}, {groups}, {by}, {confirm}, {ask_source}")
 
 
-def clusters(spec: MirrorSpec, source: GuardedCluster | TanistError, destination: GuardedCluster) -> Clusters:
+def clusters(spec: MirrorSpec, source: GuardedCluster | TanistError, destination: GuardedCluster) -> FailoverContext:
     """Both ends of a mirror."""
-    return Clusters(
+    return FailoverContext(
         spec=spec,
         source=source
         if isinstance(source, Exception)
-        else Source(side=source.side(), fencing=MemoryFencing(source), replicas=MemoryReplicas(source)),
+        else Source(cluster=source.side(), fencing=MemoryFencing(source), replicas=MemoryReplicas(source)),
         destination=Destination(
-            side=destination.side(),
-            sealing=MemorySealing(destination),
+            cluster=destination.side(),
+            sealing=MemoryProducerFencing(destination),
             opening=MemoryOpening(destination),
             replicas=MemoryReplicas(destination),
             approvals=MemoryApprovals(destination),
@@ -44,12 +44,14 @@ def clusters(spec: MirrorSpec, source: GuardedCluster | TanistError, destination
     )
 
 
-def reading(source: GuardedCluster | TanistError, destination: GuardedCluster, run: Run | None = None) -> Reading:
+def reading(
+    source: GuardedCluster | TanistError, destination: GuardedCluster, context: CommandContext | None = None
+) -> StatusContext:
     """Of a destination whose mirrors all have one source."""
-    run = run or a_run()
-    return Reading(
+    context = context or a_run()
+    return StatusContext(
         readers=StateReaders(destination.side()),
-        silence=Silence(run.clock),
+        silence=Silence(context.clock),
         clusters=lambda spec: clusters(spec, source, destination),
-        run=run,
+        context=context,
     )

@@ -9,11 +9,18 @@ import pytest
 
 from tanist.domain.errors import MirrorLocked, UnknownMirror
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, Following, GroupsFollowed, OffsetRunWritten
-from tanist.domain.states import Wish
+from tanist.domain.records import (
+    GROUPS_TOPIC,
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    GroupSyncStatus,
+    OffsetRangeWritten,
+    OffsetTailMode,
+)
+from tanist.domain.states import DesiredState
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import administer, desire
-from tanist.usecases.mirrors.create import Request, create
+from tanist.usecases.mirrors.create import CreateRequest, create
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.state import StateStore
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 DR = MirrorName("dr")
 ASLEEP = 30
@@ -42,10 +49,10 @@ class Pair:
         self.make()
 
     def make(self) -> None:
-        create(Request(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), self.of("maker"))
+        create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), self.of("maker"))
         self.west.write(OFFSETS_TOPIC, self.a_run_of_the_map())
 
-    def of(self, holder: str) -> Run:
+    def of(self, holder: str) -> CommandContext:
         return replace(a_run(self.clock), by=self.clock.deadline(300), holder=holder)
 
     def spec(self) -> MirrorSpec:
@@ -53,8 +60,8 @@ class Pair:
         assert found
         return found
 
-    def a_run_of_the_map(self) -> OffsetRunWritten:
-        return OffsetRunWritten(
+    def a_run_of_the_map(self) -> OffsetRangeWritten:
+        return OffsetRangeWritten(
             mirror=DR,
             mirror_id=self.spec().mirror_id,
             partition=TopicPartition("orders", 0),
@@ -64,13 +71,13 @@ class Pair:
 
     def empty(self) -> None:
         topics = self.west.view(STATE_TOPIC).topics(DR)
-        self.west.write(STATE_TOPIC, *(replace(each, wish=Wish.REMOVED) for each in topics))
+        self.west.write(STATE_TOPIC, *(replace(each, desired=DesiredState.REMOVED) for each in topics))
 
-    def delete(self, holder: str, side: Side | None = None) -> None:
-        administer.delete("dr", side or self.west.side(), self.of(holder))
+    def delete(self, holder: str, cluster: Cluster | None = None) -> None:
+        administer.delete("dr", cluster or self.west.side(), self.of(holder))
 
-    def add(self, holder: str, topic: str, side: Side | None = None) -> desire.Desired:
-        return desire.add("dr", [topic], side or self.west.side(), lambda _name: self.east.side(), self.of(holder))
+    def add(self, holder: str, topic: str, cluster: Cluster | None = None) -> desire.Desired:
+        return desire.add("dr", [topic], cluster or self.west.side(), lambda _name: self.east.side(), self.of(holder))
 
     def made_again(self) -> None:
         """Deleted, and another one made under its name, with a map of its own."""
@@ -81,7 +88,7 @@ class Pair:
     def map(self) -> tuple[str, ...]:
         return self.west.view(OFFSETS_TOPIC).keys_of(DR)
 
-    def sleepy(self, where: str, meanwhile: Callable[[], object], *, opened: bool) -> Side:
+    def sleepy(self, where: str, meanwhile: Callable[[], object], *, opened: bool) -> Cluster:
         """West, for one who falls asleep once, before the first writing store of `where` is `opened`, or behind it."""
         real, left = self.west.side(), [meanwhile]
 
@@ -116,9 +123,11 @@ def test_a_delete_that_slept_forgets_nothing_of_the_next_mirror_of_that_name(pai
 
 
 def test_a_delete_that_slept_forgets_no_positions_of_the_next_mirror_of_that_name(pair: Pair) -> None:
-    def followed() -> GroupsFollowed:
+    def followed() -> GroupSyncStatus:
         at, mirror_id = pair.clock.now(), pair.spec().mirror_id
-        return GroupsFollowed(mirror=DR, mirror_id=mirror_id, worker="w", how=Following.TAILING, upto=at, at=at)
+        return GroupSyncStatus(
+            mirror=DR, mirror_id=mirror_id, worker="w", mode=OffsetTailMode.TAILING, complete_until_ms=at, at=at
+        )
 
     def made_again() -> None:
         pair.made_again()
@@ -187,7 +196,7 @@ def test_an_add_of_many_topics_is_not_taken_for_dead_while_it_makes_them(
         if not more.get("validate_only"):
             pair.clock.jump(len(new) / 10)
             with pytest.raises(MirrorLocked, match="ann holds the lock"):
-                desire.wish("dr", ["orders"], desire.paused, pair.west.side(), pair.of("bob"))
+                desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), pair.of("bob"))
             refused.append(len(new))
         return made
 

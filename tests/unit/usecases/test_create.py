@@ -14,14 +14,14 @@ from tanist.domain.records import (
     OFFSETS_TOPIC,
     STATE_TOPIC,
     Engine,
-    Generation,
     MirrorSpec,
     OffsetMode,
+    PromotionEpoch,
     TopicDesired,
 )
-from tanist.domain.states import Wish
-from tanist.domain.write_rules import CLOSED, WriteRule
-from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, Request, create
+from tanist.domain.states import DesiredState
+from tanist.domain.write_rules import CLOSED, AclEntry
+from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, CreateRequest, create
 from tanist.usecases.rights import CLUSTER
 from tests.fakes.cluster import MemoryCluster
 from tests.unit.usecases.commands import a_run
@@ -29,7 +29,7 @@ from tests.unit.usecases.commands import a_run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REQUEST = Request(mirror="dr", include=("orders.*",))
+REQUEST = CreateRequest(mirror="dr", include=("orders.*",))
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def test_makes_empty_copies_and_one_record_of_everything(east: MemoryCluster, we
     spec, topic = view["mirror/dr"], view["topic/dr/orders"]
     assert isinstance(spec, MirrorSpec)
     assert isinstance(topic, TopicDesired)
-    assert len({spec.data_id, spec.filler_id, spec.start_id}) == 3
+    assert len({spec.data_id, spec.marker_id, spec.start_id}) == 3
     assert (spec.source_cluster_id, spec.destination_cluster_id) == ("id-east", "id-west")
-    assert dict(topic.held_configs)["retention.ms"] == "1000"
-    assert topic.wish is Wish.MIRRORING
+    assert dict(topic.deferred_configs)["retention.ms"] == "1000"
+    assert topic.desired is DesiredState.MIRRORING
     assert west.broker_configs[EXPIRATION] == str(LONGEST_EXPIRATION_MS)
     assert west.calls[-1] == "append mirror/dr, topic/dr/orders", "in one transaction, after everything else"
     assert not east.calls
@@ -65,8 +65,8 @@ def test_makes_empty_copies_and_one_record_of_everything(east: MemoryCluster, we
 
 def replaced(cluster: MemoryCluster, topic: str, count: int) -> None:
     """`cluster` was told that another one took over from it."""
-    told = Generation(mirror=MirrorName("dr"), topic=topic, count=count)
-    cluster.with_topic(STATE_TOPIC).write(STATE_TOPIC, told)
+    reported = PromotionEpoch(mirror=MirrorName("dr"), topic=topic, count=count)
+    cluster.with_topic(STATE_TOPIC).write(STATE_TOPIC, reported)
 
 
 def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
@@ -79,7 +79,7 @@ def test_a_source_that_was_replaced_is_not_copied_from_until_somebody_says_so(
     assert not west.calls
     (topic,) = create(replace(REQUEST, promoted=True), east.side(), west.side(), a_run()).topics
     view = west.view(STATE_TOPIC)
-    assert (topic.generation, view.promotions(MirrorName("dr"), "orders")) == (2, 2)
+    assert (topic.promotion_epoch, view.promotions(MirrorName("dr"), "orders")) == (2, 2)
     assert not view.promoted(MirrorName("dr"), "orders")
 
 
@@ -87,7 +87,7 @@ def test_what_the_destination_counted_itself_is_no_old_life(east: MemoryCluster,
     """A source that once was told of the same mirror becomes the destination of one in the other direction."""
     replaced(west, "orders", 3)
     (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
-    assert topic.generation == 3
+    assert topic.promotion_epoch == 3
     assert not west.view(STATE_TOPIC).promoted(MirrorName("dr"), "orders")
 
 
@@ -112,13 +112,13 @@ def test_a_topic_that_is_taken_in_behind_a_fence_of_rules_is_opened_for_nobody_w
     east: MemoryCluster, west: MemoryCluster
 ) -> None:
     """While a DENY for everybody stands nothing is learnt of who may write; so such a topic is refused."""
-    east.rules["orders"] = (CLOSED, WriteRule("User:app", "*", allowed=True))
+    east.rules["orders"] = (CLOSED, AclEntry("User:app", "*", allowed=True))
     with pytest.raises(errors.TopicFenced, match=r"'orders' .*denies WRITE to User:\*.*tanist fence lift"):
         create(REQUEST, east.side(), west.side(), a_run())
     assert not west.topics
-    east.rules["orders"] = (WriteRule("User:app", "*", allowed=True),)
+    east.rules["orders"] = (AclEntry("User:app", "*", allowed=True),)
     (topic,) = create(REQUEST, east.side(), west.side(), a_run()).topics
-    assert topic.held_rules == (WriteRule("User:app", "*", allowed=True),)
+    assert topic.deferred_acls == (AclEntry("User:app", "*", allowed=True),)
 
 
 def test_the_same_again_changes_nothing(east: MemoryCluster, west: MemoryCluster) -> None:

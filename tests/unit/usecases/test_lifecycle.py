@@ -14,29 +14,29 @@ from tanist.domain.problems import Problems
 from tanist.domain.records import (
     GROUPS_TOPIC,
     OFFSETS_TOPIC,
-    SLICES,
+    STATE_PARTITIONS,
     STATE_TOPIC,
-    Following,
-    Generation,
     GroupPosition,
-    GroupsFollowed,
+    GroupSyncStatus,
     MirrorSpec,
-    OffsetRunWritten,
+    OffsetRangeWritten,
+    OffsetTailMode,
     PartitionObserved,
+    PromotionEpoch,
     SourceEnd,
     SourceEnds,
     TopicDesired,
     WorkerAlive,
 )
 from tanist.domain.state_view import StateView
-from tanist.domain.states import MirrorState, Wish
-from tanist.domain.write_rules import CLOSED, WriteRule
-from tanist.usecases.metadata.compare import Request as MetadataRequest
+from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.write_rules import CLOSED, AclEntry
+from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire
-from tanist.usecases.mirrors.create import Request, create
+from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.describe import Describer, listing
-from tanist.usecases.mirrors.wait import Goal, NotYet, WaitedInVain, wait_for
+from tanist.usecases.mirrors.wait import Goal, GoalNotReached, WaitedInVain, wait_for
 from tanist.usecases.status import doctor
 from tanist.usecases.status import observe as status
 from tests.fakes.clock import JumpingClock
@@ -62,13 +62,13 @@ class Pair:
             GuardedCluster("east").with_topic("orders", 2, 10).with_topic("payments").with_topic("__consumer_offsets")
         )
         self.west = GuardedCluster("west")
-        create(Request(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
+        create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
         self.west.calls.clear()
 
-    def wish(self, topic: str) -> Wish:
+    def wish(self, topic: str) -> DesiredState:
         found = self.west.view(STATE_TOPIC)[f"topic/dr/{topic}"]
         assert isinstance(found, TopicDesired)
-        return found.wish
+        return found.desired
 
     def write(self, *records: StateRecord, topic: str = STATE_TOPIC) -> None:
         self.west.write(topic, *records)
@@ -103,10 +103,10 @@ def pair() -> Pair:
 
 
 def test_pause_and_resume_change_the_wish_and_nothing_else(pair: Pair) -> None:
-    desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
-    assert pair.wish("orders") is Wish.PAUSED
-    desire.wish("dr", ["ord.*"], desire.resumed, pair.west.side(), a_run())
-    assert pair.wish("orders") is Wish.MIRRORING
+    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    assert pair.wish("orders") is DesiredState.PAUSED
+    desire.set_desired("dr", ["ord.*"], desire.resumed, pair.west.side(), a_run())
+    assert pair.wish("orders") is DesiredState.MIRRORING
     assert pair.west.calls == ["append topic/dr/orders"] * 2
 
 
@@ -123,39 +123,39 @@ def test_a_wish_that_cannot_be_is_refused(
     pair: Pair, *, paused_before: bool, topic: str, change: object, error: type[errors.TanistError]
 ) -> None:
     if paused_before:
-        desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
     pair.west.calls.clear()
     with pytest.raises(error):
-        desire.wish("dr", [topic], change, pair.west.side(), a_run())  # type: ignore[arg-type]
+        desire.set_desired("dr", [topic], change, pair.west.side(), a_run())  # type: ignore[arg-type]
     assert not pair.west.calls
 
 
 def test_all_problems_are_told_and_the_good_topic_stays_as_it_is(pair: Pair) -> None:
     with pytest.raises(Problems) as refused:
-        desire.wish("dr", ["orders", "a", "b"], desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dr", ["orders", "a", "b"], desire.paused, pair.west.side(), a_run())
     assert [type(problem) for problem in refused.value.problems] == [errors.TopicNotInMirror] * 2
-    assert pair.wish("orders") is Wish.MIRRORING
+    assert pair.wish("orders") is DesiredState.MIRRORING
 
 
 def test_an_unknown_mirror_is_named_with_those_there_are(pair: Pair) -> None:
     with pytest.raises(errors.UnknownMirror, match="dr"):
-        desire.wish("dx", ["orders"], desire.paused, pair.west.side(), a_run())
+        desire.set_desired("dx", ["orders"], desire.paused, pair.west.side(), a_run())
 
 
 def test_add_takes_no_topic_from_a_source_that_was_replaced_until_somebody_says_so(pair: Pair) -> None:
-    told = Generation(mirror=DR, topic="payments", count=1)
-    pair.east.with_topic(STATE_TOPIC).write(STATE_TOPIC, told)
+    reported = PromotionEpoch(mirror=DR, topic="payments", count=1)
+    pair.east.with_topic(STATE_TOPIC).write(STATE_TOPIC, reported)
     with pytest.raises(errors.SourceReplaced, match="payments"):
         desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
     assert not pair.west.calls
     desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(), promoted=True)
-    assert pair.wish("payments") is Wish.MIRRORING
+    assert pair.wish("payments") is DesiredState.MIRRORING
     assert not pair.west.view(STATE_TOPIC).promoted(DR, "payments")
 
 
 def test_add_takes_more_topics_and_refuses_those_that_are_in(pair: Pair) -> None:
     desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
-    assert pair.wish("payments") is Wish.MIRRORING
+    assert pair.wish("payments") is DesiredState.MIRRORING
     pair.west.calls.clear()
     with pytest.raises(errors.TopicAlreadyInMirror):
         desire.add("dr", ["orders"], pair.west.side(), lambda _: pair.east.side(), a_run())
@@ -173,13 +173,13 @@ def test_add_takes_no_topic_behind_a_fence_of_rules(pair: Pair) -> None:
 def test_a_map_of_an_earlier_copy_shifts_a_later_one(pair: Pair) -> None:
     """A topic that is taken in again begins without runs; others keep theirs, and what is refused forgets nothing."""
     runs = [
-        OffsetRunWritten(mirror=DR, partition=TopicPartition(topic, 0), source=SourceOffset(1), destination=at)
+        OffsetRangeWritten(mirror=DR, partition=TopicPartition(topic, 0), source=SourceOffset(1), destination=at)
         for topic, at in (("payments", DestinationOffset(4)), ("orders", DestinationOffset(2)))
     ]
     pair.write(*runs, topic=OFFSETS_TOPIC)
     orders = pair.west.view(STATE_TOPIC)["topic/dr/orders"]
     assert isinstance(orders, TopicDesired)
-    pair.write(replace(orders, topic="payments", wish=Wish.REMOVED))
+    pair.write(replace(orders, topic="payments", desired=DesiredState.REMOVED))
     with pytest.raises(errors.TopicAlreadyInMirror):
         desire.add("dr", ["orders", "payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
     desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(dry_run=True))
@@ -191,7 +191,7 @@ def test_a_map_of_an_earlier_copy_shifts_a_later_one(pair: Pair) -> None:
 def test_a_dry_run_of_anything_writes_nothing(pair: Pair) -> None:
     run = a_run(dry_run=True)
     desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), run)
-    desire.wish("dr", ["orders"], desire.paused, pair.west.side(), run)
+    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), run)
     administer.alter("dr", administer.Alteration(max_start_fill=1), pair.west.side(), run)
     assert not pair.west.calls
 
@@ -212,7 +212,7 @@ def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) 
     with pytest.raises(errors.MirrorNotEmpty, match="orders"):
         administer.delete("dr", pair.west.side(), a_run())
     pair.observed(MirrorState.STOPPED)
-    run = OffsetRunWritten(
+    run = OffsetRangeWritten(
         mirror=DR,
         partition=TopicPartition("orders", 0),
         source=SourceOffset(1),
@@ -221,7 +221,7 @@ def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) 
     pair.write(run, topic=OFFSETS_TOPIC)
     desired = pair.west.view(STATE_TOPIC)["topic/dr/orders"]
     assert isinstance(desired, TopicDesired)
-    pair.write(replace(desired, wish=Wish.REMOVED))
+    pair.write(replace(desired, desired=DesiredState.REMOVED))
     administer.delete("dr", pair.west.side(), a_run())
     assert not pair.west.view(STATE_TOPIC)
     assert not pair.west.view(OFFSETS_TOPIC)
@@ -268,16 +268,16 @@ def test_a_goal_that_is_none_is_refused(text: str) -> None:
 
 def test_wait_ends_when_everything_is_there(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
-    told: list[tuple[int, int]] = []
-    wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run(), lambda a, b: told.append((a, b)))
+    reported: list[tuple[int, int]] = []
+    wait_for(DR, Goal.parse("state=MIRRORING"), pair.describer(), a_run(), lambda a, b: reported.append((a, b)))
     wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
-    assert told == [(2, 2)]
+    assert reported == [(2, 2)]
 
 
 def test_wait_tells_what_is_missing_when_the_time_is_over(pair: Pair) -> None:
     pair.observed(MirrorState.PREPARING)
     clock = JumpingClock()
-    with pytest.raises(NotYet, match="orders-0 is PREPARING"):
+    with pytest.raises(GoalNotReached, match="orders-0 is PREPARING"):
         wait_for(DR, Goal.parse("state=mirroring"), pair.describer(), a_run(clock))
     assert 1_029 <= clock.monotonic() <= 1_030
 
@@ -294,7 +294,7 @@ def test_wait_gives_up_at_once_where_a_partition_has_failed(pair: Pair) -> None:
 def test_a_lag_that_is_only_remembered_is_not_waited_for(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
     pair.east.dead = True
-    with pytest.raises(NotYet):
+    with pytest.raises(GoalNotReached):
         wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run())
 
 
@@ -308,7 +308,7 @@ def _alive(pair: Pair) -> None:
 
 def _followed(pair: Pair) -> None:
     pair.west.with_topic(GROUPS_TOPIC)
-    followed = GroupsFollowed(mirror=DR, worker="w", how=Following.TAILING, upto=NOW, at=NOW)
+    followed = GroupSyncStatus(mirror=DR, worker="w", mode=OffsetTailMode.TAILING, complete_until_ms=NOW, at=NOW)
     pair.write(followed, topic=GROUPS_TOPIC)
 
 
@@ -472,8 +472,8 @@ def test_doctor_knows_which_rights_of_groups_are_needed(
 def test_a_source_that_was_told_of_a_promotion_is_no_destination_that_fails(pair: Pair) -> None:
     """Its state topic says which of its topics were promoted elsewhere: it needs no worker and no offset map."""
     _alive(pair)
-    pair.east.with_topic(STATE_TOPIC, SLICES)
-    pair.east.write(STATE_TOPIC, Generation(mirror=DR, topic="orders", count=1))
+    pair.east.with_topic(STATE_TOPIC, STATE_PARTITIONS)
+    pair.east.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic="orders", count=1))
     both = {"east": pair.east, "west": pair.west}
     checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
     of_east = [check for check in checks if check.name.endswith(" of east")]
@@ -483,7 +483,7 @@ def test_a_source_that_was_told_of_a_promotion_is_no_destination_that_fails(pair
 
 def test_doctor_says_who_we_are_and_that_rules_do_not_bind_a_super_user(pair: Pair) -> None:
     """At a destination of ours; what may be written elsewhere is no business of a failover."""
-    pair.west.rules = pair.east.rules = {"orders": (WriteRule("User:app", "*", allowed=True),)}
+    pair.west.rules = pair.east.rules = {"orders": (AclEntry("User:app", "*", allowed=True),)}
     found = _doctor(pair)
     assert found["principal on west"] is Verdict.FAIL
     assert found["principal on east"] is Verdict.PASS

@@ -15,19 +15,19 @@ from tanist.domain.records import (
     OFFSETS_TOPIC,
     STATE_TOPIC,
     FailoverRun,
-    Generation,
-    OffsetRunWritten,
+    OffsetRangeWritten,
+    PromotionEpoch,
     RunStatus,
     TopicDesired,
 )
-from tanist.domain.states import Wish
-from tanist.domain.write_rules import CLOSED, WriteRule
+from tanist.domain.states import DesiredState
+from tanist.domain.write_rules import CLOSED, AclEntry
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata import sync as sync_module
-from tanist.usecases.metadata.compare import Request, diff
-from tanist.usecases.metadata.sync import Synced, sync
+from tanist.usecases.metadata.compare import MetadataRequest, diff
+from tanist.usecases.metadata.sync import MetadataSyncResult, sync
 from tanist.usecases.mirrors import administer, desire
-from tanist.usecases.mirrors.create import Request as NewMirror
+from tanist.usecases.mirrors.create import CreateRequest as NewMirror
 from tanist.usecases.mirrors.create import create
 from tests.fakes.clock import JumpingClock
 from tests.fakes.cluster import MemoryCluster
@@ -45,7 +45,7 @@ DR = MirrorName("dr")
 RUN = FailoverRun(
     mirror=DR,
     plan="p1",
-    shown="",
+    plan_json="",
     approval="a",
     approver="User:x",
     runner="",
@@ -73,8 +73,8 @@ class Pair:
         assert isinstance(found, TopicDesired)
         return found
 
-    def sync(self, *include: str, dry_run: bool = False, clock: JumpingClock | None = None) -> Synced:
-        request = Request(mirror="dr", include=include or (".*",))
+    def sync(self, *include: str, dry_run: bool = False, clock: JumpingClock | None = None) -> MetadataSyncResult:
+        request = MetadataRequest(mirror="dr", include=include or (".*",))
         return sync(request, self.west.side(), lambda _name: self.east.side(), a_run(clock, dry_run=dry_run))
 
     def verdicts(self, *include: str) -> dict[str, str]:
@@ -130,7 +130,7 @@ def test_a_broken_topic_holds_up_no_other(pair: Pair) -> None:
     (failed,) = synced.having(Outcome.FAILED)
     assert "needs ALTER on topic orders" in failed.reason
     assert (pair.topic("orders").partitions, pair.topic("orders-eu").partitions) == (2, 3)
-    assert dict(pair.topic("orders").held_configs)["retention.ms"] == "5"
+    assert dict(pair.topic("orders").deferred_configs)["retention.ms"] == "5"
 
 
 def test_a_config_that_is_refused_holds_up_no_other(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_a_failover_is_never_disturbed(pair: Pair) -> None:
     with pytest.raises(errors.MirrorLocked, match="failover p1 of mirror 'dr' is unfinished"):
         pair.sync()
     with pytest.raises(errors.MirrorLocked):
-        diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+        diff(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
     assert (pair.west.calls, pair.west.operators) == ([], before)
     pair.write(replace(RUN, status=RunStatus.ABORTED))
     assert pair.verdicts() == {"orders": Outcome.CHANGED}
@@ -219,7 +219,7 @@ def test_a_whole_failover_between_the_decision_and_the_lock_of_a_sync_leaves_the
     pair.grow("orders-eu", 4)
 
     def failover() -> None:
-        pair.write(replace(pair.topic("orders"), wish=Wish.REMOVED))
+        pair.write(replace(pair.topic("orders"), desired=DesiredState.REMOVED))
         pair.west.calls.clear()
 
     _before_the_lock(monkeypatch, failover)
@@ -235,7 +235,7 @@ def test_a_sync_of_a_mirror_that_was_deleted_and_made_again_meanwhile_is_refused
     pair.grow("orders", 4)
 
     def made_again() -> None:
-        pair.write(*(replace(pair.topic(name), wish=Wish.REMOVED) for name in ("orders", "orders-eu")))
+        pair.write(*(replace(pair.topic(name), desired=DesiredState.REMOVED) for name in ("orders", "orders-eu")))
         administer.delete("dr", pair.west.side(), a_run())
         del pair.west.topics["orders"]
         pair.grow("orders", 2)
@@ -276,8 +276,8 @@ def test_paused_and_promoted_topics_are_left_alone(pair: Pair) -> None:
     """A topic that took over is nobody's copy any more, even where the filters match it."""
     for name in ("orders", "orders-eu"):
         pair.grow(name, 4)
-    desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
-    pair.write(Generation(mirror=DR, topic="orders-eu", count=1))
+    desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+    pair.write(PromotionEpoch(mirror=DR, topic="orders-eu", count=1))
     pair.west.calls.clear()
     assert pair.verdicts() == {"orders": Outcome.SKIPPED, "orders-eu": Outcome.SKIPPED}
     assert pair.west.calls == []
@@ -287,8 +287,8 @@ def test_a_source_that_was_replaced_is_followed_no_more(pair: Pair) -> None:
     """It knows of a promotion that the destination does not: what it has now is its old life."""
     pair.grow("orders", 4)
     pair.east.with_topic("orders-us").with_topic(STATE_TOPIC)
-    told = [Generation(mirror=DR, topic=name, count=1) for name in ("orders", "orders-us")]
-    pair.east.write(STATE_TOPIC, *told)
+    reported = [PromotionEpoch(mirror=DR, topic=name, count=1) for name in ("orders", "orders-us")]
+    pair.east.write(STATE_TOPIC, *reported)
     pair.grow("orders-eu", 3)
     assert pair.verdicts() == {
         "orders": Outcome.CONFLICT,
@@ -315,17 +315,17 @@ def test_a_pause_during_a_sync_is_refused_and_the_sync_goes_on(pair: Pair, monke
 
     def pause(self: MemoryTopics, topic: str, partitions: int, by: Deadline) -> TanistError | None:
         with pytest.raises(errors.MirrorLocked, match="metadata sync"):
-            desire.wish("dr", ["orders"], desire.paused, pair.west.side(), a_run())
+            desire.set_desired("dr", ["orders"], desire.paused, pair.west.side(), a_run())
         return grow(self, topic, partitions, by)
 
     monkeypatch.setattr(MemoryTopics, "grow", pause)
     pair.sync()
-    assert (pair.topic("orders").partitions, pair.topic("orders").wish) == (4, "MIRRORING")
+    assert (pair.topic("orders").partitions, pair.topic("orders").desired) == (4, "MIRRORING")
 
 
 def test_a_lost_copy_is_made_anew_unless_it_has_a_map(pair: Pair) -> None:
     del pair.west.topics["orders"], pair.west.topics["orders-eu"]
-    run = OffsetRunWritten(
+    run = OffsetRangeWritten(
         mirror=DR,
         partition=TopicPartition("orders-eu", 0),
         source=SourceOffset(1),
@@ -341,7 +341,7 @@ def test_a_dry_run_changes_nothing_and_diff_says_the_same(pair: Pair) -> None:
     pair.grow("orders", 4)
     pair.east.with_topic("orders-us")
     planned = pair.sync(dry_run=True)
-    compared = diff(Request(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
+    compared = diff(MetadataRequest(mirror="dr"), pair.west.side(), lambda _name: pair.east.side(), a_run())
     assert planned.rows == compared.rows
     assert [row.verdict for row in planned.rows] == [Outcome.DIFFERS, Outcome.DIFFERS]
     assert pair.west.calls == []
@@ -369,22 +369,22 @@ def test_another_source_cluster_halts_the_sync(pair: Pair) -> None:
 
 
 def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() -> None:
-    eve, bob = (WriteRule(f"User:{who}", "*", allowed=True) for who in ("eve", "bob"))
+    eve, bob = (AclEntry(f"User:{who}", "*", allowed=True) for who in ("eve", "bob"))
     east, west = MemoryCluster("east").with_topic("orders", 2, 10), MemoryCluster("west")
     east.rules["orders"] = (eve,)
     create(NewMirror(mirror="dr", include=("orders",)), east.side(), west.side(), a_run())
 
-    def held() -> tuple[WriteRule, ...]:
+    def held() -> tuple[AclEntry, ...]:
         found = west.view(STATE_TOPIC)["topic/dr/orders"]
         assert isinstance(found, TopicDesired)
-        return found.held_rules
+        return found.deferred_acls
 
     assert held() == (eve,)
     east.rules["orders"] = (bob, eve)
-    sync(Request(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
     assert held() == (bob, eve)
     east.rules["orders"] = (CLOSED, bob)
-    sync(Request(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
     assert held() == (bob, eve)
 
 

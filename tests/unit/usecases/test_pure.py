@@ -10,7 +10,7 @@ import pytest
 from tanist.domain.errors import Misconfigured
 from tanist.domain.lag import KnownEnd, lag, mode
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.selection import Selection, topic_pattern
 from tanist.domain.topic_configs import WHILE_MIRRORING, plan_configs
 
@@ -67,7 +67,7 @@ def test_held_configs_remember_what_applies_at_the_source() -> None:
     own = {"retention.ms": "5", "segment.bytes": "7", "follower.replication.throttled.replicas": "0:1"}
     planned = plan_configs(own, {"retention.ms": "5", "cleanup.policy": "delete", "max.message.bytes": "99"})
     assert planned.now == {"segment.bytes": "7", "max.message.bytes": "99", **WHILE_MIRRORING}
-    assert planned.held == (("cleanup.policy", "delete"), ("max.message.bytes", "99"), ("retention.ms", "5"))
+    assert planned.deferred == (("cleanup.policy", "delete"), ("max.message.bytes", "99"), ("retention.ms", "5"))
     assert [name for name, _ in planned.dropped] == ["follower.replication.throttled.replicas"]
 
 
@@ -81,11 +81,11 @@ def test_a_minimum_of_replicas_that_the_copy_does_not_have_is_held() -> None:
     effective = {"min.insync.replicas": "2"}
     planned = plan_configs(effective, effective, replication_factor=1)
     assert planned.now["min.insync.replicas"] == "1"
-    assert ("min.insync.replicas", "2") in planned.held
+    assert ("min.insync.replicas", "2") in planned.deferred
     assert plan_configs(effective, effective, replication_factor=3).now["min.insync.replicas"] == "2"
 
 
-SHIFTED = OffsetMap.of([OffsetRun(SourceOffset(10), DestinationOffset(13))])
+SHIFTED = OffsetMap.of([OffsetRange(SourceOffset(10), DestinationOffset(13))])
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_mode_tells_the_shift_at_the_end_of_the_copy() -> None:
     assert mode(DestinationOffset(5), OffsetMap()) == "identical"
     assert mode(DestinationOffset(5), SHIFTED) == "identical"
     assert mode(DestinationOffset(20), SHIFTED) == "mapped(+3)"
-    worked_off = OffsetMap.of([*SHIFTED.runs, OffsetRun(SourceOffset(30), DestinationOffset(30))])
+    worked_off = OffsetMap.of([*SHIFTED.runs, OffsetRange(SourceOffset(30), DestinationOffset(30))])
     assert mode(DestinationOffset(40), worked_off) == "identical"

@@ -11,14 +11,14 @@ from tanist.domain import errors
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import Problems
-from tanist.domain.reconciliation.job import PositionAsked, TopicPair
-from tanist.usecases.mirrors.create import Request, create
+from tanist.domain.reconciliation.job import PositionRequest, TopicPair
+from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
 from tests.fakes.cluster import MemoryCluster
 from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 DR = MirrorName("dr")
 
@@ -26,12 +26,12 @@ DR = MirrorName("dr")
 def mirrored() -> tuple[MemoryCluster, MemoryCluster]:
     east = MemoryCluster("east").with_topic("orders", 2, 10).with_topic("bills")
     west = MemoryCluster("west")
-    create(Request(mirror="dr", include=("orders", "bills")), east.side(), west.side(), a_run())
+    create(CreateRequest(mirror="dr", include=("orders", "bills")), east.side(), west.side(), a_run())
     return east, west
 
 
 def reconciled(east: MemoryCluster, west: MemoryCluster, *include: str) -> Paired:
-    def connect(name: str) -> Side:
+    def connect(name: str) -> Cluster:
         assert name == "east"
         return east.side()
 
@@ -86,7 +86,7 @@ def test_two_topics_are_paired_as_far_as_the_larger_one_goes() -> None:
 def test_positions_are_read_from_json() -> None:
     """With a group or without."""
     text = '[{"topic": "t", "partition": 1, "offset": 7, "group": "g"}, {"topic": "t", "partition": 0, "offset": 0}]'
-    assert positions(text, "f") == (PositionAsked("t", 1, 7, "g"), PositionAsked("t", 0, 0))
+    assert positions(text, "f") == (PositionRequest("t", 1, 7, "g"), PositionRequest("t", 0, 0))
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.kafka.adapters.replicas import KafkaReplicas
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
-from tanist.usecases.mirrors.create import Request, create
-from tanist.usecases.sides import Run
+from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.usecases.sides import CommandContext
 from tanist.usecases.status import observe as status
-from tanist.usecases.status.observe import Reading
+from tanist.usecases.status.observe import StatusContext
 from tests.fakes.failover import GuardedCluster, MemoryReplicas
 from tests.unit.usecases.commands import a_run
 from tests.unit.usecases.readings import clusters, reading
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.replicas import ClusterSeen, Replicas
-    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.clusters import FailoverContext
 
 HUNG, MIRRORS_EACH = 3, 2
 
@@ -43,7 +43,7 @@ class Sources:
     def __init__(self) -> None:
         self.east, self.west = GuardedCluster("east"), GuardedCluster("west")
         self.east.with_topic("orders", 1, 10)
-        create(Request(mirror="m", include=("orders",)), self.east.side(), self.west.side(), a_run())
+        create(CreateRequest(mirror="m", include=("orders",)), self.east.side(), self.west.side(), a_run())
         spec = self.west.view(STATE_TOPIC).mirror(MirrorName("m"))
         assert spec
         self.hung = {f"hung-{n}": GuardedCluster(f"hung-{n}") for n in range(HUNG)}
@@ -59,17 +59,19 @@ class Sources:
         """Whose source hangs."""
         return {f"{name}-{n}" for name in self.hung for n in range(MIRRORS_EACH)}
 
-    def of(self, spec: MirrorSpec) -> Clusters:
+    def of(self, spec: MirrorSpec) -> FailoverContext:
         if spec.source == "east":
             return clusters(spec, self.east, self.west)
         found = clusters(spec, self.hung[spec.source], self.west)
         assert isinstance(found.source, Source)
         return replace(found, source=replace(found.source, replicas=self.replicas[spec.source]))
 
-    def down(self, run: Run | None = None) -> set[str]:
+    def down(self, context: CommandContext | None = None) -> set[str]:
         """The mirrors whose source is said to be silent."""
-        one = reading(self.east, self.west, run)
-        found = status.observe(Reading(readers=one.readers, silence=one.silence, clusters=self.of, run=one.run), None)
+        one = reading(self.east, self.west, context)
+        found = status.observe(
+            StatusContext(readers=one.readers, silence=one.silence, clusters=self.of, context=one.context), None
+        )
         assert len(found) == 1 + HUNG * MIRRORS_EACH
         return {
             each.spec.mirror
@@ -107,5 +109,5 @@ def test_sockets_that_never_answer_take_the_time_of_one_of_them() -> None:
             there = Endpoint(name=name, bootstrap=(Address("127.0.0.1", listener.getsockname()[1]),))
             sources.replicas[name] = stack.enter_context(closing(KafkaReplicas(there)))
         began = time.monotonic()
-        assert sources.down(Run(clock=clock, by=clock.deadline(20))) == sources.mirrors()
+        assert sources.down(CommandContext(clock=clock, by=clock.deadline(20))) == sources.mirrors()
         assert SOURCE_SECONDS - 1 < time.monotonic() - began < SOURCE_SECONDS + 1.5, "the page waits for 6 s"

@@ -6,12 +6,12 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.names import MirrorName, TopicPartition
-from tanist.domain.records import STATE_TOPIC, Generation
+from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.states import MirrorState
-from tanist.domain.validation.job import Level, PartitionAsked
-from tanist.domain.validation.result import PartitionFound, Sameness
-from tanist.usecases.mirrors.create import Request, create
-from tanist.usecases.validation.prepare import Asked, prepare
+from tanist.domain.validation.job import Level, PartitionRequest
+from tanist.domain.validation.result import ValidatedPartition, ValidationVerdict
+from tanist.usecases.mirrors.create import CreateRequest, create
+from tanist.usecases.validation.prepare import ValidationRequest, prepare
 from tests.fakes.cluster import MemoryCluster
 from tests.unit.usecases.commands import a_run
 
@@ -24,10 +24,12 @@ class Pair:
     def __init__(self) -> None:
         self.east = MemoryCluster("east").with_topic("orders", 2, 10)
         self.west = MemoryCluster("west")
-        create(Request(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
+        create(CreateRequest(mirror="dr", include=("orders",)), self.east.side(), self.west.side(), a_run())
 
-    def asked(self, level: Level | None = None) -> dict[TopicPartition, PartitionAsked]:
-        prepared = prepare(self.west.side(), DR, Asked(level=level), lambda _name: self.east.side(), a_run())
+    def asked(self, level: Level | None = None) -> dict[TopicPartition, PartitionRequest]:
+        prepared = prepare(
+            self.west.side(), DR, ValidationRequest(level=level), lambda _name: self.east.side(), a_run()
+        )
         return {each.partition: each for each in prepared.partitions}
 
 
@@ -39,9 +41,9 @@ def test_partitions_that_the_mirror_does_not_know_of_are_never_equal(level: Leve
     pair.east.side().topics.grow("orders", 3, a_run().by)
     more = pair.asked(level)[TopicPartition("orders", 2)]
     assert more.state is MirrorState.UNKNOWN
-    found = PartitionFound(asked=more)
+    found = ValidatedPartition(request=more)
     assert (found.verdict, found.reason) == (
-        Sameness.UNKNOWN,
+        ValidationVerdict.UNKNOWN,
         "UNKNOWN: the source has more partitions than are mirrored: `tanist metadata sync dr`",
     )
 
@@ -49,7 +51,7 @@ def test_partitions_that_the_mirror_does_not_know_of_are_never_equal(level: Leve
 def test_what_a_promoted_topic_left_behind_is_not_to_be_synced() -> None:
     """It has left the mirror: nothing would come of it."""
     pair = Pair()
-    pair.west.write(STATE_TOPIC, Generation(mirror=DR, topic="orders", count=1))
+    pair.west.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic="orders", count=1))
     pair.east.side().topics.grow("orders", 3, a_run().by)
     assert pair.asked()[TopicPartition("orders", 2)].note == "the source has more partitions than took over"
 
@@ -59,7 +61,7 @@ def test_a_topic_whose_partitions_the_source_does_not_count_is_vouched_for_by_no
     pair = Pair()
     pair.east.denied.add(("DESCRIBE", "orders"))
     for each in pair.asked().values():
-        assert "the source does not report its number of partitions: MIRROR_AUTHORIZATION" in each.doubt
+        assert "the source does not report its number of partitions: MIRROR_AUTHORIZATION" in each.uncertainty
 
 
 def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_compared() -> None:

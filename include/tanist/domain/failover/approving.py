@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
-from tanist.domain.failover.plan import Approved, hash_of
+from tanist.domain.failover.plan import ApprovedPlan, hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,12 +59,12 @@ def command_request(plan: str, nonce: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ApprovalRequest:
     """What an approver signs: `shown` is the plan, word for word; `request` is what they were asked."""
 
     mirror: MirrorName
     plan: str
-    shown: str
+    plan_json: str
     request: str
     reason: str
     valid_for_ms: int
@@ -86,7 +86,7 @@ class Approval:
     id: str
     mirror: MirrorName
     plan: str
-    shown: str
+    plan_json: str
     request: str = ""
     """What it answers; empty: it was written before approvals named that, by a command."""
     approver: str
@@ -101,7 +101,7 @@ class Approval:
     @property
     def genuine(self) -> bool:
         """Whether the words are those that the hash names."""
-        return hash_of(self.shown) == self.plan
+        return hash_of(self.plan_json) == self.plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,13 +200,13 @@ def withdrawn(entries: Sequence[Entry], approval: Approval) -> Withdrawal | None
     return next(voiding, None)
 
 
-def approved(approval: Approval) -> Approved:
+def approved(approval: Approval) -> ApprovedPlan:
     """The plan that was approved.
 
     Raises:
         NotApproved: its words cannot be read by this version.
     """
     try:
-        return Approved.read(approval.shown)
+        return ApprovedPlan.read(approval.plan_json)
     except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
         raise NotApproved(f"approval {approval.id} cannot be read by this version: {unreadable}") from unreadable

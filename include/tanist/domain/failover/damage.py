@@ -16,7 +16,7 @@ from tanist.domain.failover.plan import Limitation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tanist.domain.failover.facts import Facts, TopicSeen
+    from tanist.domain.failover.facts import Facts, ObservedTopic
     from tanist.domain.failover.plan import Intent
 
 
@@ -52,9 +52,9 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         )
         mendable = intent.mode is Mode.PLANNED or facts.source is not SourceState.SILENT
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)
-    if untold := [each.topic for each in seen if each.others is None]:
+    if unreported := [each.topic for each in seen if each.others is None]:
         yield Limitation(
-            OTHERS, (f"cannot determine which other principals may write to the mirror topic: {named(untold)}")
+            OTHERS, (f"cannot determine which other principals may write to the mirror topic: {named(unreported)}")
         )
     elif writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
         about = tuple(f"{each.topic}: {other}" for each in seen for other in each.others or ())
@@ -71,17 +71,17 @@ def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         blocks = _blocks(intent, facts, (at.topic for at in strange))
         yield Limitation("COPY_HAS_FOREIGN_RECORDS", why, blocks=blocks, about=tuple(map(str, strange)))
     there = (each for each in facts.partitions if each.partition in ours and each.end is not None)
-    if untold := [each.partition for each in there if each.foreign is None]:
-        why = f"cannot determine which producer wrote the last records: {named(untold, ', ')}"
+    if unreported := [each.partition for each in there if each.foreign is None]:
+        why = f"cannot determine which producer wrote the last records: {named(unreported, ', ')}"
         planned = intent.mode is Mode.PLANNED
-        yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=tuple(map(str, untold)))
+        yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=tuple(map(str, unreported)))
 
 
 OTHERS = "OTHERS_MAY_WRITE"
 _AGAIN = "remove the topic from the mirror, delete it at the destination, and add it again"
 
 
-def _has_more(seen: TopicSeen) -> bool:
+def _has_more(seen: ObservedTopic) -> bool:
     return seen.partitions is not None and seen.mirrored is not None and seen.partitions > seen.mirrored
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.lag import KnownEnd
     from tanist.domain.logins import MirrorLogin
     from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
-    from tanist.domain.records import FailoverRun, GroupsFollowed
+    from tanist.domain.records import FailoverRun, GroupSyncStatus
 
 ESTIMATE_MS: Final = 30_000
 """When nobody has looked at a source partition for longer than this, what it has taken since is not estimated."""
@@ -85,7 +85,7 @@ class PartitionFacts:
     named: bool | None = None
     in_sync: int | None = None
     min_in_sync: int | None = None
-    sealed: bool | None = None
+    producer_fenced: bool | None = None
     last_mirrored_epoch: int = -1
 
     @property
@@ -148,7 +148,7 @@ class Uncopied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSeen:
+class ObservedTopic:
     """`writable`: nothing of ours keeps producers off the copy, and who could write at the source can here.
 
     `shut_out`: the mirror itself may not write any more, by its brokers' own word. Of the copy: `mirrored` partitions
@@ -163,9 +163,9 @@ class TopicSeen:
     altered: tuple[str, ...] = ()
     others: tuple[str, ...] | None = ()
     recreated: str = ""
-    generation: int = 0
+    promotion_epoch: int = 0
     removed: bool = False
-    fence: FencedTopic | None = None
+    source_fence: FencedTopic | None = None
     fence_stands: bool | None = None
     configs_restored: bool | None = None
     writable: bool | None = None
@@ -200,7 +200,7 @@ class Facts:
     destination_authorizer: bool | None = None
     partitions: tuple[PartitionFacts, ...] = ()
     uncopied: tuple[Uncopied, ...] = ()
-    topics: tuple[TopicSeen, ...] = ()
+    topics: tuple[ObservedTopic, ...] = ()
     transactions: tuple[OpenTransaction, ...] = ()
     named: tuple[OpenTransaction, ...] = ()
     """What coordinators of the source still have to end with a marker."""
@@ -212,14 +212,14 @@ class Facts:
     """With which workers write to the destination, as they have told it."""
     left: tuple[str, ...] = ()
     map_missing: bool = False
-    followed: GroupsFollowed | None = None
+    followed: GroupSyncStatus | None = None
     """How the positions of groups come to the destination; None: nobody has kept any."""
     run: FailoverRun | None = None
     """What is on record of the very plan that is asked about."""
     others_running: tuple[FailoverRun, ...] = ()
     """Unfinished runs of other plans of this mirror."""
 
-    def of(self, topics: Iterable[str]) -> Iterator[TopicSeen]:
+    def of(self, topics: Iterable[str]) -> Iterator[ObservedTopic]:
         wanted = frozenset(topics)
         return (seen for seen in self.topics if seen.topic in wanted)
 
@@ -227,21 +227,21 @@ class Facts:
         return self.run is not None and mark in self.run.marks
 
 
-def held(facts: Facts) -> bool:
+def is_locked(facts: Facts) -> bool:
     """Whether the run is on record as the one that holds the mirror."""
     return facts.run is not None and facts.run.status is RunStatus.RUNNING
 
 
-def fence_settled(seen: TopicSeen, mode: Mode) -> bool:
+def fence_settled(seen: ObservedTopic, mode: Mode) -> bool:
     """What can be done about this topic's producers has been done.
 
     Planned: proved, and seen to stand; unknown is no fence, because a drain behind one that leaks proves nothing.
     Unplanned: owed is enough, and what was proved counts until it is seen to be gone: of a source that does not answer
     no more can be had, and nobody waits for it.
     """
-    if seen.fence is None:
+    if seen.source_fence is None:
         return False
-    proved = seen.fence.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}
+    proved = seen.source_fence.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}
     if mode is Mode.PLANNED:
         return proved and seen.fence_stands is True
-    return seen.fence.status is FenceStatus.OWED or (proved and seen.fence_stands is not False)
+    return seen.source_fence.status is FenceStatus.PENDING or (proved and seen.fence_stands is not False)

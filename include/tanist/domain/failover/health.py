@@ -17,7 +17,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.limitations import SILENT_MS, make_plan, planned_intent, word
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceStatus, is_stray
-from tanist.domain.records import Following, RunStatus
+from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent, Limitation
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-    from tanist.domain.records import FailoverRun, GroupsFollowed, WorkerAlive
+    from tanist.domain.records import FailoverRun, GroupSyncStatus, WorkerAlive
 
 LIVING_SOURCE: Final = frozenset({"SOURCE_DOWN", "ANOTHER_CLUSTER"})
 """What says in a check that the source does not answer; that an unplanned failover has to accept it is no failure."""
@@ -186,7 +186,7 @@ def workers_check(workers: Sequence[WorkerAlive], now: EpochMs) -> Check:
     )
 
 
-def groups_check(followed: GroupsFollowed | None, now: EpochMs) -> Check:
+def groups_check(followed: GroupSyncStatus | None, now: EpochMs) -> Check:
     """How the positions of groups come to the destination. With a dead source the last ones are what there is."""
     if followed is None:
         why = "start `tanist fetcher run`, or wait for its first pass"
@@ -194,13 +194,13 @@ def groups_check(followed: GroupsFollowed | None, now: EpochMs) -> Check:
             name="groups", verdict=Verdict.UNKNOWN, observed="no committed offsets of groups are kept", reason=why
         )
     silent = now - followed.at > SILENT_MS
-    never = followed.upto == 0
+    never = followed.complete_until_ms == 0
     return Check(
         name="groups",
-        verdict=Verdict.UNKNOWN if never or silent or followed.how is Following.TROUBLED else Verdict.PASS,
-        observed=f"{followed.groups} group(s), {followed.how}",
+        verdict=Verdict.UNKNOWN if never or silent or followed.mode is OffsetTailMode.DEGRADED else Verdict.PASS,
+        observed=f"{followed.groups} group(s), {followed.mode}",
         limit=f"updated within {SILENT_MS // 1000} s",
-        age_ms=None if never else max(0, now - followed.upto),
+        age_ms=None if never else max(0, now - followed.complete_until_ms),
         reason=followed.reason or ("its worker no longer reports" if silent else ""),
     )
 
@@ -217,25 +217,25 @@ _ADDS: Final = (
 
 
 def barrier_check(
-    sealed: Mapping[TopicPartition, bool | TanistError], bare: Mapping[TopicPartition, bool | TanistError]
+    producer_fenced: Mapping[TopicPartition, bool | TanistError], bare: Mapping[TopicPartition, bool | TanistError]
 ) -> Check:
     """Does the barrier of everything that took over still stand, and would it outlive the cleaner?
 
     It lasts as long as brokers remember our ids. `bare`: of compacted topics, whether it is a marker alone, which the
     cleaner takes away from whoever rebuilds that memory from the log.
     """
-    gone = [f"{at}: its producer fence has expired" for at, seen in sealed.items() if seen is False]
+    gone = [f"{at}: its producer fence has expired" for at, seen in producer_fenced.items() if seen is False]
     weak = [
         f"{at}: compaction will erase its producer fence"
         for at, seen in bare.items()
-        if seen is True and sealed.get(at) is not False
+        if seen is True and producer_fenced.get(at) is not False
     ]
-    blind = [f"{at}: {seen}" for at, seen in (*sealed.items(), *bare.items()) if not isinstance(seen, bool)]
+    blind = [f"{at}: {seen}" for at, seen in (*producer_fenced.items(), *bare.items()) if not isinstance(seen, bool)]
     return Check(
         name="barrier",
         verdict=Verdict.FAIL if gone or weak else Verdict.UNKNOWN if blind else Verdict.PASS,
-        observed=f"{sum(seen is True and bare.get(at, False) is False for at, seen in sealed.items())}"
-        f" of {len(sealed)} proved",
+        observed=f"{sum(seen is True and bare.get(at, False) is False for at, seen in producer_fenced.items())}"
+        f" of {len(producer_fenced)} proved",
         limit="all failed-over partitions",
         age_ms=0,
         reason=named([*gone, *weak, *blind]) + (_AGAIN if gone else _ADDS if weak else ""),
@@ -264,7 +264,7 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
         return Check(name="left_behind", verdict=Verdict.UNKNOWN, observed=silent, limit=limit, reason=str(behind))
     lacking = {at: count for at, count in behind.items() if isinstance(count, int) and count}
     blind = [f"{at}: {count}" for at, count in behind.items() if not isinstance(count, int)]
-    told = [
+    reported = [
         (f"{at}: the old source has {count} offsets that the new primary does not have")
         for at, count in lacking.items()
     ]
@@ -274,7 +274,7 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
         observed=f"{sum(lacking.values())} offsets only at the old source",
         limit="0 offsets",
         age_ms=0,
-        reason=named([*told, *blind]),
+        reason=named([*reported, *blind]),
     )
 
 
@@ -286,7 +286,11 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
     """
     held = list(fences)
     strange = [f"{each.topic}: {UNRECORDED}" for each in held if each.status is FenceStatus.UNRECORDED]
-    owed = [f"{each.topic}: {each.status}" for each in held if each.status in {FenceStatus.OWED, FenceStatus.LIFT_OWED}]
+    owed = [
+        f"{each.topic}: {each.status}"
+        for each in held
+        if each.status in {FenceStatus.PENDING, FenceStatus.LIFT_PENDING}
+    ]
     stray = [
         f"{e.topic}: {STRAY}"
         for e in held
@@ -316,7 +320,7 @@ def runs_check(runs: Sequence[FailoverRun]) -> Check:
         observed=f"{len(unfinished)} unfinished of {len(runs)}",
         limit="none unfinished",
         reason=named(
-            f"plan {run.plan} of {run.runner or 'nobody'}: {run.ways_on}{f' ({run.reason})' if run.reason else ''}"
+            f"plan {run.plan} of {run.runner or 'nobody'}: {run.next_actions}{f' ({run.reason})' if run.reason else ''}"
             for run in unfinished
         ),
     )

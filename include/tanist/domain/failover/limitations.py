@@ -13,7 +13,7 @@ from tanist.domain.checks import Mode, Readiness, named
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover import loss
 from tanist.domain.failover.damage import damage
-from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, held
+from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, is_locked
 from tanist.domain.failover.plan import NOT_SHUT_OUT, ROUTES, Intent, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.states import MirrorState
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.failover.facts import Facts, PartitionFacts, TopicSeen
-    from tanist.domain.failover.plan import Approved
+    from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
+    from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.names import EpochMs, TopicPartition
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
@@ -86,7 +86,7 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 def _of_runs(facts: Facts) -> Iterator[Limitation]:
     if facts.others_running:
-        runs = (f"plan {run.plan} of {run.runner or 'nobody'}: {run.ways_on}" for run in facts.others_running)
+        runs = (f"plan {run.plan} of {run.runner or 'nobody'}: {run.next_actions}" for run in facts.others_running)
         yield Limitation("RUN_UNFINISHED", f"another failover of this mirror is unfinished: {named(runs)}", blocks=True)
 
 
@@ -113,7 +113,7 @@ def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """A run that has begun waits in its drain for a coordinator that does not answer; none begins so."""
     if intent.mode is not Mode.PLANNED:
         return
-    if facts.transactions_told is None and facts.source is SourceState.ALIVE and not held(facts):
+    if facts.transactions_told is None and facts.source is SourceState.ALIVE and not is_locked(facts):
         why = f"transaction coordinators of the source do not report open transactions: {facts.transactions_reason}"
         yield Limitation("TRANSACTIONS_UNKNOWN", why, blocks=True, unknown=True)
     if facts.transactions_told is False:
@@ -143,11 +143,15 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if not intent.topics:
         gone = f"already failed over or removed: {named(facts.left)}" if facts.left else "no topic is in the mirror"
         yield Limitation("NOTHING_TO_FAIL_OVER", gone, blocks=True, unknown=not facts.left)
-    expected = {each.topic: each.generation for each in intent.topics}
-    if moved := [seen.topic for seen in facts.of(expected) if seen.generation != expected[seen.topic] or seen.removed]:
+    expected = {each.topic: each.promotion_epoch for each in intent.topics}
+    if moved := [
+        seen.topic for seen in facts.of(expected) if seen.promotion_epoch != expected[seen.topic] or seen.removed
+    ]:
         yield Limitation("ALREADY_PROMOTED", f"{_named(moved)} left the mirror after the plan was made", blocks=True)
     ours = frozenset(intent.partitions)
-    if fenced := sorted(each.partition for each in facts.partitions if each.sealed is True and each.partition in ours):
+    if fenced := sorted(
+        each.partition for each in facts.partitions if each.producer_fenced is True and each.partition in ours
+    ):
         yield Limitation("PRODUCER_FENCED", f"another failover has begun to promote {_named(fenced)}", blocks=True)
     yield from _of_old_fences(intent, facts)
     if intent.without_drain:
@@ -165,9 +169,11 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """A source fence that no failover at work has put up keeps producers off a source that is in use."""
-    if held(facts) or facts.others_running:  # the fence of a run that is not over: RUN_UNFINISHED says what to do
+    if is_locked(facts) or facts.others_running:  # the fence of a run that is not over: RUN_UNFINISHED says what to do
         return
-    standing = [(each.topic, each.fence.status) for each in facts.of(intent.names) if each.fence and _stands(each)]
+    standing = [
+        (each.topic, each.source_fence.status) for each in facts.of(intent.names) if each.source_fence and _stands(each)
+    ]
     lift = f"lift it with `tanist fence lift {intent.mirror}"
     left = [f"{topic} ({status})" for topic, status in standing if status is not FenceStatus.UNRECORDED]
     strange = [topic for topic, status in standing if status is FenceStatus.UNRECORDED]
@@ -179,9 +185,9 @@ def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation("SOURCE_FENCED", "; ".join(why))
 
 
-def _stands(seen: TopicSeen) -> bool:
+def _stands(seen: ObservedTopic) -> bool:
     """Whether a source fence of ours stands, or is on record as if it did; not one that was there before ours."""
-    fence = seen.fence
+    fence = seen.source_fence
     if fence is None:
         return False
     return fence.status is not FenceStatus.LIFTED or bool(fence.reason) or is_stray(fence, stands=seen.fence_stands)
@@ -205,9 +211,9 @@ def _of_growth(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if behind := intent.without_copy:
         why = f"the source has partitions that are not mirrored and are left behind: {_counted(behind)}; {sync}"
         yield Limitation("PARTITIONS_WITHOUT_COPY", why)
-    told = {*intent.partitions, *behind}
+    reported = {*intent.partitions, *behind}
     seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.uncopied)]
-    if since := sorted(at for at in seen if at.topic in intent.names and at not in told):
+    if since := sorted(at for at in seen if at.topic in intent.names and at not in reported):
         yield Limitation("GROWN_SINCE_PLANNED", f"new: {_counted(since)}; {sync}, then plan again", blocks=True)
 
 
@@ -250,16 +256,16 @@ def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """Counted and bound in the same way in both modes; what a planned failover drains is not lost."""
     lost, estimate, least = loss.at_risk(intent, facts), loss.estimate(intent, facts), loss.at_least(intent, facts)
-    told = f"{'at least ' if lost is None else ''}{least} offsets"
+    reported = f"{'at least ' if lost is None else ''}{least} offsets"
     if lost is None or estimate is None:
         blind = [str(at) for at, offsets in loss.by_partition(intent, facts) if offsets is None]
         about = tuple(blind) or ("what came since",)
         yield Limitation("RECORDS_AT_RISK_UNKNOWN", _why_unknown(intent, facts, lost), about=about)
     if least > intent.loss_tolerance:
-        why = f"{told} at risk; {intent.loss_tolerance} tolerated"
+        why = f"{reported} at risk; {intent.loss_tolerance} tolerated"
         yield Limitation("BEYOND_TOLERANCE", why, blocks=True)
     if least or intent.loss_tolerance:
-        why = f"{told} of the source are not at the destination"
+        why = f"{reported} of the source are not at the destination"
         yield Limitation("RECORDS_AT_RISK", f"{why}; {intent.loss_tolerance} tolerated", usual=True)
     if intent.mode is Mode.UNPLANNED:
         yield from _of_what_is_unseen(intent, facts, estimate)
@@ -278,9 +284,9 @@ def _why_unknown(intent: Intent, facts: Facts, lost: int | None) -> str:
 
 def _of_what_is_unseen(intent: Intent, facts: Facts, estimate: int | None) -> Iterator[Limitation]:
     if any(each.live is None for each in facts.partitions):
-        told = "no estimate" if estimate is None else f"estimated loss at the last write rate: {estimate} offsets"
+        reported = "no estimate" if estimate is None else f"estimated loss at the last write rate: {estimate} offsets"
         age = _seconds(loss.age_ms(intent, facts))
-        why = f"writes after the source was last seen ({age} ago) are not counted; {told}"
+        why = f"writes after the source was last seen ({age} ago) are not counted; {reported}"
         yield Limitation("RECORDS_UNSEEN", why, usual=True)
     if facts.transactions:
         names = {f"producer {each.producer_id} on {each.partition}" for each in facts.transactions}
@@ -296,7 +302,7 @@ def _of_groups(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if intent.mode is Mode.PLANNED or facts.source is SourceState.ALIVE:
         return
     kept = facts.followed
-    if kept is None or not kept.upto:
+    if kept is None or not kept.complete_until_ms:
         yield Limitation("GROUP_POSITIONS_OLD", "no committed offsets of groups were kept: none can be translated")
     elif facts.now - kept.at > SILENT_MS:
         why = f"committed offsets of consumer groups were last read {_seconds(facts.now - kept.at)} ago"
@@ -327,9 +333,9 @@ def _named(things: Iterable[object]) -> str:
 
 def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> Intent:
     """`intent` with what only the facts can fill in: generations, whom nobody waits for, the loss that is forecast."""
-    generations = {seen.topic: seen.generation for seen in facts.topics}
+    generations = {seen.topic: seen.promotion_epoch for seen in facts.topics}
     topics = tuple(
-        TopicIntent(topic=t.topic, partitions=t.partitions, generation=generations.get(t.topic, t.generation))
+        TopicIntent(topic=t.topic, partitions=t.partitions, promotion_epoch=generations.get(t.topic, t.promotion_epoch))
         for t in intent.topics
     )
     filled = replace(
@@ -345,7 +351,7 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
 # ── does an approval still permit it? ─────────────────────────────────────────────────────────────────────────────
 
 
-def news(approved: Approved, facts: Facts) -> tuple[Limitation, ...]:
+def news(approved: ApprovedPlan, facts: Facts) -> tuple[Limitation, ...]:
     """What speaks against going on that the approver has not accepted. Progress and good news are none."""
     unseen = "RECORDS_UNSEEN" in approved.limitations
     besides = _BOUND_BY_NUMBER | (_old_age(approved.intent, facts) if unseen else frozenset())
@@ -359,7 +365,7 @@ def _old_age(intent: Intent, facts: Facts) -> frozenset[str]:
 
 
 def objections(
-    approval: Approval, approved: Approved, facts: Facts, now: EpochMs, told: EpochMs | None
+    approval: Approval, approved: ApprovedPlan, facts: Facts, now: EpochMs, counted_from: EpochMs | None
 ) -> tuple[Limitation, ...]:
     """Why `approval` does not permit going on; empty: go. Progress and good news keep it, bad news void it.
 
@@ -368,7 +374,7 @@ def objections(
     found = list(news(approved, facts))
     if approved.steps != tuple(step.id for step in ROUTES[approved.intent.mode]):
         found.append(Limitation("ANOTHER_ROUTE", "another version of Tanist made the plan: plan again", blocks=True))
-    theirs = max(approval.at, told or approval.at)
+    theirs = max(approval.at, counted_from or approval.at)
     if (latest := max(now, theirs)) >= approval.expires_at:
         found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at} ms; now is {latest} ms"))
     if now < theirs - approval.SKEW_MS:

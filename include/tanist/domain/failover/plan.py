@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NewType
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured
-from tanist.domain.failover.facts import fence_settled, held
+from tanist.domain.failover.facts import fence_settled, is_locked
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.selection import EVERYTHING
 from tanist.domain.states import MirrorState
@@ -33,7 +33,7 @@ class TopicIntent:
 
     topic: str
     partitions: int
-    generation: int = 0
+    promotion_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +107,16 @@ def _drained(intent: Intent, facts: Facts) -> bool:
     return waited_for <= {each.partition for each in facts.partitions if each.drained}
 
 
-def _sealed(intent: Intent, facts: Facts) -> bool:
+def _producers_fenced(intent: Intent, facts: Facts) -> bool:
     """And where the topic is compacted its barrier was kept from the cleaner: only a mark tells that this was tried."""
     ours = {each.partition: each for each in facts.partitions}
-    return facts.marked("kept") and all(at in ours and ours[at].sealed is True for at in intent.partitions)
+    return facts.marked("kept") and all(at in ours and ours[at].producer_fenced is True for at in intent.partitions)
 
 
 def _counted(intent: Intent, facts: Facts) -> bool:
     """Removed, counted and stopped: the fence that outlives the barrier."""
-    wanted = {each.topic: each.generation for each in intent.topics}
-    seen = {each.topic for each in facts.of(wanted) if each.removed and each.generation > wanted[each.topic]}
+    wanted = {each.topic: each.promotion_epoch for each in intent.topics}
+    seen = {each.topic for each in facts.of(wanted) if each.removed and each.promotion_epoch > wanted[each.topic]}
     stopped = {each.partition for each in facts.partitions if each.state is MirrorState.STOPPED}
     return seen == set(wanted) and stopped >= set(intent.partitions)
 
@@ -133,7 +133,7 @@ def _open(intent: Intent, facts: Facts) -> bool:
     return sum(each.writable is True for each in seen) == len(intent.names) and (shut or accepted)
 
 
-HOLD = Step("hold", "the mirror is locked: metadata and offset syncs wait", lambda _, facts: held(facts))
+HOLD = Step("hold", "the mirror is locked: metadata and offset syncs wait", lambda _, facts: is_locked(facts))
 FENCE = Step("fence", "producers are blocked at the source, or the source fence is pending", _fenced)
 DRAIN = Step("drain", "every record the source can still deliver is copied", _drained)
 GROUPS = Step(
@@ -141,7 +141,7 @@ GROUPS = Step(
     "committed offsets of consumer groups are translated and committed",
     lambda _, facts: facts.marked("groups"),
 )
-SEAL = Step("seal", "the mirror's producers are fenced for good (the point of no return)", _sealed)
+SEAL = Step("seal", "the mirror's producers are fenced for good (the point of no return)", _producers_fenced)
 GENERATION = Step("generation", "the promotion is recorded and the topics have left the mirror", _counted)
 CONFIGS = Step("configs", "topic configurations match the source", _restored)
 OPEN = Step("open", "producers may write at the destination, the mirror may not", _open)
@@ -168,7 +168,7 @@ class Plan:
     limitations: tuple[Limitation, ...]
 
     @property
-    def shown(self) -> str:
+    def canonical_plan(self) -> str:
         """Intent, route and the names of all limitations, as canonical JSON: what an approval binds."""
         names = sorted({each.name for each in self.limitations})
         words = {"v": VERSION, "intent": _plain(self.intent), "steps": _ids(self.steps), "limitations": names}
@@ -177,7 +177,7 @@ class Plan:
 
     @property
     def hash(self) -> PlanHash:
-        return hash_of(self.shown)
+        return hash_of(self.canonical_plan)
 
 
 def canonical(value: object) -> str:
@@ -199,7 +199,7 @@ def _plain(intent: Intent) -> dict[str, Any]:
         "mirror_id": intent.mirror_id,
         "mode": intent.mode,
         "clusters": [intent.source_cluster_id, intent.destination_cluster_id],
-        "topics": [[each.topic, each.partitions, each.generation] for each in intent.topics],
+        "topics": [[each.topic, each.partitions, each.promotion_epoch] for each in intent.topics],
         "without_drain": [[at.topic, at.partition] for at in intent.without_drain],
         "without_copy": [[at.topic, at.partition] for at in intent.without_copy],
         "loss_tolerance": intent.loss_tolerance,
@@ -208,7 +208,7 @@ def _plain(intent: Intent) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Approved:
+class ApprovedPlan:
     """A plan as it was shown: read back from the words that were hashed."""
 
     intent: Intent
@@ -224,31 +224,31 @@ class Approved:
         return limitation.name not in self.about or self.about[limitation.name] >= set(limitation.about)
 
     @classmethod
-    def read(cls, shown: str) -> Approved:
+    def read(cls, shown: str) -> ApprovedPlan:
         """Raises ValueError, KeyError or TypeError where these are not the words of a plan."""
         found = json.loads(shown)
-        wish = found["intent"]
-        source, destination = wish["clusters"]
+        stored = found["intent"]
+        source, destination = stored["clusters"]
         intent = Intent(
-            mirror=MirrorName(wish["mirror"]),
-            mirror_id=wish.get("mirror_id", ""),  # an older plan has none
-            mode=Mode(wish["mode"]),
+            mirror=MirrorName(stored["mirror"]),
+            mirror_id=stored.get("mirror_id", ""),  # an older plan has none
+            mode=Mode(stored["mode"]),
             source_cluster_id=source,
             destination_cluster_id=destination,
-            topics=tuple(TopicIntent(topic=t, partitions=n, generation=g) for t, n, g in wish["topics"]),
-            without_drain=tuple(TopicPartition(t, n) for t, n in wish["without_drain"]),
-            without_copy=tuple(TopicPartition(t, n) for t, n in wish.get("without_copy", ())),  # nor this
-            loss_tolerance=wish["loss_tolerance"],
-            groups=tuple(wish.get("groups", EVERYTHING)),  # an older plan has none: it meant all
+            topics=tuple(TopicIntent(topic=t, partitions=n, promotion_epoch=g) for t, n, g in stored["topics"]),
+            without_drain=tuple(TopicPartition(t, n) for t, n in stored["without_drain"]),
+            without_copy=tuple(TopicPartition(t, n) for t, n in stored.get("without_copy", ())),  # nor this
+            loss_tolerance=stored["loss_tolerance"],
+            groups=tuple(stored.get("groups", EVERYTHING)),  # an older plan has none: it meant all
         )
         about = {name: frozenset(named) for name, named in found.get("about", {}).items()}
         return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]), about)
 
 
-def plan_of(run: FailoverRun) -> Approved | None:
+def plan_of(run: FailoverRun) -> ApprovedPlan | None:
     """What `run` was approved for; None: this version cannot read it."""
     try:
-        return Approved.read(run.shown)
+        return ApprovedPlan.read(run.plan_json)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -265,7 +265,7 @@ def past_return(facts: Facts) -> bool:
     Never because a partition is fenced: that may be another run's work, and this one has fenced no source yet. Nor once
     the run has ended: another run of the plan begins before its point of no return.
     """
-    return facts.run is not None and held(facts) and facts.run.no_return
+    return facts.run is not None and is_locked(facts) and facts.run.no_return
 
 
 def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[Step, ...]:

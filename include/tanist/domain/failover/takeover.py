@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def takeover_configs(topic: TopicDesired, replication_factor: int) -> dict[str, str]:
     """As at the source; but more replicas in sync than there are would make the topic unwritable."""
-    wanted = dict(topic.held_configs)
+    wanted = dict(topic.deferred_configs)
     if MIN_ISR in wanted:
         wanted[MIN_ISR] = str(min(int(wanted[MIN_ISR]), replication_factor))
     return wanted

@@ -18,7 +18,7 @@ class TopicPair:
 
 
 @dataclass(frozen=True, slots=True)
-class PositionAsked:
+class PositionRequest:
     """A position in a source topic; `group` says whose, and comes back with the answer."""
 
     topic: str
@@ -35,4 +35,4 @@ class ReconciliationJob:
     source: Endpoint
     destination: Endpoint
     pairs: tuple[TopicPair, ...]
-    positions: tuple[PositionAsked, ...] = ()
+    positions: tuple[PositionRequest, ...] = ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tanist.domain.reconciliation.job import PositionAsked, TopicPair
+    from tanist.domain.reconciliation.job import PositionRequest, TopicPair
     from tanist.domain.translation import Precision
 
 
@@ -20,7 +20,7 @@ class LogRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFound:
+class ReconciledPartition:
     """One partition of a pair. With `trouble` nothing else is known of it.
 
     `copied`, `lost`: records of the source with and without a copy; `runs`: lines of the offset map.
@@ -61,18 +61,18 @@ def _read(log: LogRead | None) -> dict[str, int] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PositionFound:
+class ReconciledPosition:
     """Where a position goes on. `destination` None: nothing may be said, for `reason`. `standing`: where it lies."""
 
-    asked: PositionAsked
+    request: PositionRequest
     destination: int | None
     precision: Precision
-    standing: str
+    placement: str
     reason: str | None
 
     def item(self) -> dict[str, Any]:
         """As the result file tells it."""
-        asked = self.asked
+        asked = self.request
         return {
             "group": asked.group,
             "topic": asked.topic,
@@ -80,6 +80,6 @@ class PositionFound:
             "source_offset": asked.offset,
             "destination_offset": self.destination,
             "precision": self.precision.value,
-            "standing": self.standing,
+            "standing": self.placement,
             "reason": self.reason,
         }

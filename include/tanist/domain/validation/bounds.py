@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.names import DestinationOffset, SourceOffset
 
 if TYPE_CHECKING:
-    from tanist.domain.validation.job import PartitionAsked
+    from tanist.domain.validation.job import PartitionRequest
 
 SHIFT: Final = 100_000
 """Offsets. By more than this no copy is expected to be shifted against its source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class LogBounds:
     """Offsets of one log."""
 
     start: int
@@ -40,18 +40,18 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ComparisonBounds:
     """`source`: ends as first asked, the log start as asked last; `later`: its last stable offset, asked last."""
 
-    asked: PartitionAsked
-    source: Ends
-    destination: Ends
+    request: PartitionRequest
+    source: LogBounds
+    destination: LogBounds
     later: int
 
     @property
     def end(self) -> DestinationOffset:
         """Where the comparison ends, in the copy."""
-        if self.asked.promoted:
+        if self.request.promoted:
             return self._located(self.source.last_stable)
         return DestinationOffset(self.destination.last_stable)
 
@@ -62,8 +62,8 @@ class Bounds:
         Of a promoted topic it is not: retention is the destination's own business there.
         """
         start = max(self._located(self.source.start), self.destination.start)
-        origin = self.asked.map.origin
-        first = self.copy_begins if self.asked.promoted else self.source.start
+        origin = self.request.map.origin
+        first = self.copy_begins if self.request.promoted else self.source.start
         last = min(max(self.later, self.source.last_stable), origin(self.end))
         until = min(self.end, self.destination.last_stable)
         return Range(start=first, until=max(first, last)), Range(start=start, until=max(start, until))
@@ -72,12 +72,12 @@ class Bounds:
     def surroundings(self) -> int:
         """How far the source is read: a copy that lacks something ends too early, with records from further on."""
         until = self.compared[0].until
-        if self.asked.promoted:
+        if self.request.promoted:
             return until
         return max(until, min(max(self.later, self.source.last_stable), until + SHIFT))
 
     @property
-    def headless(self) -> int:
+    def missing_at_start(self) -> int:
         """Offsets that the source still has at its start and the copy has not."""
         return max(0, self.destination.start - self._located(self.source.start))
 
@@ -85,21 +85,25 @@ class Bounds:
     def copy_begins(self) -> SourceOffset:
         """The first source offset that the copy's log start leaves in the copy, and the source still has."""
         begins = (
-            self.asked.map.origin(DestinationOffset(self.destination.start)) if self.headless else self.source.start
+            self.request.map.origin(DestinationOffset(self.destination.start))
+            if self.missing_at_start
+            else self.source.start
         )
         return SourceOffset(begins)
 
     @property
     def behind(self) -> int:
         """Source offsets, there when the comparison began, that the copy has not reached."""
-        return max(0, self.source.last_stable - self.asked.map.origin(DestinationOffset(self.destination.last_stable)))
+        return max(
+            0, self.source.last_stable - self.request.map.origin(DestinationOffset(self.destination.last_stable))
+        )
 
     @property
-    def beyond(self) -> int:
+    def past_end(self) -> int:
         """Offsets of the copy behind everything that its source has; of a promoted one that is as it should be."""
-        if self.asked.promoted:
+        if self.request.promoted:
             return 0
         return max(0, self.destination.last_stable - self._located(max(self.later, self.source.last_stable)))
 
     def _located(self, offset: int) -> DestinationOffset:
-        return self.asked.map.locate(SourceOffset(offset))
+        return self.request.map.locate(SourceOffset(offset))

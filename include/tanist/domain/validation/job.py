@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from tanist.domain.endpoint import Endpoint
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
 
 DOUBTFUL = frozenset({MirrorState.UNKNOWN, MirrorState.PREPARING, MirrorState.FAILED})
@@ -21,7 +21,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionAsked:
+class PartitionRequest:
     """One partition to compare. `promoted`: others may write to the copy by now, it is compared as far as it is ours.
 
     `runs`: of the offset map; none: identical offsets. `note`: what its worker said last.
@@ -32,17 +32,17 @@ class PartitionAsked:
     state: MirrorState = MirrorState.MIRRORING
     note: str = ""
     promoted: bool = False
-    runs: tuple[OffsetRun, ...] = ()
-    untold: str = ""
+    runs: tuple[OffsetRange, ...] = ()
+    unknown_growth: str = ""
 
     @property
     def map(self) -> OffsetMap:
         return OffsetMap.of(self.runs)
 
     @property
-    def doubt(self) -> str:
+    def uncertainty(self) -> str:
         """Why even an equal copy would not be vouched for; empty: nothing speaks against it."""
-        doubts = (f"{self.state}: {self.note}" if self.state in DOUBTFUL else "", self.untold)
+        doubts = (f"{self.state}: {self.note}" if self.state in DOUBTFUL else "", self.unknown_growth)
         return "; ".join(filter(None, doubts))
 
 
@@ -59,5 +59,5 @@ class ValidationJob:
     source: Endpoint
     destination: Endpoint
     data_id: ProducerId
-    partitions: tuple[PartitionAsked, ...]
+    partitions: tuple[PartitionRequest, ...]
     settle_seconds: float = 15.0

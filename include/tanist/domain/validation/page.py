@@ -89,16 +89,16 @@ def _partition(each: Mapping[str, Any]) -> str:
     )
 
 
-def _range(side: Mapping[str, Any]) -> str:
-    return f"{side['from']:,} to {side['until']:,}" if side else ""
+def _range(log: Mapping[str, Any]) -> str:
+    return f"{log['from']:,} to {log['until']:,}" if log else ""
 
 
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _megabytes(*sides: Mapping[str, Any]) -> str:
-    return f"{sum(side.get('bytes', 0) for side in sides) / 1e6:,.1f}"
+def _megabytes(*logs: Mapping[str, Any]) -> str:
+    return f"{sum(side.get('bytes', 0) for side in logs) / 1e6:,.1f}"
 
 
 def _expectation(each: Mapping[str, Any]) -> str:

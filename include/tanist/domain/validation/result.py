@@ -12,13 +12,13 @@ from tanist.domain.stored_names import stored_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tanist.domain.validation.bounds import Bounds
-    from tanist.domain.validation.job import PartitionAsked
+    from tanist.domain.validation.bounds import ComparisonBounds
+    from tanist.domain.validation.job import PartitionRequest
 
 SCHEMA_VERSION: Final = 1
 
 
-class Sameness(StrEnum):
+class ValidationVerdict(StrEnum):
     EQUAL, DIFFERENT, UNKNOWN = "EQUAL", "DIFFERENT", "UNKNOWN"
 
     @property
@@ -27,7 +27,7 @@ class Sameness(StrEnum):
         return {"EQUAL": 0, "DIFFERENT": 1, "UNKNOWN": 3}[self]
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """How source and copy differ somewhere. `changed`: both have something there, but not the same."""
 
     MISSING, EXTRA, REPEATED, CHANGED, MOVED = "missing", "extra", "repeated", "changed", "moved"
@@ -40,7 +40,7 @@ class Difference:
     `records`: (in the source, in the copy) of what lies there.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     source: int | None
     destination: int | None
     offsets: int
@@ -49,7 +49,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class LogSummary:
     """What was read of one log: `unseen` offsets hold markers, aborted data, or nothing at all."""
 
     batches: int = 0
@@ -63,29 +63,29 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Comparison:
     """Two logs side by side. `unequal`: places (batches, or ranges of records) that are not the same."""
 
-    source: Side
-    destination: Side
+    source: LogSummary
+    destination: LogSummary
     unequal: int = 0
-    counts: Mapping[Kind, int] = field(default_factory=dict)
+    counts: Mapping[DifferenceKind, int] = field(default_factory=dict)
     differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFound:
+class ValidatedPartition:
     """One partition's verdict. Without `bounds` its ends could not be had; without `compared` nothing was read."""
 
-    asked: PartitionAsked
-    bounds: Bounds | None = None
-    compared: Compared | None = None
+    request: PartitionRequest
+    bounds: ComparisonBounds | None = None
+    compared: Comparison | None = None
     trouble: str = ""
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def uncertainties(self) -> tuple[str, ...]:
         """Why it could not be told whether the copy is equal."""
-        return tuple(filter(None, [self.asked.doubt, self.trouble, *self._reading(), *self._offsets()]))
+        return tuple(filter(None, [self.request.uncertainty, self.trouble, *self._reading(), *self._offsets()]))
 
     def _reading(self) -> Iterable[str]:
         if self.compared is not None:
@@ -97,18 +97,18 @@ class PartitionFound:
         bounds = self.bounds
         if bounds is None:
             return
-        if bounds.behind and not bounds.asked.promoted:
+        if bounds.behind and not bounds.request.promoted:
             yield f"{bounds.behind} offsets of the source are not copied yet"
-        if bounds.asked.promoted and self.compared is None:
+        if bounds.request.promoted and self.compared is None:
             yield "the topic was failed over: other producers may have written to it, so offsets alone prove nothing"
-        if bounds.beyond and self.compared is None:
+        if bounds.past_end and self.compared is None:
             yield (
-                f"{bounds.beyond} offsets of the destination are past the end of the source: compare with --level "
+                f"{bounds.past_end} offsets of the destination are past the end of the source: compare with --level "
                 "batches"
             )
 
     @property
-    def complaints(self) -> tuple[str, ...]:
+    def certain_differences(self) -> tuple[str, ...]:
         """In what the copy is certainly not its source."""
         found = [f"{count} {kind}" for kind, count in self.counts.items() if count]
         if self.compared is not None:
@@ -116,27 +116,33 @@ class PartitionFound:
             found += [f"{side.damaged} damaged in the {name}" for name, side in sides if side.damaged]
             if self.compared.unequal and not any(self.counts.values()):
                 found.append(f"{self.compared.unequal} unequal")
-        if self.headless:
-            found.append(f"the first {self.headless} offsets of the source are missing at the destination")
+        if self.missing_at_start:
+            found.append(f"the first {self.missing_at_start} offsets of the source are missing at the destination")
         if self.lost:
             found.append(f"the last {self.lost} offsets of the source were never copied")
         return tuple(found)
 
     @property
-    def counts(self) -> Mapping[Kind, int]:
+    def counts(self) -> Mapping[DifferenceKind, int]:
         """Batches or records, as was looked; offsets where none was read."""
-        found = self.compared.counts if self.compared and self._was_read else {Kind.MISSING: self.headless}
-        return {kind: found.get(kind, 0) for kind in Kind}
+        found = (
+            self.compared.counts
+            if self.compared and self._was_read
+            else {DifferenceKind.MISSING: self.missing_at_start}
+        )
+        return {kind: found.get(kind, 0) for kind in DifferenceKind}
 
     @property
     def differences(self) -> tuple[Difference, ...]:
         """The first of each kind. Where no record was read, what the copy lacks at its start is told in offsets."""
         if self.compared and self._was_read:
             return self.compared.differences
-        if not (self.bounds and self.headless):
+        if not (self.bounds and self.missing_at_start):
             return ()
         first, until = self.bounds.source.start, self.bounds.copy_begins
-        lacking = Difference(kind=Kind.MISSING, source=first, destination=None, offsets=until - first, records=(0, 0))
+        lacking = Difference(
+            kind=DifferenceKind.MISSING, source=first, destination=None, offsets=until - first, records=(0, 0)
+        )
         return (replace(lacking, detail="offsets only; no record was read"),)
 
     @property
@@ -144,52 +150,52 @@ class PartitionFound:
         return self.compared is not None and not any(self._reading())
 
     @property
-    def headless(self) -> int:
+    def missing_at_start(self) -> int:
         """Of a promoted topic retention is the destination's own business."""
-        return self.bounds.headless if self.bounds and not self.asked.promoted else 0
+        return self.bounds.missing_at_start if self.bounds and not self.request.promoted else 0
 
     @property
     def lost(self) -> int:
         """Offsets that a promotion left behind."""
-        return self.bounds.behind if self.bounds and self.asked.promoted else 0
+        return self.bounds.behind if self.bounds and self.request.promoted else 0
 
     @property
-    def verdict(self) -> Sameness:
-        if self.complaints:
-            return Sameness.DIFFERENT
-        return Sameness.UNKNOWN if self.doubts else Sameness.EQUAL
+    def verdict(self) -> ValidationVerdict:
+        if self.certain_differences:
+            return ValidationVerdict.DIFFERENT
+        return ValidationVerdict.UNKNOWN if self.uncertainties else ValidationVerdict.EQUAL
 
     @property
     def reason(self) -> str:
-        return "; ".join((*self.complaints, *self.doubts))
+        return "; ".join((*self.certain_differences, *self.uncertainties))
 
     def item(self) -> dict[str, Any]:
         """As the result file tells it."""
-        at, bounds, compared = self.asked.partition, self.bounds, self.compared
-        told: dict[str, Any] = {
+        at, bounds, compared = self.request.partition, self.bounds, self.compared
+        reported: dict[str, Any] = {
             "topic": at.topic,
             "partition": at.partition,
             "verdict": self.verdict,
             "reason": self.reason,
-            "state": self.asked.state,
-            "mode": "mapped" if self.asked.runs else "identical",
-            "promoted": self.asked.promoted,
+            "state": self.request.state,
+            "mode": "mapped" if self.request.runs else "identical",
+            "promoted": self.request.promoted,
             "source": None,
             "destination": None,
             "behind": bounds.behind if bounds else None,
-            "headless": self.headless,
+            "headless": self.missing_at_start,
             "lost": self.lost,
             **{kind.value: count for kind, count in self.counts.items()},
             "differences": [_difference(each) for each in self.differences],
         }
         if bounds is not None:
             ours, theirs = bounds.compared
-            told["source"] = _flat(bounds.source) | {"from": ours.start, "until": ours.until}
-            told["destination"] = _flat(bounds.destination) | {"from": theirs.start, "until": theirs.until}
+            reported["source"] = _flat(bounds.source) | {"from": ours.start, "until": ours.until}
+            reported["destination"] = _flat(bounds.destination) | {"from": theirs.start, "until": theirs.until}
             if compared is not None:
-                told["source"] |= _flat(compared.source)
-                told["destination"] |= _flat(compared.destination)
-        return told
+                reported["source"] |= _flat(compared.source)
+                reported["destination"] |= _flat(compared.destination)
+        return reported
 
 
 def _difference(each: Difference) -> dict[str, Any]:

@@ -10,25 +10,25 @@ from tanist.domain.logins import LoginSeen, PrincipalUnknown, nameless, unbound
 from tanist.domain.write_rules import learnt
 from tanist.kafka.adapters import rules
 from tanist.kafka.adapters.asking import Asking
-from tanist.kafka.adapters.librdkafka import Doing
+from tanist.kafka.adapters.librdkafka import Operation
 from tanist.kafka.adapters.logins import login_of
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.coordinators import passing
 from tanist.kafka.wire.rights import cluster_operations, group_operations, may_write, topic_operations
-from tanist.ports.access import RightHeld, Verdict
+from tanist.ports.access import AclCheck, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.kafka.wire.coordinators import ByGroup
     from tanist.kafka.wire.router import Router
-    from tanist.ports.access import Right
+    from tanist.ports.access import Permission
     from tanist.ports.clock import Deadline
 
 _T = TypeVar("_T")
-_Told: TypeAlias = "frozenset[str] | TanistError"
+_Operations: TypeAlias = "frozenset[str] | TanistError"
 """Names of the operations that are allowed on one resource, or why that is not known."""
 
 _TOPIC, _GROUP, _CLUSTER = "topic", "group", "cluster"
@@ -43,12 +43,12 @@ class KafkaAccess:
         self._clock = SystemClock()
         self._asking = Asking(endpoint, "access")
 
-    def check(self, rights: Sequence[Right], by: Deadline) -> tuple[RightHeld, ...]:
-        told = self._topics(_names(rights, _TOPIC), by) | self._groups(_names(rights, _GROUP), by)
-        told |= self._cluster(by) if rights else {}
-        return tuple(_held(right, told) for right in rights)
+    def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
+        granted = self._topics(_names(rights, _TOPIC), by) | self._groups(_names(rights, _GROUP), by)
+        granted |= self._cluster(by) if rights else {}
+        return tuple(_acl_check(right, granted) for right in rights)
 
-    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+    def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
         found = self._asking.ask(lambda router, by: rules.writing(router, topics, by), by)
         return {topic: learnt(each) for topic, each in found.items()}
 
@@ -64,22 +64,22 @@ class KafkaAccess:
             return LoginSeen(login=login, authorizer=False)
         if login.principal is None:
             raise PrincipalUnknown(nameless(self._endpoint.name))
-        told = may_write(router, topics, by)
-        known = {topic: may for topic, may in told.items() if isinstance(may, bool)}
+        granted = may_write(router, topics, by)
+        known = {topic: may for topic, may in granted.items() if isinstance(may, bool)}
         sign = unbound(login.principal, known, rules.writing(router, list(known), by))
         return LoginSeen(login=login, authorizer=True, unbound=sign)
 
-    def _topics(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Told]:
+    def _topics(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Operations]:
         if not names:
             return {}
         found = self._read(lambda router, by: topic_operations(router, names, by), by, _TOPIC)
-        return {(_TOPIC, name): self._told(f"{_TOPIC} {name}", found[name]) for name in names}
+        return {(_TOPIC, name): self._granted(f"{_TOPIC} {name}", found[name]) for name in names}
 
-    def _groups(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Told]:
+    def _groups(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Operations]:
         if not names:
             return {}
         found = self._read(lambda router, by: self._of_groups(router, names, by), by, _GROUP)
-        return {(_GROUP, name): self._told(f"{_GROUP} {name}", found[name]) for name in names}
+        return {(_GROUP, name): self._granted(f"{_GROUP} {name}", found[name]) for name in names}
 
     def _of_groups(self, router: Router, names: list[str], by: Deadline) -> ByGroup[frozenset[str]]:
         """Asked again while a coordinator moves, or is created: the first question about any group creates them."""
@@ -89,52 +89,54 @@ class KafkaAccess:
             found = group_operations(router, names, by)
         return found
 
-    def _cluster(self, by: Deadline) -> dict[tuple[str, str], _Told]:
-        return {(_CLUSTER, ""): self._told(_CLUSTER, self._read(cluster_operations, by, _CLUSTER))}
+    def _cluster(self, by: Deadline) -> dict[tuple[str, str], _Operations]:
+        return {(_CLUSTER, ""): self._granted(_CLUSTER, self._read(cluster_operations, by, _CLUSTER))}
 
     def _read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, kind: str) -> _T:
-        return self._asking.read(ask, by, Doing(f"ask for permissions on {kind}s", "DESCRIBE"))
+        return self._asking.read(ask, by, Operation(f"ask for permissions on {kind}s", "DESCRIBE"))
 
-    def _told(self, resource: str, found: _Told) -> _Told:
+    def _granted(self, resource: str, found: _Operations) -> _Operations:
         if isinstance(found, TanistError):
-            return self._asking.named(found, Doing(f"see {resource}", f"DESCRIBE on {resource}"))
+            return self._asking.named(found, Operation(f"see {resource}", f"DESCRIBE on {resource}"))
         return found
 
 
-def _names(rights: Iterable[Right], kind: str) -> list[str]:
+def _names(rights: Iterable[Permission], kind: str) -> list[str]:
     return sorted({right.resource for right in rights if right.resource_type.lower() == kind})
 
 
-def _held(right: Right, told: Mapping[tuple[str, str], _Told]) -> RightHeld:
+def _acl_check(right: Permission, granted: Mapping[tuple[str, str], _Operations]) -> AclCheck:
     kind = right.resource_type.lower()
-    operations = told.get((kind, "" if kind == _CLUSTER else right.resource))
+    operations = granted.get((kind, "" if kind == _CLUSTER else right.resource))
     if operations is None:
         return _unknown(right, f"brokers do not report permissions on a {right.resource_type}")
     if isinstance(operations, AuthorizationFailed):
-        return RightHeld(
-            right=right, verdict=Verdict.FAIL, reason=f"it is not visible to this login: {operations.reason}"
+        return AclCheck(
+            permission=right, verdict=Verdict.FAIL, reason=f"it is not visible to this login: {operations.reason}"
         )
     if isinstance(operations, UnknownTopicOrPartition):
-        return _absent(right, told)
+        return _absent(right, granted)
     if isinstance(operations, TanistError):
         return _unknown(right, operations.reason)
     if right.operation.upper() in operations:
-        return RightHeld(right=right, verdict=Verdict.PASS)
-    return RightHeld(right=right, verdict=Verdict.FAIL, reason=_lacking(operations))
+        return AclCheck(permission=right, verdict=Verdict.PASS)
+    return AclCheck(permission=right, verdict=Verdict.FAIL, reason=_lacking(operations))
 
 
-def _absent(right: Right, told: Mapping[tuple[str, str], _Told]) -> RightHeld:
+def _absent(right: Permission, granted: Mapping[tuple[str, str], _Operations]) -> AclCheck:
     """A topic that is not there yet: CREATE may come from the cluster, DESCRIBE is proven, the rest is not told."""
-    cluster = told.get((_CLUSTER, ""))
+    cluster = granted.get((_CLUSTER, ""))
     if right.operation.upper() == "DESCRIBE":
-        return RightHeld(right=right, verdict=Verdict.PASS, reason="the topic does not exist (this login has DESCRIBE)")
+        return AclCheck(
+            permission=right, verdict=Verdict.PASS, reason="the topic does not exist (this login has DESCRIBE)"
+        )
     if right.operation.upper() == "CREATE" and isinstance(cluster, frozenset) and "CREATE" in cluster:
-        return RightHeld(right=right, verdict=Verdict.PASS, reason="granted on the cluster")
+        return AclCheck(permission=right, verdict=Verdict.PASS, reason="granted on the cluster")
     return _unknown(right, "the topic does not exist, and brokers report permissions on existing topics only")
 
 
-def _unknown(right: Right, reason: str) -> RightHeld:
-    return RightHeld(right=right, verdict=Verdict.UNKNOWN, reason=reason)
+def _unknown(right: Permission, reason: str) -> AclCheck:
+    return AclCheck(permission=right, verdict=Verdict.UNKNOWN, reason=reason)
 
 
 def _lacking(operations: frozenset[str]) -> str:

@@ -17,8 +17,15 @@ from tanist.domain.names import EpochMs
 from tanist.domain.names import TopicPartition as At
 from tanist.domain.records import STATE_TOPIC
 from tanist.kafka.adapters import rules
-from tanist.kafka.adapters.bounds import Bounds
-from tanist.kafka.adapters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, configuration, translate
+from tanist.kafka.adapters.bounds import LogBoundsReader
+from tanist.kafka.adapters.librdkafka import (
+    TIMED_OUT,
+    UNREACHABLE,
+    ConnectionErrorTracker,
+    Operation,
+    configuration,
+    translate,
+)
 from tanist.kafka.adapters.logins import login_of
 from tanist.kafka.adapters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.kafka.adapters.topics import KafkaTopics
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.failover.approving import Approval, Entry, Request, Withdrawal
+    from tanist.domain.failover.approving import Approval, ApprovalRequest, Entry, Withdrawal
     from tanist.kafka.wire.requests import ActiveProducer
     from tanist.ports.clock import Deadline
 
@@ -55,7 +62,7 @@ class KafkaApprovals:
         self._endpoint, self._allow_small = endpoint, allow_small
         self._topics = KafkaTopics(endpoint)
         self._router = Router(endpoint, "tanist-approvals")
-        self._witness = Witness(endpoint)
+        self._witness = ConnectionErrorTracker(endpoint)
 
     def principal(self, by: Deadline) -> str:
         if not rules.has_authorizer(self._router, by):
@@ -81,7 +88,7 @@ class KafkaApprovals:
 
     def all(self, by: Deadline) -> tuple[Entry, ...]:
         self._must_be_sane(by)
-        with closing(Bounds(self._endpoint, APPROVALS_TOPIC, 1)) as bounds:
+        with closing(LogBoundsReader(self._endpoint, APPROVALS_TOPIC, 1)) as bounds:
             start, end = bounds.starts(by)[0], bounds.ends(by)[0]
         found = (_entry(message) for message in self._read(start, end, by))
         return tuple(entry for entry in found if entry is not None)
@@ -95,7 +102,7 @@ class KafkaApprovals:
         ]
         return EpochMs(max(ends)) if ends else None
 
-    def append(self, request: Request, by: Deadline) -> Approval:
+    def append(self, request: ApprovalRequest, by: Deadline) -> Approval:
         self._must_be_sane(by)
         offset = self._write(encode(request, signature(self.principal(by), request.on_behalf_of)), by)
         if offset is None:
@@ -142,7 +149,7 @@ class KafkaApprovals:
             self._router.pause(_POLL, by)
 
     def _read(self, start: int, end: int, by: Deadline) -> list[Message]:
-        doing = Doing(f"read topic {APPROVALS_TOPIC}", f"READ on topic {APPROVALS_TOPIC}")
+        doing = Operation(f"read topic {APPROVALS_TOPIC}", f"READ on topic {APPROVALS_TOPIC}")
         options = {
             "group_id": "tanist-reader-approvals",  # librdkafka wants one; it is never joined
             "enable_auto_commit": False,
@@ -156,7 +163,7 @@ class KafkaApprovals:
             consumer.assign([TopicPartition(APPROVALS_TOPIC, 0, start)])
             while position < end:
                 message = consumer.poll(_POLL)
-                if refusal := self._witness.refusal(doing):
+                if refusal := self._witness.login_error(doing):
                     raise refusal
                 if not by.left(time.monotonic()):
                     raise TimedOut(f"{doing.what} of {self._endpoint.name}: read up to {position} of {end}")
@@ -173,14 +180,14 @@ class KafkaApprovals:
 
     def _write(self, value: bytes, by: Deadline) -> int | None:
         """The offset of what was written; None: it was, and no broker has told where."""
-        doing = Doing("approve", f"WRITE on topic {APPROVALS_TOPIC}, which only approvers have")
+        doing = Operation("approve", f"WRITE on topic {APPROVALS_TOPIC}, which only approvers have")
         options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
         producer = Producer(configuration(self._endpoint, "approvals", self._witness, **options))
         ended: list[tuple[KafkaError | None, int | None]] = []
         producer.produce(APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append((e, m.offset())))
         while not ended and by.left(time.monotonic()):
             producer.poll(_POLL)
-            if refusal := self._witness.refusal(doing):
+            if refusal := self._witness.login_error(doing):
                 raise refusal
         if not ended:
             producer.purge()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.kafka.adapters.librdkafka import Doing
+    from tanist.kafka.adapters.librdkafka import Operation
     from tanist.ports.clock import Deadline
 
 _T = TypeVar("_T")
@@ -42,7 +42,7 @@ class Asking:
         self._router = Router(endpoint, f"tanist-{role}")
         self._turn = threading.Lock()
 
-    def read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Doing) -> _T:
+    def read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
         """What `ask` returns; asked once more where a broker has frozen or hung up, as nothing is changed by asking.
 
         Raises:
@@ -59,12 +59,12 @@ class Asking:
         with self._taken(by, self.endpoint.name):
             return ask(self._router, by)
 
-    def change(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Doing) -> _T:
+    def change(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
         """As `read`, but not asked again once a broker may have got it (ConnectionLost, TimedOut)."""
         with self._taken(by, doing.what):
             return self._patiently(ask, by, doing)
 
-    def named(self, error: TanistError, doing: Doing) -> TanistError:
+    def named(self, error: TanistError, doing: Operation) -> TanistError:
         """`error` with what was being done; a missing right by its name."""
         context = f"{doing.what} of {self.endpoint.name}"
         if isinstance(error, _AUTHORIZATION):
@@ -77,7 +77,7 @@ class Asking:
         with self._turn:
             self._router.close()
 
-    def _patiently(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Doing) -> _T:
+    def _patiently(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
         patience = min(by.at, time.monotonic() + RESTART_SECONDS)
         while True:
             try:

@@ -27,7 +27,7 @@ _BELIEVED: Final = 3.0
 """Seconds until "there is no such topic" is believed: of a new one, brokers hear at different times."""
 
 
-class Bounds:
+class LogBoundsReader:
     """Of one topic. Thread-safe: callers share the answer to a question that was asked after they came."""
 
     def __init__(self, endpoint: Endpoint, topic: str, partitions: int) -> None:

@@ -10,10 +10,10 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from tanist.kafka.adapters.bounds import Bounds
+from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.state_layout import TopicLayout, ensure
 from tanist.kafka.adapters.state_reader import Reader
-from tanist.kafka.adapters.state_writer import WORKER, Writer, operator_of
+from tanist.kafka.adapters.state_writer import WORKER, StateWriter, operator_of
 from tanist.kafka.adapters.tail import BRIEF_MS, LASTING_MS, Tail
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.stored import Unreadable
@@ -35,7 +35,9 @@ _FOLLOWED: Final = 0.5
 class CompactedTopic:
     """Made by `open`. Thread-safe; a thread of its own reads."""
 
-    def __init__(self, endpoint: Endpoint, topic: str, bounds: Bounds, reader: Reader, writer: Writer | None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, topic: str, bounds: LogBoundsReader, reader: Reader, writer: StateWriter | None
+    ) -> None:
         self._endpoint, self._topic = endpoint, topic
         self._bounds, self._reader, self._writer = bounds, reader, writer
 
@@ -66,11 +68,11 @@ class CompactedTopic:
         with contextlib.nullcontext(topics) if topics else contextlib.closing(KafkaTopics(endpoint)) as asked:
             ensure(asked, topic, layout, by, create=create)
         with contextlib.ExitStack() as undo:
-            opened = None if writer is None else Writer(endpoint, topic, layout.partitions, writer)
+            opened = None if writer is None else StateWriter(endpoint, topic, layout.partitions, writer)
             if opened:
                 undo.callback(opened.close)
                 opened.open(by)
-            bounds = Bounds(endpoint, topic, layout.partitions)
+            bounds = LogBoundsReader(endpoint, topic, layout.partitions)
             undo.callback(bounds.close)
             reader = Reader(endpoint, topic, bounds.starts(by), BRIEF_MS if brief else LASTING_MS)
             undo.callback(reader.close)
@@ -105,8 +107,8 @@ class CompactedTopic:
         if self._writer is None:
             raise TypeError(f"{self._topic} was opened for reading")
         ends = self._writer.append(records, by)
-        told = {partition: end for partition, end in ends.items() if end is not None}
-        return self._reader.reach(told, by) if len(told) == len(ends) else self.catch_up(by)
+        reported = {partition: end for partition, end in ends.items() if end is not None}
+        return self._reader.reach(reported, by) if len(reported) == len(ends) else self.catch_up(by)
 
     def follow(self, by: Deadline | None) -> Iterator[StateRecord]:
         tail = Tail(self._endpoint, self._topic, self._reader.starts)

@@ -41,7 +41,7 @@ class KafkaFencing:
         answers = rules.deny(self._router, _denying(before), ANYBODY, by)
         return answers | {each.topic: self._limit(each.topic, SMALLEST, by) for each in _limiting(before)}
 
-    def standing(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
+    def fence_status(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
         found: dict[str, bool | TanistError] = {}
         if denying := _denying(before):
             denied = rules.denied(self._router, ANYBODY, by)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
 from tanist.domain.topic_configs import CLEANUP_POLICY
-from tanist.kafka.adapters.last_records import Last, Span, last_records
+from tanist.kafka.adapters.last_records import Last, OffsetSpan, last_records
 from tanist.kafka.protocol.batch import single_record_batch
 from tanist.kafka.protocol.record_set import encoded
 from tanist.kafka.wire.admin import topic_config
@@ -54,21 +54,21 @@ class Keeping:
     ) -> dict[TopicPartition, Kept | TanistError]:
         found = self._remembered(data_ids, by)
         bare = [at for at, each in found.items() if each is Kept.BARE]
-        spans, untold = self._spans(bare, by)
-        return found | untold | _empty(self._last(spans, by))
+        spans, unreported = self._spans(bare, by)
+        return found | unreported | _empty(self._last(spans, by))
 
     def keep(
         self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline, rest: float
     ) -> dict[TopicPartition, Kept | TanistError]:
         found = self._remembered(data_ids, by)
         bare = [at for at, each in found.items() if each is Kept.BARE]
-        spans, untold = self._spans(self._resting(bare, rest, by), by)
+        spans, unreported = self._spans(self._resting(bare, rest, by), by)
         lasts = self._last(spans, by)
         there = {at: last for at, last in lasts.items() if last is not None}
         refused = self._repeat(there, {at: spans[at].end for at in there}, data_ids, by)
         after = self._remembered({at: data_ids[at] for at in there}, by)
         found |= {at: refused.get(at, each) if each is Kept.BARE else each for at, each in after.items()}
-        return found | untold | _empty(lasts)
+        return found | unreported | _empty(lasts)
 
     def _remembered(
         self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline
@@ -97,24 +97,24 @@ class Keeping:
 
     def _spans(
         self, partitions: Collection[TopicPartition], by: Deadline
-    ) -> tuple[dict[TopicPartition, Span], dict[TopicPartition, TanistError]]:
+    ) -> tuple[dict[TopicPartition, OffsetSpan], dict[TopicPartition, TanistError]]:
         if not partitions:
             return {}, {}
         starts = list_offsets(self._router, dict.fromkeys(partitions, End.EARLIEST), by)
         ends = list_offsets(self._router, dict.fromkeys(partitions, End.LAST_STABLE), by)
-        spans: dict[TopicPartition, Span] = {}
-        untold: dict[TopicPartition, TanistError] = {}
+        spans: dict[TopicPartition, OffsetSpan] = {}
+        unreported: dict[TopicPartition, TanistError] = {}
         for at in partitions:
             start, end = starts[at], ends[at]
             if isinstance(start, TanistError):
-                untold[at] = start
+                unreported[at] = start
             elif isinstance(end, TanistError):
-                untold[at] = end
+                unreported[at] = end
             else:
-                spans[at] = Span(start, end)
-        return spans, untold
+                spans[at] = OffsetSpan(start, end)
+        return spans, unreported
 
-    def _last(self, spans: Mapping[TopicPartition, Span], by: Deadline) -> dict[TopicPartition, Last | None]:
+    def _last(self, spans: Mapping[TopicPartition, OffsetSpan], by: Deadline) -> dict[TopicPartition, Last | None]:
         """The last record that has a key."""
         return last_records(self._endpoint, spans, by) if spans else {}
 
@@ -133,14 +133,14 @@ class Keeping:
             landed = append(self._router, batches, by)
             refused |= {at: why for at, why in landed.items() if isinstance(why, TanistError)}
             bases = {at: base for at, base in landed.items() if not isinstance(base, TanistError)}
-            between = {at: Span(read[at], base) for at, base in bases.items() if base > read[at]}
+            between = {at: OffsetSpan(read[at], base) for at, base in bases.items() if base > read[at]}
             read |= {at: base + 1 for at, base in bases.items()}
             todo = self._newer(todo, between, by)
             sequence += 1
         return refused
 
     def _newer(
-        self, repeated: Mapping[TopicPartition, Last], between: Mapping[TopicPartition, Span], by: Deadline
+        self, repeated: Mapping[TopicPartition, Last], between: Mapping[TopicPartition, OffsetSpan], by: Deadline
     ) -> dict[TopicPartition, Last]:
         """What others have written to the very key that was repeated, between reading and repeating it."""
 

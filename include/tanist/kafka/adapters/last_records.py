@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as At
 
 from tanist.domain.errors import TimedOut
 from tanist.domain.names import TopicPartition
-from tanist.kafka.adapters.librdkafka import Doing, Witness, configuration, translate
+from tanist.kafka.adapters.librdkafka import ConnectionErrorTracker, Operation, configuration, translate
 from tanist.kafka.adapters.tail import PASSING
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _WIDER: Final = 16
 _TICK: Final = 0.2
 _MOST: Final = 10_000
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
-_DOING: Final = Doing("read the last record", "READ on the topic")
+_DOING: Final = Operation("read the last record", "READ on the topic")
 
 
 class Last(NamedTuple):
@@ -39,7 +39,7 @@ class Last(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """`start` of the log, and the `end` of what is committed in it."""
 
     start: int
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
 def last_records(
     endpoint: Endpoint,
-    spans: Mapping[TopicPartition, Span],
+    spans: Mapping[TopicPartition, OffsetSpan],
     by: Deadline,
     wanted: Callable[[TopicPartition, Message], bool] = lambda _at, message: message.key() is not None,
 ) -> dict[TopicPartition, Last | None]:
@@ -64,7 +64,9 @@ def last_records(
     found |= {at: None for at in spans if at not in left}
     window = _FIRST_WINDOW
     while left:
-        read = _read(endpoint, {at: Span(max(s.start, s.end - window), s.end) for at, s in left.items()}, by, wanted)
+        read = _read(
+            endpoint, {at: OffsetSpan(max(s.start, s.end - window), s.end) for at, s in left.items()}, by, wanted
+        )
         found |= read
         left = {at: span for at, span in left.items() if read[at] is None and span.end - window > span.start}
         window *= _WIDER
@@ -73,11 +75,11 @@ def last_records(
 
 def _read(
     endpoint: Endpoint,
-    spans: Mapping[TopicPartition, Span],
+    spans: Mapping[TopicPartition, OffsetSpan],
     by: Deadline,
     wanted: Callable[[TopicPartition, Message], bool],
 ) -> dict[TopicPartition, Last | None]:
-    witness = Witness(endpoint)
+    witness = ConnectionErrorTracker(endpoint)
     options = {
         "group_id": "tanist-last-records",  # librdkafka wants one; it is never joined and nothing is committed
         "enable_auto_commit": False,
@@ -93,7 +95,7 @@ def _read(
         consumer.assign([At(at.topic, at.partition, span.start) for at, span in spans.items()])
         while pending:
             if by.left(time.monotonic()) <= 0:
-                raise witness.excuse(_DOING) or TimedOut(f"the last records of {len(pending)} partition(s)")
+                raise witness.likely_cause(_DOING) or TimedOut(f"the last records of {len(pending)} partition(s)")
             for message in consumer.consume(_MOST, timeout=min(_TICK, by.left(time.monotonic()))):
                 at = TopicPartition(message.topic() or "", message.partition() or 0)
                 if _passes(message, endpoint):
@@ -102,7 +104,7 @@ def _read(
                     pending.discard(at)
                 if message.error() is None and (message.offset() or 0) < spans[at].end and wanted(at, message):
                     found[at] = _last(message)
-            if refusal := witness.refusal(_DOING):
+            if refusal := witness.login_error(_DOING):
                 raise refusal
     return found
 

@@ -55,7 +55,7 @@ _LOCAL_NAMES: Final = {KafkaError._UNKNOWN_TOPIC: 3, KafkaError._UNKNOWN_PARTITI
 # ── configuration ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def configuration(endpoint: Endpoint, role: str, witness: Witness, **options: Any) -> dict[str, Any]:
+def configuration(endpoint: Endpoint, role: str, witness: ConnectionErrorTracker, **options: Any) -> dict[str, Any]:
     """The configuration of a client for `endpoint`; `role` goes into client.id, `options` with '_' for '.'."""
     found: dict[str, Any] = {
         "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
@@ -99,14 +99,14 @@ def _tls(tls: Tls) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class Operation:
     """What was being done, for messages: `describe topic orders of east`, and the right that it needs."""
 
     what: str
     right: str
 
 
-def translate(error: KafkaError, doing: Doing, endpoint: Endpoint) -> TanistError:
+def translate(error: KafkaError, doing: Operation, endpoint: Endpoint) -> TanistError:
     """Our error for librdkafka's, whose negative codes are its own and whose others are the broker's."""
     code, context = error.code(), f"{doing.what} of {endpoint.name}"
     if _is_refusal(error):
@@ -149,7 +149,7 @@ def _readable(error: KafkaError) -> str:
     return error.str().rpartition("/bootstrap: ")[2]
 
 
-class Witness:
+class ConnectionErrorTracker:
     """The error callback of one client: remembers why connections fail. Called by whoever polls the client."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -171,14 +171,14 @@ class Witness:
         self._refused = self._transport = None
         self._down = False
 
-    def refusal(self, doing: Doing) -> TanistError | None:
+    def login_error(self, doing: Operation) -> TanistError | None:
         """A login that was refused, as an error."""
         return translate(self._refused, doing, self._endpoint) if self._refused else None
 
-    def excuse(self, doing: Doing) -> TanistError | None:
+    def likely_cause(self, doing: Operation) -> TanistError | None:
         """The best reason known for a time-out; None: no connection has failed."""
         if self._refused:
-            return self.refusal(doing)
+            return self.login_error(doing)
         if self._down:
             closed = f"the brokers close the connection: check security_protocol {self._endpoint.security_protocol}"
             why = self._transport or KafkaError(KafkaError._ALL_BROKERS_DOWN, closed)  # noqa: SLF001

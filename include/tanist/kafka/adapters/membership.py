@@ -28,7 +28,15 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tanist.kafka.adapters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, cause, configuration, translate
+from tanist.kafka.adapters.librdkafka import (
+    TIMED_OUT,
+    UNREACHABLE,
+    ConnectionErrorTracker,
+    Operation,
+    cause,
+    configuration,
+    translate,
+)
 from tanist.ports.membership import Ownership
 
 if TYPE_CHECKING:
@@ -92,15 +100,15 @@ class GroupMembership:
         self._endpoint, self._topic = endpoint, topic
         self._before_release = before_release
         self._lease = session_seconds - MARGIN_SECONDS
-        self._slices: frozenset[int] = frozenset()
+        self._state_partitions: frozenset[int] = frozenset()
         self._confirmed_at = _NEVER
         self._losses = 0
         self._expelled = False
         self._changed = False
         self._proof: _Proof | None = None
         self._asked_at = _NEVER
-        self._witness = Witness(endpoint)
-        self._doing = Doing(f"be a member of group {group}", f"READ on group {group} and on topic {topic}")
+        self._witness = ConnectionErrorTracker(endpoint)
+        self._doing = Operation(f"be a member of group {group}", f"READ on group {group} and on topic {topic}")
         options = {
             "group_id": group,
             "partition_assignment_strategy": "cooperative-sticky",
@@ -127,17 +135,17 @@ class GroupMembership:
             message = self._consumer.poll(min(left, _TICK))
             if message is not None and (error := message.error()):
                 self._judge(error)
-            if refusal := self._witness.refusal(self._doing):
+            if refusal := self._witness.login_error(self._doing):
                 raise refusal
         return self._ownership()
 
     def leave(self) -> None:
         """Give everything back at once, and leave the group."""
         self._consumer.close()
-        self._slices, self._confirmed_at, self._expelled = frozenset(), _NEVER, False
+        self._state_partitions, self._confirmed_at, self._expelled = frozenset(), _NEVER, False
 
     def _ownership(self) -> Ownership:
-        return Ownership(frozenset() if self._expelled else self._slices, self._confirmed_at, self._lease)
+        return Ownership(frozenset() if self._expelled else self._state_partitions, self._confirmed_at, self._lease)
 
     def _judge(self, error: KafkaError) -> None:
         if error.code() not in _PASSING and not error.retriable():
@@ -150,11 +158,11 @@ class GroupMembership:
             partition.offset = 0  # never read, so nothing needs to be looked up
         consumer.incremental_assign(given)
         consumer.pause(given)
-        self._slices |= {partition.partition for partition in given}
+        self._state_partitions |= {partition.partition for partition in given}
         self._changed = True
 
     def _revoke(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
-        self._slices -= {partition.partition for partition in taken}
+        self._state_partitions -= {partition.partition for partition in taken}
         self._changed = True
         self._before_release(self._ownership())
         threading.Event().wait(RELEASE_SECONDS)
@@ -163,7 +171,7 @@ class GroupMembership:
     def _lose(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         """We are no member any more: others may own all of it already."""
         self._losses += 1
-        self._slices = frozenset()
+        self._state_partitions = frozenset()
         self._forfeit(expelled=False)
         consumer.incremental_unassign(lost)
 
@@ -175,11 +183,11 @@ class GroupMembership:
 
     def _prove(self) -> None:
         now = time.monotonic()
-        if not self._slices or self._proof or now < self._asked_at + _PROOF_SECONDS:
+        if not self._state_partitions or self._proof or now < self._asked_at + _PROOF_SECONDS:
             return
         self._asked_at = now
         self._proof = _Proof(now, self._consumer.memberid(), self._losses)
-        dummy = TopicPartition(self._topic, min(self._slices), 0)
+        dummy = TopicPartition(self._topic, min(self._state_partitions), 0)
         try:
             self._consumer.commit(offsets=[dummy], asynchronous=True)
         except KafkaException as exception:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
 
@@ -34,7 +34,7 @@ class KafkaOpening:
         return rules.has_authorizer(self._router, by)
 
     def open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
         """The mirror is shut out first; then rules are given; last goes what kept everybody off."""
         if not self.has_authorizer(by):
@@ -48,7 +48,7 @@ class KafkaOpening:
         return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
 
     def is_open(
-        self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline, mirrors: Collection[str] = ()
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, bool | TanistError]:
         if not self.has_authorizer(by):
             return dict.fromkeys(topics, True)
@@ -65,8 +65,8 @@ class KafkaOpening:
         by_name = {topic: len(denied) == len(others) and all(topic in each for each in denied) for topic in topics}
         if self._own not in logins and others:
             return by_name
-        told = may_write(self._router, topics, by)
-        return {topic: not may and by_name[topic] if isinstance(may, bool) else may for topic, may in told.items()}
+        reported = may_write(self._router, topics, by)
+        return {topic: not may and by_name[topic] if isinstance(may, bool) else may for topic, may in reported.items()}
 
     def others(
         self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
@@ -81,7 +81,7 @@ class KafkaOpening:
         """Those that copy; where nobody has told, ours, which may do all that they may."""
         return frozenset(mirrors) or frozenset({self._own} if self._own else ())
 
-    def _ruled(self, topics: Mapping[str, Sequence[WriteRule]], by: Deadline) -> frozenset[str]:
+    def _ruled(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> frozenset[str]:
         """Topics on which a DENY is one rule more.
 
         Where there is none at all a cluster may let everybody write (`allow.everyone.if.no.acl.found`), and the first
@@ -91,8 +91,8 @@ class KafkaOpening:
         return frozenset(topic for topic, held in topics.items() if held or topic in found)
 
     def _lacking(
-        self, wanted: Mapping[str, Sequence[WriteRule]], mirrors: Collection[str], by: Deadline
-    ) -> dict[str, list[WriteRule]]:
+        self, wanted: Mapping[str, Sequence[AclEntry]], mirrors: Collection[str], by: Deadline
+    ) -> dict[str, list[AclEntry]]:
         """Rules that are not there in any form. The mirror's own principals are never given one."""
         found, ours = rules.writing(self._router, list(wanted), by), self._logins(mirrors)
         return {

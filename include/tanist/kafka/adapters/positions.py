@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.kafka.wire.groups import ListedGroup
     from tanist.ports.clock import Deadline
-    from tanist.ports.positions import Change, CommittedOf, Outcome
+    from tanist.ports.positions import CommitChange, CommittedOf, Outcome
 
 _A = TypeVar("_A")
 
@@ -68,7 +68,7 @@ class KafkaPositions:
 
     def commit(
         self,
-        changes: Mapping[str, Mapping[TopicPartition, Change]],
+        changes: Mapping[str, Mapping[TopicPartition, CommitChange]],
         by: Deadline,
         confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:

@@ -13,19 +13,19 @@ from tanist.kafka.protocol import record_proof
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.wire.requests import End, fetch, list_offsets
 from tanist.kafka.wire.router import Router
-from tanist.ports.positions import Compared
+from tanist.ports.positions import ProofResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
-    from tanist.kafka.protocol.record_proof import Found, Seen
+    from tanist.kafka.protocol.record_proof import RecordFound, RecordSeen
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import Pair
 
 _Place: TypeAlias = "tuple[TopicPartition, int]"
-_Read: TypeAlias = "dict[_Place, Found | str]"
+_Read: TypeAlias = "dict[_Place, RecordFound | str]"
 """What is read at a place, or why nothing is."""
 
 CHUNK: Final = 64 << 10
@@ -42,7 +42,7 @@ class KafkaProofs:
         self._source = _Log(source, "the source")
         self._destination = _Log(destination, "the copy")
 
-    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
         here = {(pair.partition, int(pair.source)) for pair in pairs}
         there = {(pair.partition, int(pair.destination)) for pair in pairs}
         with ThreadPoolExecutor(1) as pool:
@@ -56,16 +56,16 @@ class KafkaProofs:
         self._destination.close()
 
 
-def _judge(pair: Pair, originals: _Read, copies: _Read) -> Compared:
+def _judge(pair: Pair, originals: _Read, copies: _Read) -> ProofResult:
     original, copy = originals[pair.partition, pair.source], copies[pair.partition, pair.destination]
     if isinstance(original, str):
-        return Compared(Proof.NONE, original)
+        return ProofResult(Proof.NONE, original)
     if isinstance(copy, str):
-        return Compared(Proof.NONE, copy)
+        return ProofResult(Proof.NONE, copy)
     try:
-        return Compared(*record_proof.compare(original, copy))
+        return ProofResult(*record_proof.compare(original, copy))
     except TanistError as broken:
-        return Compared(Proof.NONE, broken.reason)
+        return ProofResult(Proof.NONE, broken.reason)
 
 
 class _Log:
@@ -126,7 +126,7 @@ class _Log:
             start = seen.until
         found[at, position] = f"{self._name} has no visible record after it"
 
-    def _fetch(self, at: TopicPartition, offset: int, size: int, by: Deadline) -> Seen:
+    def _fetch(self, at: TopicPartition, offset: int, size: int, by: Deadline) -> RecordSeen:
         if by.left(time.monotonic()) <= 0:
             raise TimedOut(f"{at} could not be read in time")
         answer = fetch(self._router, {at: offset}, by, FetchLimits(max_wait_ms=0), size)[at]

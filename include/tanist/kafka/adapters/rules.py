@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, SecurityDisabled
 from tanist.domain.errors import TanistError
-from tanist.domain.write_rules import ANY_HOST, WriteRule
-from tanist.kafka.wire.admin import AccessFilter, AccessRule, create_acls, delete_acls, describe_acls
+from tanist.domain.write_rules import ANY_HOST, AclEntry
+from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls, describe_acls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ def deny(router: Router, topics: Sequence[str], principal: str, by: Deadline) ->
     """Deny WRITE on each topic; what is denied already is no error."""
     if not topics:
         return {}
-    rules = [AccessRule(_TOPIC, topic, _LITERAL, principal, ANY_HOST, _WRITE, _DENY) for topic in topics]
+    rules = [AclBinding(_TOPIC, topic, _LITERAL, principal, ANY_HOST, _WRITE, _DENY) for topic in topics]
     return dict(zip(topics, create_acls(router, rules, by), strict=True))
 
 
@@ -69,7 +69,7 @@ def allow_again(router: Router, topics: Sequence[str], principal: str, by: Deadl
 # ── who may write ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def writing(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[WriteRule]]:
+def writing(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[AclEntry]]:
     """Everything that the cluster's rules say about writing to each topic; nothing where there is no authorizer.
 
     Raises:
@@ -82,21 +82,19 @@ def writing(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, fr
     return of_topics(found, topics)
 
 
-def of_topics(found: Iterable[AccessRule], topics: Sequence[str]) -> dict[str, frozenset[WriteRule]]:
+def of_topics(found: Iterable[AclBinding], topics: Sequence[str]) -> dict[str, frozenset[AclEntry]]:
     """Rules of all operations that let write, or forbid it, under whatever pattern each topic falls."""
-    literal: dict[str, set[WriteRule]] = {}
-    prefixed: dict[str, set[WriteRule]] = {}
+    literal: dict[str, set[AclEntry]] = {}
+    prefixed: dict[str, set[AclEntry]] = {}
     for rule in found:
         if rule.operation in {_WRITE, _ALL}:
             kept = prefixed if rule.pattern_type == _PREFIXED else literal
-            said = WriteRule(rule.principal, rule.host, allowed=rule.permission == _ALLOW)
+            said = AclEntry(rule.principal, rule.host, allowed=rule.permission == _ALLOW)
             kept.setdefault(rule.resource_name, set()).add(said)
     return {topic: frozenset(_covering(topic, literal, prefixed)) for topic in topics}
 
 
-def _covering(
-    topic: str, literal: Mapping[str, set[WriteRule]], prefixed: Mapping[str, set[WriteRule]]
-) -> set[WriteRule]:
+def _covering(topic: str, literal: Mapping[str, set[AclEntry]], prefixed: Mapping[str, set[AclEntry]]) -> set[AclEntry]:
     beginnings = [rules for prefix, rules in prefixed.items() if topic.startswith(prefix)]
     return literal.get(topic, set()).union(literal.get(_EVERY_TOPIC, set()), *beginnings)
 
@@ -113,7 +111,7 @@ def covered(router: Router, topics: Sequence[str], by: Deadline) -> frozenset[st
     return frozenset(t for t in topics if _EVERY_TOPIC in names or t in names or t.startswith(prefixes))
 
 
-def give(router: Router, wanted: Mapping[str, Sequence[WriteRule]], by: Deadline) -> dict[str, TanistError | None]:
+def give(router: Router, wanted: Mapping[str, Sequence[AclEntry]], by: Deadline) -> dict[str, TanistError | None]:
     """Make these rules, each on the very name of its topic: never wider than they were. An error of any is its topic's.
 
     Who is denied is denied before anybody is allowed.
@@ -123,7 +121,7 @@ def give(router: Router, wanted: Mapping[str, Sequence[WriteRule]], by: Deadline
     if not due:
         return found
     made = [
-        AccessRule(_TOPIC, topic, _LITERAL, rule.principal, rule.host, _WRITE, _ALLOW if rule.allowed else _DENY)
+        AclBinding(_TOPIC, topic, _LITERAL, rule.principal, rule.host, _WRITE, _ALLOW if rule.allowed else _DENY)
         for topic, rule in due
     ]
     for (topic, _), error in zip(due, create_acls(router, made, by), strict=True):

@@ -19,19 +19,19 @@ from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping
 from tanist.kafka.wire.requests import End, Markers, list_offsets, write_markers
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
-from tanist.ports.sealing import Barrier
+from tanist.ports.sealing import ProducerFence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from tanist.domain.anchoring import Writers
+    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import ProducerId
     from tanist.kafka.wire.leaders import Answers
     from tanist.ports.sealing import Kept
 
 
-_Seen: TypeAlias = "dict[TopicPartition, Barrier | TanistError]"
+_Seen: TypeAlias = "dict[TopicPartition, ProducerFence | TanistError]"
 
 FILLER_EPOCH: Final = 32_767
 """Workers raise a filler's epoch after a refusal, so only the last one is final."""
@@ -41,62 +41,62 @@ _PAUSE_SECONDS: Final = 0.02
 _ROUNDS: Final = 3
 
 
-class KafkaSealing:
+class KafkaProducerFencing:
     """Owned by one thread."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._router = Router(endpoint, "tanist-sealing")
         self._keeping = Keeping(endpoint, self._router)
 
-    def seal(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+    def fence_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        if not writers:
+        if not producer_ids:
             return {}
-        before = self._settled(writers, by)
+        before = self._settled(producer_ids, by)
         failed: dict[TopicPartition, DestinationOffset | TanistError] = {
             at: end for at, end in before.items() if isinstance(end, TanistError)
         }
-        ready = {at: each for at, each in writers.items() if at not in failed}
+        ready = {at: each for at, each in producer_ids.items() if at not in failed}
         for _ in range(_ROUNDS):
             if not self._bar(ready, by):
                 break
         ends = self._settled(ready, by)
         answers = self.proof(ready, by)
-        return failed | {at: _sealed(at, ends[at], answers[at]) for at in ready}
+        return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
 
     def proof(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
-    ) -> Mapping[TopicPartition, Barrier | TanistError]:
-        seen = self._each(writers, by)
-        return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in writers}
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
+        seen = self._each(producer_ids, by)
+        return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in producer_ids}
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self._keeping.compacted(topics, by)
 
     def kept(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, Kept | TanistError]:
-        return self._keeping.kept(_data_ids(writers), by)
+        return self._keeping.kept(_data_ids(producer_ids), by)
 
     def keep(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline, *, rest: float = 0
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[TopicPartition, Kept | TanistError]:
-        return self._keeping.keep(_data_ids(writers), by, rest)
+        return self._keeping.keep(_data_ids(producer_ids), by, rest)
 
     def close(self) -> None:
         self._router.close()
 
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _bar(self, writers: Mapping[TopicPartition, Writers], by: Deadline) -> bool:
+    def _bar(self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline) -> bool:
         """Write the markers that are missing; whether any was."""
         missing = False
-        for role, answers in self._each(writers, by).items():
+        for role, answers in self._each(producer_ids, by).items():
             wanted = {
-                at: Markers(writers[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
+                at: Markers(producer_ids[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
                 for at, answer in answers.items()
-                if answer is not Barrier.SEALED
+                if answer is not ProducerFence.FENCED
             }
             if wanted:
                 missing = True
@@ -104,22 +104,22 @@ class KafkaSealing:
         return missing
 
     def _each(
-        self, writers: Mapping[TopicPartition, Writers], by: Deadline
-    ) -> dict[int, dict[TopicPartition, Barrier | TanistError]]:
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> dict[int, dict[TopicPartition, ProducerFence | TanistError]]:
         """What the leaders say of each of the three ids, by its place in `Writers`."""
-        if not writers:
+        if not producer_ids:
             return {}
-        return {role: self._ask(writers, role, by) for role in range(3)}
+        return {role: self._ask(producer_ids, role, by) for role in range(3)}
 
-    def _ask(self, writers: Mapping[TopicPartition, Writers], role: int, by: Deadline) -> _Seen:
+    def _ask(self, producer_ids: Mapping[TopicPartition, ProducerIds], role: int, by: Deadline) -> _Seen:
         def ask(partitions: Iterable[TopicPartition]) -> Answers[None]:
             probes = {
-                at: Markers(writers[at][role], _last_epoch(role) - 1, (_IMPOSSIBLE_COORDINATOR_EPOCH,))
+                at: Markers(producer_ids[at][role], _last_epoch(role) - 1, (_IMPOSSIBLE_COORDINATOR_EPOCH,))
                 for at in partitions
             }
             return write_markers(self._router, probes, by)
 
-        answers = ask(writers)
+        answers = ask(producer_ids)
         again = [at for at, answer in answers.items() if isinstance(answer, TanistError) and answer.retriable]
         if again:  # nothing is written by asking, so it may be asked again: a leader has moved
             answers |= ask(again)
@@ -143,8 +143,8 @@ class KafkaSealing:
         return found
 
 
-def _data_ids(writers: Mapping[TopicPartition, Writers]) -> dict[TopicPartition, ProducerId]:
-    return {at: each.data for at, each in writers.items()}
+def _data_ids(producer_ids: Mapping[TopicPartition, ProducerIds]) -> dict[TopicPartition, ProducerId]:
+    return {at: each.data for at, each in producer_ids.items()}
 
 
 def _last_epoch(role: int) -> int:
@@ -159,27 +159,27 @@ def _settled(at: TopicPartition, mark: int | TanistError, end: int | TanistError
     return end if mark == end else TimedOut(f"{at}: committed up to {mark}, the leader's log ends at {end}")
 
 
-def _meaning(at: TopicPartition, answer: TanistError | None) -> Barrier | TanistError:
+def _meaning(at: TopicPartition, answer: TanistError | None) -> ProducerFence | TanistError:
     if isinstance(answer, InvalidProducerEpoch):
-        return Barrier.SEALED
+        return ProducerFence.FENCED
     if isinstance(answer, TransactionCoordinatorFenced):
-        return Barrier.OPEN
+        return ProducerFence.OPEN
     return answer or MalformedFrame(f"{at}: a marker was accepted that no leader may accept")
 
 
-def _all_of(at: TopicPartition, answers: list[Barrier | TanistError]) -> Barrier | TanistError:
+def _all_of(at: TopicPartition, answers: list[ProducerFence | TanistError]) -> ProducerFence | TanistError:
     """Sealed if all three ids are; open if one certainly is."""
-    if Barrier.OPEN in answers:
-        return Barrier.OPEN
+    if ProducerFence.OPEN in answers:
+        return ProducerFence.OPEN
     errors = [answer for answer in answers if isinstance(answer, TanistError)]
-    return errors[0] if errors else Barrier.SEALED if answers else CouldNotTell(f"{at}: no marker was sent")
+    return errors[0] if errors else ProducerFence.FENCED if answers else CouldNotTell(f"{at}: no marker was sent")
 
 
-def _sealed(
-    at: TopicPartition, end: int | TanistError, barrier: Barrier | TanistError
+def _fence_of(
+    at: TopicPartition, end: int | TanistError, barrier: ProducerFence | TanistError
 ) -> DestinationOffset | TanistError:
     if isinstance(barrier, TanistError):
         return barrier
-    if barrier is Barrier.OPEN:
+    if barrier is ProducerFence.OPEN:
         return CouldNotTell(f"{at}: the markers were not written")
     return end if isinstance(end, TanistError) else DestinationOffset(end)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import TopicAlreadyExists, UnknownTopicOrPartition
 from tanist.domain.errors import TanistError, UnsafeStateTopic
-from tanist.domain.records import SLICES
+from tanist.domain.records import STATE_PARTITIONS
 from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _CONFIGS: Final = {
 class TopicLayout:
     """`partitions` is pinned at creation. `allow_small`: as many replicas as there are brokers will do."""
 
-    partitions: int = SLICES
+    partitions: int = STATE_PARTITIONS
     allow_small: bool = False
 
 

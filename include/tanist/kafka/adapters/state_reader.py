@@ -68,7 +68,7 @@ class Reader:
                 if self._failure:
                     raise self._failure
                 if not self._changed.wait(by.left(time.monotonic())) and not self._reached(ends):
-                    raise self._tail.excuse() or TimedOut(f"{self._what}: {self._missing(ends)}")
+                    raise self._tail.likely_cause() or TimedOut(f"{self._what}: {self._missing(ends)}")
         return self.view()
 
     def positions(self) -> Mapping[int, int]:

@@ -12,7 +12,15 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from tanist.domain.errors import CouldNotTell, OperatorFenced, TimedOut
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import partition_of
-from tanist.kafka.adapters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, cause, configuration, translate
+from tanist.kafka.adapters.librdkafka import (
+    TIMED_OUT,
+    UNREACHABLE,
+    ConnectionErrorTracker,
+    Operation,
+    cause,
+    configuration,
+    translate,
+)
 from tanist.kafka.protocol.stored import encode
 
 if TYPE_CHECKING:
@@ -56,16 +64,16 @@ def confirmed(ends: dict[int, int | None], message: Message) -> None:
     ends[partition] = None if offset is None or before is None else max(before, offset + 1)
 
 
-class Writer:
+class StateWriter:
     """Appends records, one call at a time; thread-safe. Transactional unless `writer` is WORKER."""
 
     def __init__(self, endpoint: Endpoint, topic: str, partitions: int, writer: str) -> None:
         self._endpoint, self._topic, self._partitions, self._writer = endpoint, topic, partitions, writer
         self._transactional = writer != WORKER
-        self._witness = Witness(endpoint)
+        self._witness = ConnectionErrorTracker(endpoint)
         right = f"WRITE on topic {topic}"
-        self._doing = Doing(f"write to topic {topic}", right)
-        self._opening = Doing(f"open {writer} for changes", f"WRITE on transactional id {writer} and {right}")
+        self._doing = Operation(f"write to topic {topic}", right)
+        self._opening = Operation(f"open {writer} for changes", f"WRITE on transactional id {writer} and {right}")
         self._turn = threading.Lock()
         self._lost = ""
         self._producer: Producer | None = None
@@ -151,7 +159,7 @@ class Writer:
                 return
         self._producer = None
 
-    def _until(self, by: Deadline, producer: Producer, step: Callable[[], None], doing: Doing) -> None:
+    def _until(self, by: Deadline, producer: Producer, step: Callable[[], None], doing: Operation) -> None:
         """Repeat a step of the transaction protocol while it may still succeed."""
         while True:
             try:
@@ -160,7 +168,7 @@ class Writer:
                 error = cause(exception)
                 with contextlib.suppress(KafkaException):  # a fatal error is raised here once more
                     producer.poll(0)
-                if refusal := self._witness.refusal(doing):
+                if refusal := self._witness.login_error(doing):
                     raise refusal from exception
                 passing = error.retriable() or error.code() in TIMED_OUT | UNREACHABLE
                 if not passing or by.left(time.monotonic()) <= 0:
@@ -168,8 +176,8 @@ class Writer:
             else:
                 return
 
-    def _named(self, error: KafkaError, doing: Doing) -> TanistError:
-        if error.code() in TIMED_OUT and (excuse := self._witness.excuse(doing)):
+    def _named(self, error: KafkaError, doing: Operation) -> TanistError:
+        if error.code() in TIMED_OUT and (excuse := self._witness.likely_cause(doing)):
             return excuse
         return translate(error, doing, self._endpoint)
 
@@ -201,12 +209,12 @@ class Writer:
 
     def _flush(self, producer: Producer, by: Deadline, failures: list[KafkaError]) -> None:
         while producer.flush(min(_TICK, by.left(time.monotonic()))):
-            refusal = self._witness.refusal(self._doing)
+            refusal = self._witness.login_error(self._doing)
             if failures or refusal or by.left(time.monotonic()) <= 0:
                 break
         if failures:
             raise self._named(failures[0], self._doing)
         if len(producer):
-            raise self._witness.excuse(self._doing) or TimedOut(
+            raise self._witness.likely_cause(self._doing) or TimedOut(
                 f"{self._doing.what} of {self._endpoint.name}: not acknowledged, so it may or may not have been written"
             )

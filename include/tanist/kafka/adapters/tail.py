@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tanist.domain.errors import StateLogLost
-from tanist.kafka.adapters.librdkafka import TIMED_OUT, UNREACHABLE, Doing, Witness, configuration, translate
+from tanist.kafka.adapters.librdkafka import (
+    TIMED_OUT,
+    UNREACHABLE,
+    ConnectionErrorTracker,
+    Operation,
+    configuration,
+    translate,
+)
 from tanist.kafka.protocol.stored import Unreadable, decode
 
 if TYPE_CHECKING:
@@ -56,8 +63,8 @@ class Tail:
 
     def __init__(self, endpoint: Endpoint, topic: str, starts: Mapping[int, int], quiet_ms: int = LASTING_MS) -> None:
         self._endpoint, self._topic = endpoint, topic
-        self._witness = Witness(endpoint)
-        self._doing = Doing(f"read topic {topic}", f"READ on topic {topic}")
+        self._witness = ConnectionErrorTracker(endpoint)
+        self._doing = Operation(f"read topic {topic}", f"READ on topic {topic}")
         options = {
             "group_id": f"tanist-reader-{topic}",  # librdkafka wants one; it is never joined and nothing is committed
             "enable_auto_commit": False,
@@ -79,7 +86,7 @@ class Tail:
         """
         first = self._consumer.consume(1, timeout=seconds)
         rest = self._consumer.consume(_MOST, timeout=0) if first else []
-        if refusal := self._witness.refusal(self._doing):
+        if refusal := self._witness.login_error(self._doing):
             raise refusal
         records: list[StateRecord | Unreadable] = []
         positions: dict[int, int] = {}
@@ -89,9 +96,9 @@ class Tail:
             self._witness.alive()
         return Burst(tuple(records), positions)
 
-    def excuse(self) -> TanistError | None:
+    def likely_cause(self) -> TanistError | None:
         """Why nothing comes, if connections fail."""
-        return self._witness.excuse(self._doing)
+        return self._witness.likely_cause(self._doing)
 
     def close(self) -> None:
         self._consumer.close()

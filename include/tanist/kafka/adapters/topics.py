@@ -9,7 +9,7 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
 from tanist.domain.names import topic_id_text
 from tanist.kafka.adapters.asking import Asking
-from tanist.kafka.adapters.librdkafka import Doing
+from tanist.kafka.adapters.librdkafka import Operation
 from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs
 from tanist.kafka.wire.identity import cluster_id
 from tanist.kafka.wire.router import TopicInfo, describe_topics, share
@@ -50,14 +50,14 @@ class KafkaTopics:
             router.refresh([], by)
             return tuple(sorted(router.brokers))
 
-        return self._asking.read(ask, by, Doing("list brokers", "DESCRIBE on the cluster"))
+        return self._asking.read(ask, by, Operation("list brokers", "DESCRIBE on the cluster"))
 
     def names(self, by: Deadline) -> tuple[str, ...]:
         def ask(router: Router, by: Deadline) -> tuple[str, ...]:
             router.refresh(None, by)
             return tuple(sorted(name for name in router.topics() if not name.startswith("__")))
 
-        return self._asking.read(ask, by, Doing("list topics", "DESCRIBE on topics"))
+        return self._asking.read(ask, by, Operation("list topics", "DESCRIBE on topics"))
 
     def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
         found = self._descriptions(names, by)
@@ -77,13 +77,13 @@ class KafkaTopics:
             answers |= self._create(chunk, by, validate_only=validate_only)
         if not validate_only:
             created = {topic.name: topic.partitions for topic in topics if answers[topic.name] is None}
-            answers |= self._settle(created, by)
+            answers |= self._await_leaders(created, by)
         return answers
 
     def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
-        doing = Doing(f"add partitions to topic {topic}", f"ALTER on topic {topic}")
+        doing = Operation(f"add partitions to topic {topic}", f"ALTER on topic {topic}")
         error = self._asking.change(lambda router, by: create_partitions(router, topic, partitions, by), by, doing)
-        return self._asking.named(error, doing) if error else self._settle({topic: partitions}, by)[topic]
+        return self._asking.named(error, doing) if error else self._await_leaders({topic: partitions}, by)[topic]
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
         if not changes:
@@ -99,7 +99,7 @@ class KafkaTopics:
                 return error
             return None
 
-        doing = Doing(f"alter topic {topic}", f"ALTER_CONFIGS on topic {topic}")
+        doing = Operation(f"alter topic {topic}", f"ALTER_CONFIGS on topic {topic}")
         error = self._asking.change(ask, by, doing)
         return error and self._asking.named(error, doing)
 
@@ -112,7 +112,7 @@ class KafkaTopics:
         found = self._asking.change(
             lambda router, by: create_topics(router, topics, by, validate_only=validate_only),
             by,
-            Doing("create topics", "CREATE"),
+            Operation("create topics", "CREATE"),
         )
         return {name: error and self._asking.named(error, _creating(name)) for name, error in found.items()}
 
@@ -125,26 +125,28 @@ class KafkaTopics:
         def ask(router: Router, by: Deadline) -> dict[str, TopicInfo]:
             return dict(describe_topics(router.any_connection(by), names, by))
 
-        found = self._asking.read(ask, by, Doing("describe topics", "DESCRIBE"))
+        found = self._asking.read(ask, by, Operation("describe topics", "DESCRIBE"))
         return {name: self._described(name, found.get(name)) for name in names}
 
     def _described(self, name: str, found: TopicInfo | None) -> TopicInfo | TanistError:
         if found is None:
             return UnknownTopicOrPartition(f"topic {name!r} of {self._endpoint.name}")
-        doing = Doing(f"describe topic {name}", f"DESCRIBE on topic {name}")
+        doing = Operation(f"describe topic {name}", f"DESCRIBE on topic {name}")
         return self._asking.named(found.error, doing) if found.error else found
 
     def _configs(self, names: Sequence[str], by: Deadline) -> dict[str, dict[str, ConfigValue] | TanistError]:
-        doing = Doing("describe configurations", "DESCRIBE_CONFIGS")
+        doing = Operation("describe configurations", "DESCRIBE_CONFIGS")
         found = self._asking.read(lambda router, by: topic_configs(router, names, by), by, doing)
-        return {name: self._told(each, _reading_configs(name)) for name, each in found.items()}
+        return {name: self._translate_error(each, _reading_configs(name)) for name, each in found.items()}
 
-    def _told(self, found: dict[str, ConfigValue] | TanistError, doing: Doing) -> dict[str, ConfigValue] | TanistError:
+    def _translate_error(
+        self, found: dict[str, ConfigValue] | TanistError, doing: Operation
+    ) -> dict[str, ConfigValue] | TanistError:
         return self._asking.named(found, doing) if isinstance(found, TanistError) else found
 
     # ── a topic is not ready everywhere when CreateTopics returns ─────────────────────────────────────────────────
 
-    def _settle(self, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError | None]:
+    def _await_leaders(self, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError | None]:
         def ask(router: Router, by: Deadline) -> dict[str, TanistError]:
             while unsettled := _unsettled(router, created, by):
                 if by.left(time.monotonic()) <= _SETTLING:
@@ -154,7 +156,7 @@ class KafkaTopics:
 
         if not created:
             return {}
-        left = self._asking.change(ask, by, Doing("wait for new topics", "DESCRIBE"))
+        left = self._asking.change(ask, by, Operation("wait for new topics", "DESCRIBE"))
         return {name: left.get(name) for name in created}
 
 
@@ -200,12 +202,12 @@ def _chunks(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
         yield chunk
 
 
-def _creating(name: str) -> Doing:
-    return Doing(f"create topic {name}", f"CREATE on topic {name} or on the cluster")
+def _creating(name: str) -> Operation:
+    return Operation(f"create topic {name}", f"CREATE on topic {name} or on the cluster")
 
 
-def _reading_configs(name: str) -> Doing:
-    return Doing(f"describe the configuration of topic {name}", f"DESCRIBE_CONFIGS on topic {name}")
+def _reading_configs(name: str) -> Operation:
+    return Operation(f"describe the configuration of topic {name}", f"DESCRIBE_CONFIGS on topic {name}")
 
 
 def _facts(
@@ -215,13 +217,13 @@ def _facts(
         return description
     if configs is None or isinstance(configs, TanistError):
         return configs or UnknownTopicOrPartition(f"topic {description.name} was just deleted")
-    told = {name: each for name, each in configs.items() if each.value is not None}
+    reported = {name: each for name, each in configs.items() if each.value is not None}
     return TopicFacts(
         name=description.name,
         topic_id=topic_id_text(description.topic_id) if description.topic_id else "",
         internal=description.internal,
         partitions=len(description.partitions),
         replication_factor=len(description.partitions[0].replicas),
-        configs={name: str(each.value) for name, each in told.items() if each.source == TOPIC_ITSELF},
-        effective={name: str(each.value) for name, each in told.items()},
+        configs={name: str(each.value) for name, each in reported.items() if each.source == TOPIC_ITSELF},
+        effective={name: str(each.value) for name, each in reported.items()},
     )

@@ -15,7 +15,7 @@ from tanist.domain.stored_names import stored_under
 from tanist.kafka.protocol.values import plain, reader
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.approving import Entry, Request
+    from tanist.domain.failover.approving import ApprovalRequest, Entry
     from tanist.domain.names import EpochMs
 
 VERSION: Final = 2
@@ -28,14 +28,14 @@ class _Stored:
     v: int
     mirror: str
     plan: str
-    shown: str = field(metadata=stored_under("shown"))
+    plan_json: str = field(metadata=stored_under("shown"))
     approver: str
     reason: str
     valid_for_ms: int
     request: str = ""
 
     def __post_init__(self) -> None:
-        _check(self.v, self.mirror, self.plan, self.shown, self.approver, self.reason, self.request)
+        _check(self.v, self.mirror, self.plan, self.plan_json, self.approver, self.reason, self.request)
         if not 0 < self.valid_for_ms <= LONGEST_MS:
             raise ValueError(f"its validity of {self.valid_for_ms} ms is out of range")
 
@@ -61,13 +61,13 @@ def _check(version: int, *texts: str) -> None:
         text.encode()  # JSON can name half a character, which nothing can print or hash
 
 
-def encode(request: Request, approver: str) -> bytes:
+def encode(request: ApprovalRequest, approver: str) -> bytes:
     """The value of the record."""
     stored = _Stored(
         v=VERSION,
         mirror=request.mirror,
         plan=request.plan,
-        shown=request.shown,
+        plan_json=request.plan_json,
         approver=approver,
         reason=request.reason,
         valid_for_ms=request.valid_for_ms,
@@ -97,7 +97,7 @@ def decode(value: bytes | None, id: str, at: EpochMs) -> Entry | None:  # noqa: 
         id=id,
         mirror=MirrorName(stored.mirror),
         plan=stored.plan,
-        shown=stored.shown,
+        plan_json=stored.plan_json,
         request=stored.request,
         approver=stored.approver,
         reason=stored.reason,

@@ -45,7 +45,7 @@ class UnreadableGroupRecord(CouldNotTell):
     operator_action = "none: the record is skipped and reported; `tanist groups sync` asks the source itself"
 
 
-class Committed(NamedTuple):
+class LoggedCommit(NamedTuple):
     """A group will read `offset` next. `at`: ms, by the coordinator's clock."""
 
     group: str
@@ -84,7 +84,7 @@ class Other(NamedTuple):
     gone: bool
 
 
-GroupEvent: TypeAlias = Committed | Removed | GroupSeen | GroupGone | Other
+GroupEvent: TypeAlias = LoggedCommit | Removed | GroupSeen | GroupGone | Other
 
 
 def parse(key: bytes, value: bytes | None) -> GroupEvent:
@@ -116,7 +116,7 @@ def _parse(key: _Fields, value: bytes | None) -> GroupEvent:
     return Other(kind, "", value is None)
 
 
-def _position(key: _Fields, value: bytes | None) -> Committed | Removed:
+def _position(key: _Fields, value: bytes | None) -> LoggedCommit | Removed:
     group, at = key.text(), TopicPartition(key.text(), key.i32())
     key.must_end()
     if value is None:
@@ -132,7 +132,7 @@ def _position(key: _Fields, value: bytes | None) -> Committed | Removed:
     if version >= _FLEXIBLE:
         fields.tags()
     fields.must_end()
-    return Committed(group, at, offset, epoch, metadata, committed_at)
+    return LoggedCommit(group, at, offset, epoch, metadata, committed_at)
 
 
 def _group(group: str, kind: int, fields: _Fields) -> GroupSeen:

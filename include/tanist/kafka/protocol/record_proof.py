@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tanist.domain.copying import Aborted
+from tanist.domain.copying import AbortedTransaction
 from tanist.domain.translation import Proof
 from tanist.kafka.protocol.batch import BatchHeader, same_records, walk
 from tanist.kafka.protocol.markers import ControlType, control_type
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-class Found(NamedTuple):
+class RecordFound(NamedTuple):
     """The batch that holds what is read at `position`."""
 
     position: int
@@ -32,19 +32,19 @@ class Found(NamedTuple):
         return max(0, self.position - self.header.base_offset)
 
 
-class Seen(NamedTuple):
+class RecordSeen(NamedTuple):
     """The batches that a reader of committed records sees; `until`: the offset behind the whole fetch (None: empty)."""
 
     batches: list[tuple[BatchHeader, memoryview]]
     until: int | None
 
-    def find(self, position: int) -> Found | None:
+    def find(self, position: int) -> RecordFound | None:
         """What is read at `position`, which must not lie before the fetch."""
         hit = next(((header, batch) for header, batch in self.batches if header.last_offset >= position), None)
-        return None if hit is None else Found(position, *hit)
+        return None if hit is None else RecordFound(position, *hit)
 
 
-def visible(records: memoryview, aborted: Iterable[tuple[int, int]]) -> Seen:
+def visible(records: memoryview, aborted: Iterable[tuple[int, int]]) -> RecordSeen:
     """What a fetch of committed records has brought; `aborted` as its answer tells it.
 
     Raises:
@@ -56,14 +56,14 @@ def visible(records: memoryview, aborted: Iterable[tuple[int, int]]) -> Seen:
         until = header.next_offset
         if is_seen:
             seen.append((header, batch))
-    return Seen(seen, until)
+    return RecordSeen(seen, until)
 
 
 def judged(
     batches: Iterable[tuple[BatchHeader, memoryview]], aborted: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
     """Each batch of one fetch, and whether a reader of committed records sees it; `aborted` as the answer tells it."""
-    begins = sorted((Aborted(*each) for each in aborted), key=lambda each: each.first_offset, reverse=True)
+    begins = sorted((AbortedTransaction(*each) for each in aborted), key=lambda each: each.first_offset, reverse=True)
     open_ids: set[int] = set()
     for header, batch in batches:
         while begins and begins[-1].first_offset <= header.last_offset:
@@ -74,7 +74,7 @@ def judged(
         yield header, batch, not (header.is_control or aborts)
 
 
-def compare(source: Found, copy: Found) -> tuple[Proof, str]:
+def compare(source: RecordFound, copy: RecordFound) -> tuple[Proof, str]:
     """Whether both readers get the same record next, and what was seen."""
     if same_records(source.batch, copy.batch):
         if source.record == copy.record:
@@ -98,5 +98,5 @@ def _packed(source: BatchHeader, copy: BatchHeader) -> tuple[Proof, str]:
     return Proof.NONE, "compaction rewrote the batch, and its codec cannot be decompressed here"
 
 
-def _record(found: Found) -> Record | None:
+def _record(found: RecordFound) -> Record | None:
     return next((record for record in records_of(found.batch) if record.offset >= found.position), None)

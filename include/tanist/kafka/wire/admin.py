@@ -33,7 +33,7 @@ ANY = 1
 """Of a resource type, pattern type, operation or permission in a filter."""
 
 
-class AccessRule(NamedTuple):
+class AclBinding(NamedTuple):
     """One ACL: AclBinding's codes (ResourceType, PatternType, AclOperation, AclPermissionType), known to us or not."""
 
     resource_type: int
@@ -89,7 +89,7 @@ def api_versions(connection: Connection) -> Mapping[int, tuple[int, int]]:
     return connection.versions
 
 
-def describe_acls(router: Router, which: AccessFilter, by: Deadline) -> tuple[AccessRule, ...]:
+def describe_acls(router: Router, which: AccessFilter, by: Deadline) -> tuple[AclBinding, ...]:
     """All rules that match.
 
     Raises:
@@ -100,7 +100,7 @@ def describe_acls(router: Router, which: AccessFilter, by: Deadline) -> tuple[Ac
     answer = connection.call(request, by)
     _raise_for(answer, "access rules")
     return tuple(
-        AccessRule(
+        AclBinding(
             resource.resource_type,
             resource.resource_name,
             resource.pattern_type,
@@ -114,7 +114,7 @@ def describe_acls(router: Router, which: AccessFilter, by: Deadline) -> tuple[Ac
     )
 
 
-def create_acls(router: Router, rules: Sequence[AccessRule], by: Deadline) -> list[TanistError | None]:
+def create_acls(router: Router, rules: Sequence[AclBinding], by: Deadline) -> list[TanistError | None]:
     """One answer for each rule, in order; a rule that exists already is no error."""
     connection = controller(router, by)
     kind = CreateAclsRequest.AclCreation
@@ -137,7 +137,7 @@ def create_acls(router: Router, rules: Sequence[AccessRule], by: Deadline) -> li
 
 def delete_acls(
     router: Router, filters: Sequence[AccessFilter], by: Deadline
-) -> list[tuple[AccessRule, ...] | TanistError]:
+) -> list[tuple[AclBinding, ...] | TanistError]:
     """What each filter took away, in order."""
     connection = controller(router, by)
     kind = DeleteAclsRequest.DeleteAclsFilter
@@ -148,9 +148,9 @@ def delete_acls(
     return [_error(each, f"deleting {which}") or _deleted(each) for which, each in pairs]
 
 
-def _deleted(each: Any) -> tuple[AccessRule, ...]:
+def _deleted(each: Any) -> tuple[AclBinding, ...]:
     return tuple(
-        AccessRule(
+        AclBinding(
             rule.resource_type,
             rule.resource_name,
             rule.pattern_type,

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.messages import ApiMessage
     from tanist.kafka.wire.router import Router
-    from tanist.ports.positions import Change, Committed, Outcome
+    from tanist.ports.positions import CommitChange, CommittedPosition, Outcome
 
-Changes = dict[str, "Mapping[TopicPartition, Change]"]
+Changes = dict[str, "Mapping[TopicPartition, CommitChange]"]
 
 TIMEOUT_MS: Final = 10_000
 """A command killed between the first and the third move blocks joining consumers of its groups for so long at most
@@ -118,7 +118,7 @@ class GroupCommits:
             except Stopped:
                 raise
             except TanistError as error:
-                return done | dict.fromkeys(left, _told(error))
+                return done | dict.fromkeys(left, _translate_error(error))
             again = patience.left(time.monotonic()) > _PAUSE_SECONDS
             done |= {group: each for group, each in answers.items() if not (again and _passing(each))}
             if any(map(_passing, answers.values())):
@@ -142,14 +142,14 @@ class GroupCommits:
                 confirm()
                 self._owned.end(by, commit=True)
                 decided = True
-                self._settle(by)
+                self._await_visible(by)
                 return {**sent.final, **sent.pending}
             return {**sent.final, **sent.unsure, **moved}
         finally:
             if not decided:
                 self._abort()
 
-    def _settle(self, by: Deadline) -> None:
+    def _await_visible(self, by: Deadline) -> None:
         """Wait until what was committed can be read; whether or not, it is decided."""
         with suppress(TanistError):
             self._owned.begin(Deadline(min(by.at, time.monotonic() + _SETTLE_SECONDS)))
@@ -209,7 +209,7 @@ class GroupCommits:
         return None
 
     def _send_one(
-        self, connection: Connection, group: str, wanted: Mapping[TopicPartition, Change], by: Deadline
+        self, connection: Connection, group: str, wanted: Mapping[TopicPartition, CommitChange], by: Deadline
     ) -> Outcome | TanistError:
         try:
             answer = connection.call(self._offsets(connection, group, wanted), by)
@@ -227,7 +227,7 @@ class GroupCommits:
             return outcome
         return next((error for error in outcome.values() if _passing(error)), None) or outcome
 
-    def _offsets(self, connection: Connection, group: str, wanted: Mapping[TopicPartition, Change]) -> ApiMessage:
+    def _offsets(self, connection: Connection, group: str, wanted: Mapping[TopicPartition, CommitChange]) -> ApiMessage:
         kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         return TxnOffsetCommitRequest(
             transactional_id=self._owned.name,
@@ -265,8 +265,8 @@ class GroupCommits:
 def _moved(
     group: str,
     partitions: Iterable[TopicPartition],
-    wanted: Mapping[TopicPartition, Change],
-    now: Mapping[TopicPartition, Committed | TanistError],
+    wanted: Mapping[TopicPartition, CommitChange],
+    now: Mapping[TopicPartition, CommittedPosition | TanistError],
 ) -> TanistError | None:
     for at in partitions:
         found, expected = now.get(at), wanted[at].expected
@@ -281,7 +281,7 @@ def _moved(
     return None
 
 
-def _parts(topic: str, numbers: Iterable[int], wanted: Mapping[TopicPartition, Change]) -> Iterator[Any]:
+def _parts(topic: str, numbers: Iterable[int], wanted: Mapping[TopicPartition, CommitChange]) -> Iterator[Any]:
     kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic.TxnOffsetCommitRequestPartition
     for number in numbers:
         new = wanted[TopicPartition(topic, number)].new
@@ -297,7 +297,7 @@ def _passing(answer: object) -> bool:
     return passing(answer) or isinstance(answer, ConcurrentTransactions)
 
 
-def _told(error: TanistError) -> TanistError:
+def _translate_error(error: TanistError) -> TanistError:
     if not isinstance(error, _FENCED):
         return error
     return GroupCommitFenced(f"{error.name}: {error.reason}; or the transaction took longer than {TIMEOUT_MS} ms")

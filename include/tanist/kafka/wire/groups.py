@@ -18,7 +18,7 @@ from tanist.kafka.wire.messages import (
 )
 from tanist.kafka.wire.router import share
 from tanist.ports.clock import Deadline
-from tanist.ports.positions import Committed
+from tanist.ports.positions import CommittedPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class Listing(NamedTuple):
     silent: tuple[TanistError, ...]
 
 
-Stored: TypeAlias = "dict[TopicPartition, Committed | TanistError]"
+Stored: TypeAlias = "dict[TopicPartition, CommittedPosition | TanistError]"
 
 
 # ── which groups there are ────────────────────────────────────────────────────────────────────────────────────────
@@ -197,18 +197,18 @@ def _topics(kind: Any, partitions: Sequence[TopicPartition]) -> list[Any]:
 def _stored(group: str, answer: Any) -> Stored | TanistError:
     if answer.error_code != NONE:
         return error_for(answer.error_code, f"positions of group {group!r}")
-    return {at: _position(group, at, each) for at, each in each_partition(answer.topics) if _told(each)}
+    return {at: _position(group, at, each) for at, each in each_partition(answer.topics) if _is_committed(each)}
 
 
-def _told(each: Any) -> bool:
+def _is_committed(each: Any) -> bool:
     """A partition without a position is told with offset -1."""
     return bool(each.error_code != NONE or each.committed_offset >= 0)
 
 
-def _position(group: str, at: TopicPartition, each: Any) -> Committed | TanistError:
+def _position(group: str, at: TopicPartition, each: Any) -> CommittedPosition | TanistError:
     if each.error_code != NONE:
         return error_for(each.error_code, f"position of group {group!r} in {at}")
-    return Committed(each.committed_offset, each.metadata or "")
+    return CommittedPosition(each.committed_offset, each.metadata or "")
 
 
 def _chunks(groups: Sequence[str]) -> Iterator[list[str]]:

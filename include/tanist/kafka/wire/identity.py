@@ -36,7 +36,7 @@ def cluster_id(endpoint: Endpoint, client_id: str, by: Deadline) -> str:
     patience = min(by.at, time.monotonic() + RESTART_SECONDS)
     while True:
         try:
-            return _same(endpoint, _asked(endpoint, client_id, by))
+            return _same(endpoint, _names_by_address(endpoint, client_id, by))
         except Unreachable:
             if time.monotonic() + _AGAIN_SECONDS >= patience:
                 raise
@@ -57,7 +57,7 @@ class _Answer:
     found: str | TanistError
 
 
-def _asked(endpoint: Endpoint, client_id: str, by: Deadline) -> dict[Address, str]:
+def _names_by_address(endpoint: Endpoint, client_id: str, by: Deadline) -> dict[Address, str]:
     """What each address says, in their order; raises the first reason where none says anything."""
     addresses = tuple(dict.fromkeys(endpoint.bootstrap))
     answers: queue.Queue[_Answer] = queue.Queue()

@@ -84,25 +84,25 @@ def may_write(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, 
     router.refresh(topics, by)
     known = router.topics()
     partitions = [TopicPartition(name, part.partition) for name in topics for part in known[name].partitions]
-    told = ask_leaders(router, dict.fromkeys(partitions), by, _ask) if partitions else {}
-    return {name: _any(known[name].error, [told[at] for at in partitions if at.topic == name]) for name in topics}
+    answers = ask_leaders(router, dict.fromkeys(partitions), by, _ask) if partitions else {}
+    return {name: _any(known[name].error, [answers[at] for at in partitions if at.topic == name]) for name in topics}
 
 
-def _any(error: TanistError | None, told: Sequence[bool | TanistError]) -> bool | TanistError:
+def _any(error: TanistError | None, answers: Sequence[bool | TanistError]) -> bool | TanistError:
     if isinstance(error, TopicAuthorizationFailed):
         return False
-    if any(each is True for each in told):
+    if any(each is True for each in answers):
         return True
-    refused = [each for each in told if isinstance(each, TanistError)]
-    if error is None and not told:
+    refused = [each for each in answers if isinstance(each, TanistError)]
+    if error is None and not answers:
         return UnknownTopicOrPartition("a topic without partitions")
     return error or (refused[0] if refused else False)
 
 
 def _ask(connection: Connection, partitions: Mapping[TopicPartition, None], by: Deadline) -> Answers[bool]:
     answer = _metadata(connection, sorted({at.topic for at in partitions}), by)
-    told = {topic.name: _writes(topic) for topic in answer.topics}
-    return {at: told[at.topic] for at in partitions if at.topic in told}
+    answers = {topic.name: _writes(topic) for topic in answer.topics}
+    return {at: answers[at.topic] for at in partitions if at.topic in answers}
 
 
 def _writes(topic: Any) -> bool | TanistError:

@@ -136,13 +136,13 @@ class Router:
 
     # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def connection(self, broker: BrokerId, by: Deadline, lane: str = "control") -> Connection:
+    def connection(self, broker: BrokerId, by: Deadline, channel: str = "control") -> Connection:
         """The open connection to `broker` for `lane`, made if need be; it belongs to the router.
 
         Raises:
             Unreachable: as `Connection.open`, or nobody has told of such a broker.
         """
-        held = self._connections.get((broker, lane))
+        held = self._connections.get((broker, channel))
         if held is not None:
             if not held.lost:
                 return held
@@ -150,12 +150,12 @@ class Router:
         address = self.brokers.get(broker)
         if address is None:
             raise Unreachable(f"broker {broker} is not among those of cluster {self.endpoint.name!r}")
-        opened = self._connections[broker, lane] = self._open(address, by)
+        opened = self._connections[broker, channel] = self._open(address, by)
         return opened
 
     def any_connection(self, by: Deadline) -> Connection:
         """A connection to whatever broker answers: an open one, else a known broker, else a bootstrap address."""
-        held = [self._first, *(held for (_, lane), held in self._connections.items() if lane == "control")]
+        held = [self._first, *(held for (_, channel), held in self._connections.items() if channel == "control")]
         for connection in filter(None, held):
             if connection.lost:
                 connection.close()

@@ -109,7 +109,7 @@ class TransactionalId:
         Raises:
             BrokerError: whatever else it says.
         """
-        told = error_of or self._error
+        reported = error_of or self._error
         lost_by: Deadline | None = None
         while True:
             try:
@@ -118,7 +118,7 @@ class TransactionalId:
             except (ConnectionLost, Unreachable) as lost:
                 lost_by = self._lost(lost, lost_by, by)
             else:
-                error = told(answer)
+                error = reported(answer)
                 if error is None:
                     return answer
                 if not isinstance(error, NOT_YET) or by.left(time.monotonic()) == 0:
@@ -145,7 +145,7 @@ class TransactionalId:
         """To the coordinator, looked up if it is not known; the first look-up of a cluster makes its topic."""
         if self._coordinator is None:
             self._coordinator = self._find(by)
-        return self.router.connection(self._coordinator, by, lane=_LANE)
+        return self.router.connection(self._coordinator, by, channel=_LANE)
 
     def _find(self, by: Deadline) -> BrokerId:
         while True:

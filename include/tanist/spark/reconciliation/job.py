@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
-from tanist.domain.reconciliation.result import LogRead, PartitionFound, PositionFound
+from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, ReconciledPosition
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
 from tanist.spark import records
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tanist.domain.reconciliation.job import PositionAsked, ReconciliationJob, TopicPair
-    from tanist.domain.validation.bounds import Ends
+    from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
+    from tanist.domain.validation.bounds import LogBounds
     from tanist.spark.reconciliation.digests import Bucket
 
 SCHEMA_VERSION: Final = 1
@@ -44,13 +44,13 @@ _STAMPED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Logs:
+class ReadLogs:
     """One partition of a pair, at both ends; a TanistError in place of ends: why they could not be had."""
 
     pair: TopicPair
     partition: int
-    source: Ends | TanistError
-    destination: Ends | TanistError
+    source: LogBounds | TanistError
+    destination: LogBounds | TanistError
 
     @property
     def trouble(self) -> str:
@@ -67,14 +67,14 @@ class Logs:
         )
 
 
-def _span(topic: str, partition: int, ends: Ends | TanistError) -> Span:
+def _span(topic: str, partition: int, ends: LogBounds | TanistError) -> Span:
     if isinstance(ends, TanistError):
         raise ends
     return Span(partition=TopicPartition(topic, partition), start=ends.start, until=max(ends.start, ends.last_stable))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReconciledLog:
     """What was read of one log and its copy."""
 
     buckets: Sequence[Bucket]
@@ -98,22 +98,24 @@ class Found:
         return min((b.destination_first for b in self.buckets if b.destination_first is not None), default=None)
 
 
-_NOTHING: Final = Found((), Runs.none())
+_NOTHING: Final = ReconciledLog((), Runs.none())
 
 
-def reconcile(spark: SparkSession, job: ReconciliationJob, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+def reconcile(
+    spark: SparkSession, job: ReconciliationJob, folder: Path, report: Callable[[str], None]
+) -> dict[str, Any]:
     """The result of `job`, as its file holds it; its runs go to `folder`. `tell` hears of every stage as it begins.
 
     Raises:
         CouldNotTell: the connector could not read, or the runs could not be written.
     """
     began, now = time.monotonic(), time.time_ns() // 1_000_000
-    tell(f"bounds of {sum(pair.partitions for pair in job.pairs)} partitions on both sides")
+    report(f"bounds of {sum(pair.partitions for pair in job.pairs)} partitions on both sides")
     logs = bounds(job)
     with records.reading():
-        found = _read(spark, job, logs, tell)
+        found = _read(spark, job, logs, report)
     partitions = [_partition(each, found.get(log, _NOTHING)) for log, each in enumerate(logs)]
-    tell(f"runs, and {len(job.positions)} positions by them")
+    report(f"runs, and {len(job.positions)} positions by them")
     positions = _positions(job.positions, logs, partitions, found)
     write(folder / RUNS, [(each, found[log].runs) for log, each in enumerate(partitions) if not each.trouble])
     return {
@@ -129,7 +131,7 @@ def reconcile(spark: SparkSession, job: ReconciliationJob, folder: Path, tell: C
     }
 
 
-def bounds(job: ReconciliationJob) -> list[Logs]:
+def bounds(job: ReconciliationJob) -> list[ReadLogs]:
     """Every partition of every pair with its ends: the source's first, so that what is copied meanwhile is no loss."""
     every = [(pair, partition) for pair in job.pairs for partition in range(pair.partitions)]
     with ExitStack() as stack:
@@ -140,25 +142,25 @@ def bounds(job: ReconciliationJob) -> list[Logs]:
         ours = ends_of(source, [TopicPartition(pair.source, n) for pair, n in every])
         theirs = ends_of(destination, [TopicPartition(pair.destination, n) for pair, n in every])
     return [
-        Logs(pair, n, ours[TopicPartition(pair.source, n)], theirs[TopicPartition(pair.destination, n)])
+        ReadLogs(pair, n, ours[TopicPartition(pair.source, n)], theirs[TopicPartition(pair.destination, n)])
         for pair, n in every
     ]
 
 
 def _read(
-    spark: SparkSession, job: ReconciliationJob, logs: Sequence[Logs], tell: Callable[[str], None]
-) -> Mapping[int, Found]:
+    spark: SparkSession, job: ReconciliationJob, logs: Sequence[ReadLogs], report: Callable[[str], None]
+) -> Mapping[int, ReconciledLog]:
     known = {log: each.spans for log, each in enumerate(logs) if not each.trouble}
     if not known:
         return {}
     ours, theirs = ({log: spans[side] for log, spans in known.items()} for side in (0, 1))
-    tell(f"records: {Spans(source=tuple(ours.values()), copy=tuple(theirs.values()))}")
+    report(f"records: {Spans(source=tuple(ours.values()), destination=tuple(theirs.values()))}")
     source, destination = (
         _slim(spark, records.frame(spark, endpoint, list(spans.values())), spans)
         for endpoint, spans in ((job.source, ours), (job.destination, theirs))
     )
     try:
-        return {**dict.fromkeys(known, _NOTHING), **_compare(source, destination, tell)}
+        return {**dict.fromkeys(known, _NOTHING), **_compare(source, destination, report)}
     finally:
         source.unpersist()
         destination.unpersist()
@@ -170,31 +172,34 @@ def _slim(spark: SparkSession, frame: DataFrame, spans: Mapping[int, Span]) -> D
     return slim(frame, spark.createDataFrame(rows, _LOGS)).persist(StorageLevel.DISK_ONLY)
 
 
-def _compare(source: DataFrame, destination: DataFrame, tell: Callable[[str], None]) -> Mapping[int, Found]:
+def _compare(source: DataFrame, destination: DataFrame, report: Callable[[str], None]) -> Mapping[int, ReconciledLog]:
     ours, theirs = in_buckets(source, destination)
     buckets = compared(ours, theirs)
-    told = sort_out(buckets)
-    if told.to_pair:
-        tell(f"which record is which in {len(told.to_pair)} of {len(buckets)} buckets")
-    pairs = paired(ours, theirs, told.to_pair) if told.to_pair else {}
+    reported = sort_out(buckets)
+    if reported.to_pair:
+        report(f"which record is which in {len(reported.to_pair)} of {len(buckets)} buckets")
+    pairs = paired(ours, theirs, reported.to_pair) if reported.to_pair else {}
     by_log = defaultdict[int, list["Bucket"]](list)
     for bucket in buckets:
         by_log[bucket.log].append(bucket)
     none = Runs.none()
-    return {log: Found(own, merge([told.runs.get(log, none), pairs.get(log, none)])) for log, own in by_log.items()}
+    return {
+        log: ReconciledLog(own, merge([reported.runs.get(log, none), pairs.get(log, none)]))
+        for log, own in by_log.items()
+    }
 
 
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _partition(logs: Logs, found: Found) -> PartitionFound:
+def _partition(logs: ReadLogs, found: ReconciledLog) -> ReconciledPartition:
     trouble = logs.trouble or found.trouble
     if trouble:
-        return PartitionFound(pair=logs.pair, partition=logs.partition, trouble=trouble)
+        return ReconciledPartition(pair=logs.pair, partition=logs.partition, trouble=trouble)
     source, destination = (
         LogRead(span.start, span.until, count) for span, count in zip(logs.spans, found.records, strict=True)
     )
-    return PartitionFound(
+    return ReconciledPartition(
         pair=logs.pair,
         partition=logs.partition,
         source=source,
@@ -206,37 +211,37 @@ def _partition(logs: Logs, found: Found) -> PartitionFound:
 
 
 def _positions(
-    asked: Sequence[PositionAsked],
-    logs: Sequence[Logs],
-    partitions: Sequence[PartitionFound],
-    found: Mapping[int, Found],
-) -> list[PositionFound]:
+    request: Sequence[PositionRequest],
+    logs: Sequence[ReadLogs],
+    partitions: Sequence[ReconciledPartition],
+    found: Mapping[int, ReconciledLog],
+) -> list[ReconciledPosition]:
     by_log = {(each.pair.source, each.partition): log for log, each in enumerate(logs)}
-    together = defaultdict[int | None, list["PositionAsked"]](list)
-    for position in asked:
+    together = defaultdict[int | None, list["PositionRequest"]](list)
+    for position in request:
         together[by_log.get((position.topic, position.partition))].append(position)
-    told: list[PositionFound] = []
+    reported: list[ReconciledPosition] = []
     for log, positions in together.items():
         trouble = "the partition is not part of this reconciliation" if log is None else partitions[log].trouble
         if log is None or trouble:
-            told += [_unknown(position, trouble) for position in positions]
+            reported += [_unknown(position, trouble) for position in positions]
         else:
-            told += _translated(positions, found[log])
-    by_position = {each.asked: each for each in told}
-    return [by_position[position] for position in asked]
+            reported += _translated(positions, found[log])
+    by_position = {each.request: each for each in reported}
+    return [by_position[position] for position in request]
 
 
-def _unknown(asked: PositionAsked, why: str) -> PositionFound:
-    return PositionFound(asked=asked, destination=None, precision=Precision.UNKNOWN, standing="", reason=why)
+def _unknown(request: PositionRequest, why: str) -> ReconciledPosition:
+    return ReconciledPosition(request=request, destination=None, precision=Precision.UNKNOWN, placement="", reason=why)
 
 
-def _translated(asked: Sequence[PositionAsked], found: Found) -> Iterable[PositionFound]:
-    offsets = [position.offset for position in asked]
-    for position, answer in zip(asked, translate(found.runs, found.first, offsets), strict=True):
-        yield PositionFound(
-            asked=position,
+def _translated(request: Sequence[PositionRequest], found: ReconciledLog) -> Iterable[ReconciledPosition]:
+    offsets = [position.offset for position in request]
+    for position, answer in zip(request, translate(found.runs, found.first, offsets), strict=True):
+        yield ReconciledPosition(
+            request=position,
             destination=answer.destination,
             precision=answer.precision,
-            standing=answer.standing.value,
+            placement=answer.placement.value,
             reason=answer.why,
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tanist.domain.reconciliation.result import PartitionFound
+    from tanist.domain.reconciliation.result import ReconciledPartition
     from tanist.spark.reconciliation.runs import Runs
 
 SCHEMA: Final = pa.schema(
@@ -32,7 +32,7 @@ SCHEMA: Final = pa.schema(
 `destination_offset`; null: these records have no copy."""
 
 
-def write(file: Path, found: Iterable[tuple[PartitionFound, Runs]]) -> None:
+def write(file: Path, found: Iterable[tuple[ReconciledPartition, Runs]]) -> None:
     """Writes all runs, by partition and source offset; the file is there whole, or not at all.
 
     Raises:
@@ -49,7 +49,7 @@ def write(file: Path, found: Iterable[tuple[PartitionFound, Runs]]) -> None:
         raise CouldNotTell(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _table(found: PartitionFound, runs: Runs) -> pa.Table:
+def _table(found: ReconciledPartition, runs: Runs) -> pa.Table:
     where = (found.pair.source, found.pair.destination, found.partition)
     same = [pa.array([value] * len(runs), kind) for value, kind in zip(where, SCHEMA.types, strict=False)]
     there = pa.array(runs.destination, pa.int64(), mask=runs.destination == NOWHERE)

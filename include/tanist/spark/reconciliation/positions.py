@@ -60,7 +60,7 @@ class Translated:
 
     source: int
     destination: int | None
-    standing: Standing
+    placement: Standing
     exact: bool
 
     @property
@@ -71,7 +71,7 @@ class Translated:
 
     @property
     def why(self) -> str | None:
-        return None if self.exact else WHY[self.standing]
+        return None if self.exact else WHY[self.placement]
 
 
 def translate(runs: Runs, first: int | None, positions: Sequence[int]) -> tuple[Translated, ...]:

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PastReturn, Refused, TanistError, TopicNotInMirror
 from tanist.domain.failover.facts import Facts, SourceState
-from tanist.domain.failover.plan import Approved
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.source_fences import SourceFences, look
 from tanist.usecases.failover.undo import lifted, undo
-from tanist.usecases.failover.work import BEGINS, Work, book
+from tanist.usecases.failover.work import BEGINS, Work, evidence_of
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.clusters import FailoverContext
     from tanist.usecases.failover.work import Tools
-    from tanist.usecases.sides import Run
+    from tanist.usecases.sides import CommandContext
 
 
 class NothingToAbort(Refused):
@@ -36,14 +36,16 @@ class StillNeeded(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aborted:
+class AbortResult:
     """`owed`: topics whose fence could not be lifted; the fetcher goes on trying."""
 
     record: FailoverRun
-    owed: tuple[str, ...]
+    pending: tuple[str, ...]
 
 
-def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "", *, approval: str | None = None) -> Aborted:
+def abort(
+    clusters: FailoverContext, tools: Tools, command: CommandContext, reason: str = "", *, approval: str | None = None
+) -> AbortResult:
     """Undo an unfinished run, alive or dead. `reason`: why, for others to read.
 
     `approval`: of the run that was meant, for callers who may come late; no other one is undone.
@@ -54,33 +56,33 @@ def abort(clusters: Clusters, tools: Tools, command: Run, reason: str = "", *, a
     Raises:
         NothingToAbort, PastReturn: nothing was changed.
     """
-    command = replace(command, holder=tools.runner, gone=tools.gone)
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    command = replace(command, holder=tools.runner, is_process_dead=tools.is_process_dead)
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         plan = _to_abort(observer.view(), clusters, approval).plan
         purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
-        with mirror_lock(clusters.destination.side, clusters.spec.mirror, purpose, command) as lock:
+        with mirror_lock(clusters.destination.cluster, clusters.spec.mirror, purpose, command) as lock:
             record = _to_abort(lock.view(), clusters, approval)
             fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
-            observer.run = fresh
+            observer.context = fresh
             work = Work(
                 clusters=clusters,
-                intent=Approved.read(record.shown).intent,
-                run=fresh,
+                intent=ApprovedPlan.read(record.plan_json).intent,
+                context=fresh,
                 tools=tools,
                 observer=observer,
                 lock=lock,
                 record=record,
                 facts=Facts(now=command.clock.now(), source=SourceState.SILENT),
-                evidence=book(tools, record, {}),
+                evidence=evidence_of(tools, record, {}),
             )
-            why = _told(work, reason)
-            tools.tell("abort", BEGINS, "")
+            why = _abort_reason(work, reason)
+            tools.report("abort", BEGINS, "")
             owed = undo(work, why)
-            work.tell("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
-            return Aborted(record=work.record, owed=tuple(owed))
+            work.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
+            return AbortResult(record=work.record, pending=tuple(owed))
 
 
-def _to_abort(view: StateView, clusters: Clusters, approval: str | None) -> FailoverRun:
+def _to_abort(view: StateView, clusters: FailoverContext, approval: str | None) -> FailoverRun:
     running = [run for run in view.failovers(clusters.spec.mirror) if run.status is RunStatus.RUNNING]
     unfinished = [run for run in running if approval in {None, run.approval}]
     if not unfinished:
@@ -91,7 +93,7 @@ def _to_abort(view: StateView, clusters: Clusters, approval: str | None) -> Fail
     return unfinished[0]
 
 
-def _told(work: Work, reason: str) -> str:
+def _abort_reason(work: Work, reason: str) -> str:
     """Who aborted the run and why, and what had become of it."""
     before = work.record.reason or _died(work)
     said = f"aborted by {work.tools.runner}" + (f": {reason.strip()}" if reason.strip() else "")
@@ -112,36 +114,38 @@ def _died(work: Work) -> str:
 class FenceRow:
     """`stands`: what the source says now; None: it does not answer."""
 
-    fence: FencedTopic
+    source_fence: FencedTopic
     stands: bool | None
     reason: str = ""
 
 
-def fences(clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
+def fences(clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
     """Every fence on record, and whether it stands; then those that stand and are not on record."""
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         return _rows(observer.view(), clusters, command)
 
 
-def _rows(view: StateView, clusters: Clusters, command: Run) -> tuple[FenceRow, ...]:
+def _rows(view: StateView, clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
     held = view.source_fences(clusters.spec.mirror)
     others = {each.topic for each in view.topics(clusters.spec.mirror)} - {each.topic for each in held}
     source, by = clusters.source, command.clock.deadline(SOURCE_SECONDS)
     seen = attempt(lambda: look(source.fencing, held, others, by)) if isinstance(source, Source) else source
     if isinstance(seen, TanistError):
-        return tuple(FenceRow(fence=each, stands=None, reason=str(seen)) for each in held)
-    strange = (FenceRow(fence=each, stands=True, reason=UNRECORDED) for each in seen.unrecorded.values())
+        return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen)) for each in held)
+    strange = (FenceRow(source_fence=each, stands=True, reason=UNRECORDED) for each in seen.unrecorded.values())
     return (*(_row(each, seen) for each in held), *strange)
 
 
 def _row(fence: FencedTopic, seen: SourceFences) -> FenceRow:
     found = seen.stands.get(fence.topic)
     if isinstance(found, TanistError):
-        return FenceRow(fence=fence, stands=None, reason=str(found))
-    return FenceRow(fence=fence, stands=found)
+        return FenceRow(source_fence=fence, stands=None, reason=str(found))
+    return FenceRow(source_fence=fence, stands=found)
 
 
-def lift(clusters: Clusters, command: Run, *, of_promoted: bool, unrecorded: bool = False) -> tuple[FencedTopic, ...]:
+def lift(
+    clusters: FailoverContext, command: CommandContext, *, of_promoted: bool, unrecorded: bool = False
+) -> tuple[FencedTopic, ...]:
     """Lift what stands, exactly; also what was lifted before and stands again, by a late command for instance.
 
     Of topics that took over only where `of_promoted` says that both sides may be written to then. One that is not on
@@ -152,11 +156,11 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool, unrecorded: boo
         no fence.
     """
     mirror = clusters.spec.mirror
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         standing = _may_be_lifted(observer.view(), clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
         if command.dry_run:
             return tuple(standing)
-        with mirror_lock(clusters.destination.side, mirror, Purpose(operation="fence lift"), command) as lock:
+        with mirror_lock(clusters.destination.cluster, mirror, Purpose(operation="fence lift"), command) as lock:
             view = lock.view()
             standing = _may_be_lifted(view, clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
             lock.confirm()
@@ -167,7 +171,7 @@ def lift(clusters: Clusters, command: Run, *, of_promoted: bool, unrecorded: boo
 
 
 def _may_be_lifted(
-    view: StateView, clusters: Clusters, command: Run, *, of_promoted: bool, unrecorded: bool
+    view: StateView, clusters: FailoverContext, command: CommandContext, *, of_promoted: bool, unrecorded: bool
 ) -> list[FencedTopic]:
     mirror = clusters.spec.mirror
     if (running := view.unfinished(mirror)) is not None:
@@ -194,7 +198,7 @@ def _may_be_lifted(
 
 
 def _to_be_lifted(row: FenceRow) -> FencedTopic | None:
-    fence = row.fence
+    fence = row.source_fence
     if may_stand(fence):
         return fence
-    return replace(fence, status=FenceStatus.LIFT_OWED) if is_stray(fence, stands=row.stands) else None
+    return replace(fence, status=FenceStatus.LIFT_PENDING) if is_stray(fence, stands=row.stands) else None

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PastReturn, Refused
 from tanist.domain.failover.approving import approvals
-from tanist.domain.failover.plan import Approved
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.problems import refuse
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import Clusters
-    from tanist.usecases.failover.planning import Asked
-    from tanist.usecases.sides import Run
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.planning import FailoverRequest
+    from tanist.usecases.sides import CommandContext
 
 
 class AnotherUnfinished(Refused):
@@ -40,19 +40,23 @@ class MustBeFinished(Refused):
     )
 
 
-def must_be_asked_for(held: FailoverRun, asked: Asked, clusters: Clusters, command: Run) -> None:
+def must_be_asked_for(
+    held: FailoverRun, request: FailoverRequest, clusters: FailoverContext, command: CommandContext
+) -> None:
     """Whether the unfinished run `held` is what somebody asks for: whoever goes on with it asks nobody again.
 
     Raises:
         AnotherUnfinished: it is not, and can be undone. MustBeFinished: it is not, and cannot.
         Misconfigured: an expression is none.
     """
-    if problems := pattern_problems((*asked.include, *asked.groups)):
+    if problems := pattern_problems((*request.include, *request.groups)):
         refuse(problems)
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         topics = observer.view().topics(clusters.spec.mirror)
     unlike = differences(
-        Approved.read(held.shown).intent, asked, [each.topic for each in topics if each.wish is not Wish.REMOVED]
+        ApprovedPlan.read(held.plan_json).intent,
+        request,
+        [each.topic for each in topics if each.desired is not DesiredState.REMOVED],
     )
     if held.mirror_id != clusters.spec.mirror_id:
         unlike = ("it belongs to a deleted mirror of the same name", *unlike)
@@ -64,17 +68,17 @@ def must_be_asked_for(held: FailoverRun, asked: Asked, clusters: Clusters, comma
         )
 
 
-def differences(intent: Intent, asked: Asked, known: Iterable[str]) -> tuple[str, ...]:
+def differences(intent: Intent, request: FailoverRequest, known: Iterable[str]) -> tuple[str, ...]:
     """In what a plan is not what is asked for. `known`: the topics that are in the mirror now.
 
     A tolerance that nobody names is the plan's own.
     """
-    names = Selection(asked.include).of({*known, *intent.names})
-    tolerated = intent.loss_tolerance if asked.loss_tolerance is None else asked.loss_tolerance
+    names = Selection(request.include).of({*known, *intent.names})
+    tolerated = intent.loss_tolerance if request.loss_tolerance is None else request.loss_tolerance
     pairs = (
-        ("mode", str(intent.mode), str(asked.mode)),
+        ("mode", str(intent.mode), str(request.mode)),
         ("topics", _listed(intent.names), _listed(names)),
-        ("groups", " ".join(intent.groups), " ".join(asked.groups)),
+        ("groups", " ".join(intent.groups), " ".join(request.groups)),
         ("tolerated loss", str(intent.loss_tolerance), str(tolerated)),
     )
     return tuple(f"its {what} is {has}, requested is {wants}" for what, has, wants in pairs if has != wants)
@@ -90,23 +94,25 @@ def must_be_undoable(held: FailoverRun) -> None:
         raise PastReturn(f"plan {held.plan} of mirror {held.mirror!r}, approved by {held.approver}")
 
 
-def must_be_ours(plan: str, asked: Asked, request: str, clusters: Clusters, command: Run) -> None:
+def must_be_ours(
+    plan: str, wanted: FailoverRequest, request: str, clusters: FailoverContext, command: CommandContext
+) -> None:
     """Whether the run of `plan`, as far as it has begun, is what is asked for, or has begun on an answer to `request`.
 
     Raises what `must_be_asked_for` does.
     """
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         held = observer.view().failover(clusters.spec.mirror, plan)
     if held is None or held.status is not RunStatus.RUNNING:
         return
     try:
-        must_be_asked_for(held, asked, clusters, command)
+        must_be_asked_for(held, wanted, clusters, command)
     except Refused:
         if not begun_on(held, request, clusters, command):
             raise
 
 
-def begun_on(held: FailoverRun, request: str, clusters: Clusters, command: Run) -> bool:
+def begun_on(held: FailoverRun, request: str, clusters: FailoverContext, command: CommandContext) -> bool:
     """Whether `held` is on an approval that answers `request`."""
     entries = clusters.destination.approvals.all(command.by)
     return any(each.id == held.approval and each.request == request for each in approvals(entries))

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tanist.ports.fencing import Fencing
     from tanist.ports.opening import Opening
     from tanist.ports.replicas import Replicas
-    from tanist.ports.sealing import Sealing
-    from tanist.usecases.sides import Side
+    from tanist.ports.sealing import ProducerFencing
+    from tanist.usecases.sides import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    side: Side
+    cluster: Cluster
     fencing: Fencing
     replicas: Replicas
 
@@ -33,8 +33,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    side: Side
-    sealing: Sealing
+    cluster: Cluster
+    sealing: ProducerFencing
     opening: Opening
     replicas: Replicas
     approvals: Approvals
@@ -77,7 +77,7 @@ class MoveGroups(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clusters:
+class FailoverContext:
     """`source` is the reason where there is no way to it at all."""
 
     spec: MirrorSpec
@@ -87,7 +87,7 @@ class Clusters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """Seconds. `proof`: the ends of a fenced source must stay put so long (a producer's metadata refresh; 0: no proof).
 
     `drain`: a planned one that takes longer is undone. `budget`: an unplanned one goes on with what it has then.

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedTransactions:
     """`told`: False: this login may never see all of them; None: a coordinator does not answer now, for `reason`."""
 
-    told: bool | None = None
+    complete: bool | None = None
     transactions: tuple[OpenTransaction, ...] = ()
     reason: str = ""
 
     def names(self, at: TopicPartition) -> bool | None:
         """Whether one names `at`, as far as can ever be told."""
-        return None if self.told is None else any(each.partition == at for each in self.transactions)
+        return None if self.complete is None else any(each.partition == at for each in self.transactions)
 
 
 @dataclass(slots=True)
@@ -40,22 +40,24 @@ class Coordinated:
 
     _before: frozenset[tuple[str, int, int]] | None = None
 
-    def ask(self, replicas: Replicas, partitions: Sequence[TopicPartition], by: Deadline, *, fenced: bool) -> Named:
+    def ask(
+        self, replicas: Replicas, partitions: Sequence[TopicPartition], by: Deadline, *, fenced: bool
+    ) -> NamedTransactions:
         """`fenced`: the fences of all of `partitions` stand."""
         try:
             found = replicas.named_in_transactions(partitions, by)
         except (TransactionalIdAuthorizationFailed, UnsupportedVersion) as never:
-            return Named(told=False, reason=str(never))
+            return NamedTransactions(complete=False, reason=str(never))
         except Stopped:
             raise
         except TanistError as why:
-            return Named(reason=str(why))
+            return NamedTransactions(reason=str(why))
         if not fenced:
             self._before = None
         elif self._before is None:
             self._before = frozenset(map(_identity, found))
         old = found if self._before is None else tuple(t for t in found if _identity(t) in self._before)
-        return Named(told=True, transactions=old)
+        return NamedTransactions(complete=True, transactions=old)
 
 
 def _identity(transaction: OpenTransaction) -> tuple[str, int, int]:

@@ -11,20 +11,22 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.failover.plan import Approved
-    from tanist.usecases.failover.clusters import Clusters
+    from tanist.domain.failover.plan import ApprovedPlan
+    from tanist.usecases.failover.clusters import FailoverContext
 
 
-def head(approval: Approval, wish: Approved, facts: Facts, clusters: Clusters) -> Mapping[str, Any]:
+def evidence_header(
+    approval: Approval, plan: ApprovedPlan, facts: Facts, clusters: FailoverContext
+) -> Mapping[str, Any]:
     """Approval, forecast and facts as they are when the run begins."""
-    cost = forecast(wish.intent, facts)
+    cost = forecast(plan.intent, facts)
     return {
-        "mode": wish.intent.mode,
-        "source": [clusters.spec.source, wish.intent.source_cluster_id],
-        "destination": [clusters.spec.destination, wish.intent.destination_cluster_id],
-        "topics": list(wish.intent.names),
-        "groups": list(wish.intent.groups),
-        "limitations_accepted": sorted(wish.limitations),
+        "mode": plan.intent.mode,
+        "source": [clusters.spec.source, plan.intent.source_cluster_id],
+        "destination": [clusters.spec.destination, plan.intent.destination_cluster_id],
+        "topics": list(plan.intent.names),
+        "groups": list(plan.intent.groups),
+        "limitations_accepted": sorted(plan.limitations),
         "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
         "forecast": {"offsets_at_risk": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms},
         "partitions": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failover.limitations import failed
-from tanist.domain.failover.plan import GROUPS, ROUTES, Approved
+from tanist.domain.failover.plan import GROUPS, ROUTES, ApprovedPlan
 from tanist.domain.fences import FenceKind
 from tanist.usecases.items import limitation_item
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.abort import FenceRow
     from tanist.usecases.failover.planning import Planned
-    from tanist.usecases.failover.run import Outcome
+    from tanist.usecases.failover.run import RunOutcome
     from tanist.usecases.failover.status import RunSeen
 
 STEP_COLUMNS = ("step", "title", "done")
@@ -94,9 +94,9 @@ def seen_item(seen: RunSeen) -> dict[str, Any]:
     return run_item(seen.record) | {"age_ms": seen.age_ms, "steps": step_items(seen.steps, seen.left)}
 
 
-def outcome_item(outcome: Outcome, folder: str) -> dict[str, Any]:
+def outcome_item(outcome: RunOutcome, folder: str) -> dict[str, Any]:
     """A run as this call leaves it."""
-    steps = ROUTES[Approved.read(outcome.record.shown).intent.mode]
+    steps = ROUTES[ApprovedPlan.read(outcome.record.plan_json).intent.mode]
     item = run_item(outcome.record, (outcome.seconds, outcome.waited), folder)
     groups = outcome.evidence.found(GROUPS.id)
     return item | {
@@ -107,21 +107,21 @@ def outcome_item(outcome: Outcome, folder: str) -> dict[str, Any]:
 
 
 def fence_item(mirror: str, row: FenceRow) -> dict[str, Any]:
-    before = row.fence.before
+    before = row.source_fence.before
     return {
         "mirror": mirror,
-        "topic": row.fence.topic,
-        "status": row.fence.status,
+        "topic": row.source_fence.topic,
+        "status": row.source_fence.status,
         "kind": before.kind if before else None,
         "stands": row.stands,
         "before": _before(row) if before else None,
-        "plan_hash": row.fence.owed_by,
-        "reason": row.reason or row.fence.reason,
+        "plan_hash": row.source_fence.wanted_by,
+        "reason": row.reason or row.source_fence.reason,
     }
 
 
 def _before(row: FenceRow) -> str:
-    before = row.fence.before
+    before = row.source_fence.before
     if before is None:
         return "unknown"
     if before.kind is FenceKind.DENY_WRITE:

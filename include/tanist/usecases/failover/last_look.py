@@ -8,8 +8,8 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.limitations import news
-from tanist.domain.failover.plan import DRAIN, FENCE, Approved
-from tanist.usecases.failover.work import NotYet
+from tanist.domain.failover.plan import DRAIN, FENCE, ApprovedPlan
+from tanist.usecases.failover.work import NotDrainedYet
 from tanist.usecases.rights import promotion_needs, refusals
 from tanist.usecases.sides import first_contact
 
@@ -35,12 +35,12 @@ def last_look(work: Work) -> None:
     """
     must_have_rights(work)
     facts = work.look()
-    if found := news(Approved.read(work.record.shown), facts):
+    if found := news(ApprovedPlan.read(work.record.plan_json), facts):
         raise CopyChanged("; ".join(f"{each.name}: {each.detail}" for each in found))
     if work.intent.mode is Mode.PLANNED:
         for step in (FENCE, DRAIN):
             if not step.holds(work.intent, facts):
-                raise NotYet(f"this no longer holds: {step.title}")
+                raise NotDrainedYet(f"this no longer holds: {step.title}")
 
 
 def must_have_rights(work: Work) -> None:
@@ -50,7 +50,7 @@ def must_have_rights(work: Work) -> None:
         AuthorizationFailed: it names the rights that are certainly missing. What brokers do not tell is left to the
         steps.
     """
-    side, run = work.clusters.destination.side, work.run
+    side, run = work.clusters.destination.cluster, work.context
     if missing := refusals(side, promotion_needs(work.intent.names), first_contact(run)):
         more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.usecases import sides
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NOT_ON_RECORD = "how far it was copied at the failover is not recorded"
 
 def taken_over(spec: MirrorSpec, view: StateView) -> tuple[TopicDesired, ...]:
     """The topics that have left the mirror."""
-    return tuple(topic for topic in view.topics(spec.mirror) if topic.wish is Wish.REMOVED)
+    return tuple(topic for topic in view.topics(spec.mirror) if topic.desired is DesiredState.REMOVED)
 
 
 def left_behind(

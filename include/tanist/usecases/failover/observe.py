@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts, SourceState, TopicSeen, Uncopied
+from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState, Uncopied
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.takeover import missing
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
@@ -17,20 +17,20 @@ from tanist.domain.growth import growth
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, SLICES, STATE_TOPIC, RunStatus
-from tanist.domain.slices import slice_of
-from tanist.domain.states import MirrorState, Wish
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, RunStatus
+from tanist.domain.slices import state_partition_of
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import loses_records
 from tanist.ports.clock import Deadline
-from tanist.ports.sealing import Barrier
+from tanist.ports.sealing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import sides
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Clusters, Source
-from tanist.usecases.failover.coordinated import Coordinated, Named
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, FailoverContext, Source
+from tanist.usecases.failover.coordinated import Coordinated, NamedTransactions
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.failover.tails import foreign
-from tanist.usecases.mirrors.describe import Ends, last_known, maps
+from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import GroupsFollowed, PartitionObserved, TopicDesired
+    from tanist.domain.records import GroupSyncStatus, PartitionObserved, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
-    from tanist.usecases.sides import Run
+    from tanist.usecases.sides import CommandContext
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -54,8 +54,8 @@ class Look:
     """The facts, and the ends of both clusters that they are made of."""
 
     facts: Facts
-    source: Ends
-    destination: Ends
+    source: MirrorEnds
+    destination: MirrorEnds
 
 
 _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
@@ -67,10 +67,10 @@ class _FromSource:
     state: SourceState
     reason: str = ""
     another_cluster: str = ""
-    ends: Ends = field(default_factory=Ends)
+    ends: MirrorEnds = field(default_factory=MirrorEnds)
     true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     open: tuple[OpenTransaction, ...] = ()
-    named: Named = field(default_factory=Named)
+    named: NamedTransactions = field(default_factory=NamedTransactions)
     uncopied: tuple[Uncopied, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
@@ -79,7 +79,7 @@ class _FromSource:
 
 def _silent(why: TanistError) -> _FromSource:
     elsewhere = why.reason if isinstance(why, AnotherCluster) else ""
-    return _FromSource(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere, ends=Ends(down=why))
+    return _FromSource(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere, ends=MirrorEnds(down=why))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,8 +89,8 @@ class Observer:
     `shared`, `silence`: of a reading of several mirrors; without them the observer has its own, and closes them.
     """
 
-    clusters: Clusters
-    run: Run
+    clusters: FailoverContext
+    context: CommandContext
     shared: StateReaders | None = None
     silence: Silence | None = None
     _own: StateReaders | None = None
@@ -106,12 +106,12 @@ class Observer:
         if self.shared is not None:
             return self.shared
         if self._own is None:
-            self._own = StateReaders(self.clusters.destination.side)
+            self._own = StateReaders(self.clusters.destination.cluster)
         return self._own
 
     def view(self, topic: str = STATE_TOPIC) -> StateView:
         """A state topic as it is now."""
-        return self.readers.view(topic, self.run.by)
+        return self.readers.view(topic, self.context.by)
 
     def look(self, wanted: Sequence[TopicDesired], plan: str | None = None, *, ask_source: bool = True) -> Facts:
         """The facts of `see`."""
@@ -130,7 +130,7 @@ class Observer:
         fences = {each.topic: each for each in view.source_fences(spec.mirror)}
         copies = self._copies(wanted)
         source = self._source(wanted, fences, ask=ask_source)
-        now = self.run.clock.now()
+        now = self.context.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         facts = Facts(
             now=now,
@@ -144,19 +144,19 @@ class Observer:
             topics=tuple(self._topics(wanted, view, fences, source)),
             transactions=source.open,
             named=source.named.transactions,
-            transactions_told=source.named.told,
+            transactions_told=source.named.complete,
             transactions_reason=source.named.reason,
             logins=logins_of(view.workers()),
             workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
-            left=tuple(each.topic for each in view.topics(spec.mirror) if each.wish is Wish.REMOVED),
-            map_missing=not self.readers.has(OFFSETS_TOPIC, self.run.by),
+            left=tuple(each.topic for each in view.topics(spec.mirror) if each.desired is DesiredState.REMOVED),
+            map_missing=not self.readers.has(OFFSETS_TOPIC, self.context.by),
             followed=None if source.state is SourceState.ALIVE else self._followed(),
             run=view.failover(spec.mirror, plan),
             others_running=tuple(each for each in running if each.plan != plan),
         )
         return Look(facts=facts, source=source.ends, destination=copies)
 
-    def _followed(self) -> GroupsFollowed | None:
+    def _followed(self) -> GroupSyncStatus | None:
         """Asked for only where the source cannot be: a topic that cannot be read is as good as none."""
         found = attempt(lambda: self.view(GROUPS_TOPIC))
         return None if isinstance(found, TanistError) else found.groups_followed(self.clusters.spec)
@@ -164,7 +164,7 @@ class Observer:
     # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _soon(self) -> Deadline:
-        return Deadline(min(self.run.by.at, self.run.clock.deadline(SOURCE_SECONDS).at))
+        return Deadline(min(self.context.by.at, self.context.clock.deadline(SOURCE_SECONDS).at))
 
     def _source(self, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic], *, ask: bool) -> _FromSource:
         source = self.clusters.source
@@ -173,22 +173,23 @@ class Observer:
         if not ask:
             return _FromSource(state=SourceState.SILENT, reason="not asked any more")
         if self.silence is None:
-            self.silence = Silence(self.run.clock)
-        if (why := self.silence.of(source.side.name)) is not None:
+            self.silence = Silence(self.context.clock)
+        if (why := self.silence.of(source.cluster.name)) is not None:
             return _silent(why)
         try:
             return self._ask(source, wanted, fences)
         except AnotherCluster as elsewhere:
             return _silent(elsewhere)
         except TanistError as error:
-            self.silence.keep(source.side.name, error)
+            self.silence.keep(source.cluster.name, error)
             return _silent(error)
 
     def _ask(self, source: Source, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic]) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
         partitions = [at for topic in wanted for at in topic.all_partitions()]
-        true_ends = source.side.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
-        answers = source.side.logs.ends(partitions, by)  # after the true ends: what is committed by then was in the log
+        true_ends = source.cluster.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
+        # after the true ends: what is committed by then was in the log
+        answers = source.cluster.logs.ends(partitions, by)
         seen = source.replicas.cluster([topic.topic for topic in wanted], by)
         sides.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
         ends = known(answers)
@@ -196,8 +197,8 @@ class Observer:
         if partitions and not ends:
             raise_first(answers)
         more = growth(wanted, seen.partitions)
-        errors += [f"{topic}: {more.trouble(topic)}" for topic in more.untold]
-        beyond = known(source.side.logs.ends(more.partitions, by)) if more.partitions else {}
+        errors += [f"{topic}: {more.trouble(topic)}" for topic in more.unreported]
+        beyond = known(source.cluster.logs.ends(more.partitions, by)) if more.partitions else {}
         names = {topic.topic for topic in wanted}
         watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
         fencing = source_fences.look(source.fencing, watched, names - fences.keys(), by)
@@ -207,7 +208,7 @@ class Observer:
         named = self._coordinated.ask(source.replicas, partitions, self._soon(), fenced=fenced)
         unended = attempt(lambda: source.replicas.open_transactions(stuck, self._soon())) if stuck else ()
         if isinstance(unended, TanistError):
-            unended, named = (), Named(reason=str(unended))
+            unended, named = (), NamedTransactions(reason=str(unended))
         return _FromSource(
             state=SourceState.PARTLY if errors else SourceState.ALIVE,
             reason="; ".join(errors[:3]),
@@ -215,7 +216,7 @@ class Observer:
             true_ends=known(true_ends),
             open=unended,
             named=named,
-            uncopied=tuple(Uncopied(at, _held(beyond.get(at))) for at in more.partitions),
+            uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
             ids=seen.topic_ids,
             fences=fencing,
             authorizer=authorizer,
@@ -226,19 +227,20 @@ class Observer:
     def _destination_authorizer(self) -> bool | None:
         if self._authorizer is None:
             try:
-                self._authorizer = self.clusters.destination.opening.has_authorizer(self.run.by)
+                self._authorizer = self.clusters.destination.opening.has_authorizer(self.context.by)
             except TanistError:
                 return None
         return self._authorizer
 
-    def _copies(self, wanted: Sequence[TopicDesired]) -> Ends:
+    def _copies(self, wanted: Sequence[TopicDesired]) -> MirrorEnds:
         partitions = [at for topic in wanted for at in topic.all_partitions()]
-        return _ends(self.clusters.destination.side.logs.ends(partitions, self.run.by)) if partitions else Ends()
+        logs = self.clusters.destination.cluster.logs
+        return _ends(logs.ends(partitions, self.context.by)) if partitions else MirrorEnds()
 
     def _partitions(
-        self, wanted: Sequence[TopicDesired], view: StateView, copies: Ends, source: _FromSource
+        self, wanted: Sequence[TopicDesired], view: StateView, copies: MirrorEnds, source: _FromSource
     ) -> tuple[PartitionFacts, ...]:
-        spec, destination, by = self.clusters.spec, self.clusters.destination, self.run.by
+        spec, destination, by = self.clusters.spec, self.clusters.destination, self.context.by
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         if not partitions:
             return ()
@@ -246,8 +248,8 @@ class Observer:
         replicas = known(destination.replicas.in_sync(partitions, by))
         writers = spec.producer_ids
         barriers = known(destination.sealing.proof(dict.fromkeys(partitions, writers), by))
-        sealed = [at for at, barrier in barriers.items() if barrier is Barrier.SEALED]
-        strangers = foreign(destination.side.logs, copies.found, writers, sealed, by)
+        fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
+        strangers = foreign(destination.cluster.logs, copies.found, writers, fenced, by)
         last = last_known(view, spec.mirror)
         heard = {each.worker: each.at for each in view.workers()}
         found = []
@@ -255,7 +257,7 @@ class Observer:
             observed, live, seen = view.observed(spec.mirror, at), source.ends.found.get(at), last.get(at)
             copy, map_, in_sync = copies.found.get(at), offsets.get(at, OffsetMap()), replicas.get(at)
             end = DestinationOffset(copy.high_watermark) if copy else None
-            claim = view.claim(slice_of(spec.mirror, at, SLICES))
+            claim = view.claim(state_partition_of(spec.mirror, at, STATE_PARTITIONS))
             found.append(
                 PartitionFacts(
                     partition=at,
@@ -272,21 +274,21 @@ class Observer:
                     named=source.named.names(at),
                     in_sync=in_sync.replicas if in_sync else None,
                     min_in_sync=in_sync.needed if in_sync else None,
-                    sealed=(barriers[at] is Barrier.SEALED) if at in barriers else None,
+                    producer_fenced=(barriers[at] is ProducerFence.FENCED) if at in barriers else None,
                     last_mirrored_epoch=observed.last_mirrored_epoch if observed else -1,
                 )
             )
         return tuple(found)
 
     def _with_tails(
-        self, found: tuple[PartitionFacts, ...], standing: Mapping[str, bool]
+        self, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool]
     ) -> tuple[PartitionFacts, ...]:
         """Behind a fence a producer that tries again and again still spends offsets, on markers of its aborts."""
         source = self.clusters.source
-        spans = {each.partition: each.tail for each in found if each.tail and standing.get(each.partition.topic)}
+        spans = {each.partition: each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
         if not spans or not isinstance(source, Source):
             return found
-        answers = attempt(lambda: source.side.logs.only_control(spans, self._soon()))
+        answers = attempt(lambda: source.cluster.logs.only_control(spans, self._soon()))
         if isinstance(answers, TanistError):
             return found
         return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
@@ -297,15 +299,15 @@ class Observer:
         view: StateView,
         fences: Mapping[str, FencedTopic],
         source: _FromSource,
-    ) -> list[TopicSeen]:
-        mirror, side = self.clusters.spec.mirror, self.clusters.destination.side
+    ) -> list[ObservedTopic]:
+        mirror, side = self.clusters.spec.mirror, self.clusters.destination.cluster
         names = [each.topic for each in wanted]
-        described = side.topics.describe(names, self.run.by)
-        held = {each.topic: each.held_rules for each in wanted}
-        opening, by = self.clusters.destination.opening, self.run.by
+        described = side.topics.describe(names, self.context.by)
+        held = {each.topic: each.deferred_acls for each in wanted}
+        opening, by = self.clusters.destination.opening, self.context.by
         ours = principals(logins_of(view.workers()))
-        opened = _told(lambda: opening.is_open(held, by, ours))
-        shut_out = _told(lambda: opening.shut_out(names, by, ours))
+        opened = _answered_only(lambda: opening.is_open(held, by, ours))
+        shut_out = _answered_only(lambda: opening.shut_out(names, by, ours))
         others = attempt(lambda: opening.others(names, by, ours))
         found = []
         for topic in wanted:
@@ -313,15 +315,15 @@ class Observer:
             there = copy if isinstance(copy, TopicFacts) else None
             copied_to = {each.topic_id for at in topic.all_partitions() if (each := view.observed(mirror, at))}
             found.append(
-                TopicSeen(
+                ObservedTopic(
                     topic=topic.topic,
                     mirrored=topic.partitions,
                     partitions=there.partitions if there else None,
                     altered=loses_records(there.effective) if there else (),
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
-                    generation=view.promotions(mirror, topic.topic),
-                    removed=now is not None and now.wish is Wish.REMOVED,
-                    fence=fences.get(topic.topic) or source.fences.unrecorded.get(topic.topic),
+                    promotion_epoch=view.promotions(mirror, topic.topic),
+                    removed=now is not None and now.desired is DesiredState.REMOVED,
+                    source_fence=fences.get(topic.topic) or source.fences.unrecorded.get(topic.topic),
                     fence_stands=source.fences.known().get(topic.topic),
                     configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
                     writable=opened.get(topic.topic),
@@ -352,7 +354,7 @@ def attempt(look: Callable[[], _T]) -> _T | TanistError:
         return error
 
 
-def _told(look: Callable[[], Mapping[str, bool | TanistError]]) -> dict[str, bool]:
+def _answered_only(look: Callable[[], Mapping[str, bool | TanistError]]) -> dict[str, bool]:
     """What could be told; nothing where nobody answers."""
     answers = attempt(look)
     return {} if isinstance(answers, TanistError) else known(answers)
@@ -369,12 +371,12 @@ def _without_tail(each: PartitionFacts) -> PartitionFacts:
     return each if each.live is None else replace(each, live=replace(each.live, data_end=each.copied))
 
 
-def _held(ends: LogEnds | None) -> int | None:
+def _record_span(ends: LogEnds | None) -> int | None:
     return None if ends is None else ends.high_watermark - ends.start
 
 
-def _ends(answers: Mapping[TopicPartition, LogEnds | TanistError]) -> Ends:
-    return Ends(
+def _ends(answers: Mapping[TopicPartition, LogEnds | TanistError]) -> MirrorEnds:
+    return MirrorEnds(
         found=known(answers), errors={at: each for at, each in answers.items() if isinstance(each, TanistError)}
     )
 

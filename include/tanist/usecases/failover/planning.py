@@ -12,8 +12,8 @@ from tanist.domain.errors import GroupNotInMirror, Misconfigured, Refused, Topic
 from tanist.domain.failover.approving import (
     LONGEST_MS,
     Approval,
+    ApprovalRequest,
     NoApproverTopic,
-    Request,
     Withdrawal,
     approved,
     command_request,
@@ -21,11 +21,11 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, news, planned_intent, word
-from tanist.domain.failover.plan import Approved, Intent, Plan, TopicIntent, hash_of, remaining
+from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent, hash_of, remaining
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import Clusters
-    from tanist.usecases.sides import Run
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.sides import CommandContext
 
 
 class AnotherPlan(Refused):
@@ -52,7 +52,7 @@ class PlanBlocked(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class FailoverRequest:
     """Which failover. `loss_tolerance`: offsets that may be lost; None: what is forecast now.
 
     `groups`: whose positions are translated, by regular expressions for whole names.
@@ -81,18 +81,18 @@ class Planned:
         return any(reason.blocks for reason in self.plan.limitations)
 
 
-def plan(asked: Asked, clusters: Clusters, command: Run) -> Planned:
+def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:
     """The plan as the facts make it now; changes nothing.
 
     Raises:
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
     """
-    with closing(Observer(clusters=clusters, run=command)) as observer:
-        wanted = chosen(observer.view(STATE_TOPIC), clusters, asked.include)
-        _must_match(asked.groups, observer, clusters.spec.mirror)
+    with closing(Observer(clusters=clusters, context=command)) as observer:
+        wanted = chosen(observer.view(STATE_TOPIC), clusters, request.include)
+        _must_match(request.groups, observer, clusters.spec.mirror)
         facts = observer.look(wanted)
-        bare = intent_of(clusters.spec, asked.mode, wanted, asked.groups)
-        made = make_plan(planned_intent(bare, facts, asked.loss_tolerance), facts)
+        bare = intent_of(clusters.spec, request.mode, wanted, request.groups)
+        made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts)
     left = tuple(step.id for step in remaining(made.intent, facts))
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left)
 
@@ -112,7 +112,7 @@ def intent_of(
     )
 
 
-def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple[TopicDesired, ...]:
+def chosen(view: StateView, clusters: FailoverContext, include: Sequence[str]) -> tuple[TopicDesired, ...]:
     """The topics that `include` names, of those that are in the mirror.
 
     Raises:
@@ -121,7 +121,7 @@ def chosen(view: StateView, clusters: Clusters, include: Sequence[str]) -> tuple
     if problems := pattern_problems(include):
         refuse(problems)
     mirror = clusters.spec.mirror
-    inside = {topic.topic: topic for topic in view.topics(mirror) if topic.wish is not Wish.REMOVED}
+    inside = {topic.topic: topic for topic in view.topics(mirror) if topic.desired is not DesiredState.REMOVED}
     selection = Selection(tuple(include))
     idle = selection.idle(tuple(inside))
     if idle or not inside:
@@ -157,7 +157,13 @@ def must_give_a_reason(reason: str) -> None:
 
 
 def approve_any(  # as `approve`
-    plan_hash: str, asked: Sequence[Asked], clusters: Clusters, command: Run, *, reason: str, valid_seconds: float
+    plan_hash: str,
+    request: Sequence[FailoverRequest],
+    clusters: FailoverContext,
+    command: CommandContext,
+    *,
+    reason: str,
+    valid_seconds: float,
 ) -> Approval:
     """Approve the plan where one of the wishes `asked` makes it; what is raised names what each of them makes.
 
@@ -165,7 +171,7 @@ def approve_any(  # as `approve`
         What `approve` does.
     """
     others: list[str] = []
-    for each in asked:
+    for each in request:
         try:
             return approve(plan_hash, each, clusters, command, reason=reason, valid_seconds=valid_seconds)
         except AnotherPlan as other:
@@ -175,9 +181,9 @@ def approve_any(  # as `approve`
 
 def approve(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
-    asked: Asked,
-    clusters: Clusters,
-    command: Run,
+    wanted: FailoverRequest,
+    clusters: FailoverContext,
+    command: CommandContext,
     *,
     reason: str,
     valid_seconds: float,
@@ -205,7 +211,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     if not 0 < valid_for_ms <= LONGEST_MS:
         raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
     signature("", on_behalf_of)  # raises before anything is asked
-    now = plan(asked, clusters, command)
+    now = plan(wanted, clusters, command)
     words = _words(plan_hash, shown, now)
     must_not_be_blocked(now)
     approvals = clusters.destination.approvals
@@ -213,10 +219,10 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         if now.facts.destination_authorizer is not False:
             raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
         approvals.create(command.by)
-    signed = Request(
+    signed = ApprovalRequest(
         mirror=clusters.spec.mirror,
         plan=plan_hash,
-        shown=words,
+        plan_json=words,
         request=request or command_request(plan_hash, token_hex(8)),
         reason=reason,
         valid_for_ms=valid_for_ms,
@@ -234,9 +240,9 @@ def _words(plan_hash: str, shown: str, now: Planned) -> str:
         AnotherPlan.
     """
     if now.plan.hash == plan_hash:
-        return now.plan.shown
+        return now.plan.canonical_plan
     if hash_of(shown) == plan_hash:
-        seen, steps = Approved.read(shown), tuple(step.id for step in now.plan.steps)
+        seen, steps = ApprovedPlan.read(shown), tuple(step.id for step in now.plan.steps)
         if seen.intent == now.plan.intent and seen.steps == steps and not news(seen, now.facts):
             return shown
     wanted = now.plan.intent
@@ -246,7 +252,9 @@ def _words(plan_hash: str, shown: str, now: Planned) -> str:
     )
 
 
-def withdraw(plan_hash: str, clusters: Clusters, command: Run, *, request: str = "", reason: str) -> None:
+def withdraw(
+    plan_hash: str, clusters: FailoverContext, command: CommandContext, *, request: str = "", reason: str
+) -> None:
     """Take back what was approved of a plan, as far as no failover has begun on it: one that has goes on.
 
     `request`: only what answers it, also if that is written later; empty: whatever was approved before.

@@ -36,7 +36,7 @@ def look(fencing: Fencing, held: Sequence[FencedTopic], topics: Iterable[str], b
     """
     before = [each.before for each in held if each.before]
     others = sorted(topics)
-    stands = fencing.standing(before, by) if before else {}
+    stands = fencing.fence_status(before, by) if before else {}
     found = fencing.snapshot(others, by) if others else {}
     stray = [unrecorded(each) for each in found.values() if not isinstance(each, TanistError)]
     return SourceFences(stands=stands, unrecorded={each.topic: each for each in stray if each is not None})

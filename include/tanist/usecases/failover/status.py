@@ -6,15 +6,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.failover.plan import ROUTES, Approved, Step, remaining
+from tanist.domain.failover.plan import ROUTES, ApprovedPlan, Step, remaining
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.work import wanted_topics
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
-    from tanist.usecases.failover.clusters import Clusters
-    from tanist.usecases.sides import Run
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.sides import CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,27 +28,27 @@ class RunSeen:
     age_ms: int
 
 
-def runs(clusters: Clusters, command: Run) -> tuple[RunSeen, ...]:
+def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, ...]:
     """All runs of a mirror, the latest last."""
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         view = observer.view()
         found = sorted(view.failovers(clusters.spec.mirror), key=lambda run: run.started_at)
         return tuple(_seen(record, observer, command) for record in found)
 
 
-def _seen(record: FailoverRun, observer: Observer, command: Run) -> RunSeen:
-    wish = Approved.read(record.shown)
-    steps, age = ROUTES[wish.intent.mode], max(0, command.clock.now() - record.at)
+def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> RunSeen:
+    approved_plan = ApprovedPlan.read(record.plan_json)
+    steps, age = ROUTES[approved_plan.intent.mode], max(0, command.clock.now() - record.at)
     if record.status is not RunStatus.RUNNING:
         done = record.status is RunStatus.DONE
         left = frozenset[str]() if done else frozenset(step.id for step in steps)
         return RunSeen(record=record, steps=steps, left=left, facts=None, age_ms=age)
-    facts = observer.look(wanted_topics(observer.view(), wish.intent), record.plan)
-    left = frozenset(step.id for step in remaining(wish.intent, facts))
+    facts = observer.look(wanted_topics(observer.view(), approved_plan.intent), record.plan)
+    left = frozenset(step.id for step in remaining(approved_plan.intent, facts))
     return RunSeen(record=record, steps=steps, left=left, facts=facts, age_ms=age)
 
 
-def record(clusters: Clusters, plan: str, command: Run) -> FailoverRun | None:
+def record(clusters: FailoverContext, plan: str, command: CommandContext) -> FailoverRun | None:
     """What is on record of the run of `plan`; None: it never began."""
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         return observer.view().failover(clusters.spec.mirror, plan)

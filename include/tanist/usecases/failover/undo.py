@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.ports.clock import Deadline
-    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.clusters import FailoverContext
     from tanist.usecases.failover.work import Work
 
 
@@ -29,14 +29,14 @@ def undo(work: Work, reason: str) -> list[str]:
     names = frozenset(name for name in work.intent.names if not view.promoted(mirror, name))
     ours = [each for each in view.source_fences(mirror) if each.topic in names]
     work.confirm()
-    after = lifted(work.clusters, ours, work.run.clock.deadline(2 * SOURCE_SECONDS))
+    after = lifted(work.clusters, ours, work.context.clock.deadline(2 * SOURCE_SECONDS))
     store(work, after)
     work.tools.checkpoint("abort:lifted")
     work.save(status=RunStatus.ABORTED, reason=reason)
-    return [each.topic for each in after if each.status is FenceStatus.LIFT_OWED]
+    return [each.topic for each in after if each.status is FenceStatus.LIFT_PENDING]
 
 
-def lifted(clusters: Clusters, entries: Iterable[FencedTopic], by: Deadline) -> list[FencedTopic]:
+def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadline) -> list[FencedTopic]:
     """`entries` after lifting. What was never tried is owed no more; where an answer was lost it may stand."""
     held = list(entries)
     standing = [each.before for each in held if each.before and may_stand(each)]
@@ -48,7 +48,7 @@ def lifted(clusters: Clusters, entries: Iterable[FencedTopic], by: Deadline) -> 
     after = []
     for each in held:
         error = _answer(each, answers)
-        status = FenceStatus.LIFTED if error is None else FenceStatus.LIFT_OWED
+        status = FenceStatus.LIFTED if error is None else FenceStatus.LIFT_PENDING
         after.append(replace(each, status=status, reason=str(error) if error else ""))
     return after
 

@@ -10,27 +10,27 @@ from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import Clusters
-    from tanist.usecases.sides import Run
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.sides import CommandContext
 
 WATCH_SECONDS: Final = 10.0
 """A run that goes step by step, each in another process, is silent for some seconds between two of them."""
 _LOOK_SECONDS: Final = 0.5
 
 
-def unfinished(clusters: Clusters, command: Run) -> FailoverRun | None:
+def unfinished(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
     """The unfinished run of this mirror; None: there is none."""
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         return observer.view().unfinished(clusters.spec.mirror)
 
 
-def left_alone(clusters: Clusters, command: Run) -> FailoverRun | None:
+def left_alone(clusters: FailoverContext, command: CommandContext) -> FailoverRun | None:
     """The unfinished run of this mirror that nobody is at work on; None: there is none.
 
     Raises:
         RunUnderWay: somebody is, or has been within the seconds that we watched.
     """
-    with closing(Observer(clusters=clusters, run=command)) as observer:
+    with closing(Observer(clusters=clusters, context=command)) as observer:
         first = observer.view().unfinished(clusters.spec.mirror)
         until = command.clock.deadline(WATCH_SECONDS)
         while first is not None and until.left(command.clock.monotonic()):

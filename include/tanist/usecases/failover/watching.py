@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grown:
+class WriteActivity:
     """Since the look before. `untold`: does not answer, or what it has taken cannot be read yet."""
 
     data: tuple[TopicPartition, ...]
-    untold: tuple[TopicPartition, ...]
+    unreported: tuple[TopicPartition, ...]
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Watch:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """Up to here each log has been judged."""
 
-    def look(self, by: Deadline) -> Grown:
+    def look(self, by: Deadline) -> WriteActivity:
         """Raises CouldNotTell: nobody answers at all."""
         found = self.logs.true_ends(self.partitions, by)
         now = {at: end for at, end in found.items() if not isinstance(end, TanistError)}
@@ -42,4 +42,4 @@ class Watch:
         data = tuple(at for at, only in judged.items() if only is False)
         blind = tuple(at for at, only in judged.items() if isinstance(only, TanistError))
         self.ends |= new | {at: end for at, (_, end) in moved.items() if at not in blind}
-        return Grown(data=data, untold=(*(at for at in self.partitions if at not in now), *blind))
+        return WriteActivity(data=data, unreported=(*(at for at in self.partitions if at not in now), *blind))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import Intent
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import Clusters, Patience
+    from tanist.usecases.failover.clusters import FailoverContext, Timeouts
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.lock import LockedMirror
-    from tanist.usecases.sides import Run
+    from tanist.usecases.sides import CommandContext
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -32,7 +32,7 @@ BEGINS: Final = "begins"
 NOT_YET: Final = "not yet"
 
 
-class NotYet(CouldNotTell):
+class NotDrainedYet(CouldNotTell):
     name = "NOT_YET"
     operator_action = "none: it is retried until the deadline of the run"
 
@@ -41,7 +41,7 @@ def must_all(answers: Mapping[_K, _V | TanistError | None], what: str) -> None:
     """Raises NotYet, or where only the time was too short TimedOut, if any of `answers` is an error. `what` failed."""
     failed = {item: answer for item, answer in answers.items() if isinstance(answer, TanistError)}
     if failed:
-        kind = TimedOut if all(isinstance(error, TimedOut) for error in failed.values()) else NotYet
+        kind = TimedOut if all(isinstance(error, TimedOut) for error in failed.values()) else NotDrainedYet
         some = "; ".join(f"{item}: {error}" for item, error in list(failed.items())[:3])
         raise kind(f"{len(failed)} {what}: {some}")
 
@@ -72,13 +72,13 @@ def _tell_nobody(_step: str, _what: str, _reason: str) -> None:
 class Tools:
     """What a run needs besides the clusters. `checkpoint` is told every point where a crash would be inconvenient."""
 
-    patience: Patience
+    patience: Timeouts
     sink: Sink
     runner: str
-    gone: Callable[[str], bool] = field(default=_unknown)
+    is_process_dead: Callable[[str], bool] = field(default=_unknown)
     """Whether another runner is certainly dead; False: not known, so its heartbeat is watched."""
     checkpoint: Callable[[str], None] = field(default=_nowhere)
-    tell: Callable[[str, str, str], None] = field(default=_tell_nobody)
+    report: Callable[[str, str, str], None] = field(default=_tell_nobody)
     """Hears of each step what becomes of it, and why, where there is a reason; the same again is not told."""
 
 
@@ -94,9 +94,9 @@ class Done:
 class Work:
     """`facts` are those of the last look; `record` is what stands in the state topic of this run."""
 
-    clusters: Clusters
+    clusters: FailoverContext
     intent: Intent
-    run: Run
+    context: CommandContext
     tools: Tools
     observer: Observer
     lock: LockedMirror
@@ -106,7 +106,7 @@ class Work:
     hindrance: tuple[str, str] = ("", "")
     """A step, and what was in its way when it was tried last."""
     _beaten: float = float("-inf")
-    _told: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _reported: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def wanted(self) -> tuple[TopicDesired, ...]:
         """The topics of this run as the state topic has them, removed ones too."""
@@ -118,19 +118,19 @@ class Work:
 
     def write(self, records: Sequence[StateRecord]) -> StateView:
         """Raises MirrorLocked where somebody else has taken the mirror's lock."""
-        self.lock.command = self.run
+        self.lock.command = self.context
         return self.lock.append(records)
 
     def confirm(self) -> None:
         """Directly before an action that Kafka does not fence by itself. Raises MirrorLocked."""
-        self.lock.command = self.run
+        self.lock.command = self.context
         self.lock.confirm()
 
     def save(self, **changes: Any) -> None:
         """Change the run's own record."""
-        self.record = replace(self.record, at=self.run.clock.now(), **changes)
+        self.record = replace(self.record, at=self.context.clock.now(), **changes)
         self.write([self.record])
-        self._beaten = self.run.clock.monotonic()
+        self._beaten = self.context.clock.monotonic()
 
     def mark(self, name: str) -> None:
         """Remember something that leaves no other trace."""
@@ -150,7 +150,7 @@ class Work:
         Raises:
             MirrorLocked: somebody else has taken over.
         """
-        if self.run.clock.monotonic() - self._beaten >= BEAT_SECONDS:
+        if self.context.clock.monotonic() - self._beaten >= BEAT_SECONDS:
             self.save()
 
     def release(self, reason: str = "") -> None:
@@ -167,26 +167,26 @@ class Work:
 
     def wait(self, seconds: float = WAIT_SECONDS) -> None:
         self.beat()
-        self.run.clock.wait(seconds)
+        self.context.clock.wait(seconds)
 
     def hindered(self, step: str) -> str:
         """What was in the way of `step` when it was tried last; empty: nothing, or it was not tried."""
         tried, why = self.hindrance
         return why if tried == step else ""
 
-    def tell(self, step: str, what: str, detail: Mapping[str, Any], *, seconds: float = 0, waited: float = 0) -> None:
+    def report(self, step: str, what: str, detail: Mapping[str, Any], *, seconds: float = 0, waited: float = 0) -> None:
         """Add to the evidence, and flush it. People are told what they have not heard yet."""
-        now = self.run.clock.now()
+        now = self.context.clock.now()
         self.evidence = self.evidence.adding(now, step, what, detail, seconds=seconds, waited=waited)
         self.tools.sink.flush(self.evidence)
-        heard, reason = self._told.get(step), str(detail.get("reason", ""))
+        heard, reason = self._reported.get(step), str(detail.get("reason", ""))
         if (what, reason) == heard or (what == BEGINS and heard is not None and heard[0] == NOT_YET):
             return
-        self._told[step] = what, reason
-        self.tools.tell(step, what, reason)
+        self._reported[step] = what, reason
+        self.tools.report(step, what, reason)
 
 
-def book(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence:
+def evidence_of(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence:
     """What an earlier process of this run has left, or a new book that begins with `head` and the run's approval.
 
     A run of the same plan on an earlier approval, which was aborted, is another run: its book is kept whole in the head
@@ -196,7 +196,7 @@ def book(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence
     if found is not None and found.approval == record.approval:
         return found
     approval = {"id": record.approval, "by": record.approver}
-    new = {"mirror": record.mirror, "plan_hash": record.plan, "approval": approval, **head, "plan": record.shown}
+    new = {"mirror": record.mirror, "plan_hash": record.plan, "approval": approval, **head, "plan": record.plan_json}
     return Evidence(head=canonical(new if found is None else new | {"earlier": json.loads(as_json(found))}))
 
 

@@ -9,14 +9,14 @@ from tanist.domain.errors import TanistError
 
 if TYPE_CHECKING:
     from tanist.ports.positions import Positions, Proofs
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContacts:
     """What asks a source that is configured here; it may be dead all the same."""
 
-    side: Side
+    cluster: Cluster
     positions: Positions
     proofs: Proofs
 
@@ -25,7 +25,7 @@ class SourceContacts:
 class GroupContacts:
     """`source` is an error where nothing can even be asked."""
 
-    destination: Side
+    destination: Cluster
     positions: Positions
     source: SourceContacts | TanistError
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.translation import Present
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.groups.sync import Synced
+    from tanist.usecases.groups.sync import GroupSyncResult
 
 
 def explain(row: PositionRow, seen: Gathered) -> tuple[str, ...]:
@@ -23,12 +23,12 @@ def explain(row: PositionRow, seen: Gathered) -> tuple[str, ...]:
     return tuple(_lines(row, seen))
 
 
-def at_home(group: str, at: TopicPartition, found: Synced) -> tuple[str, ...]:
+def at_home(group: str, at: TopicPartition, found: GroupSyncResult) -> tuple[str, ...]:
     """The same for a partition that took over: nothing is translated there any more."""
     where = found.seen.spec.destination
     return (
         f"{at} was failed over: the offsets that group {group} commits at {where} are its own",
-        _standing(found.there.standing(group, at)),
+        _describe_committed(found.there.committed_position(group, at)),
         "decision: its offsets are no longer read at the source nor translated",
     )
 
@@ -49,7 +49,7 @@ def _position(row: PositionRow, seen: Gathered) -> str:
     if row.position.direct:
         return f"{where}, reported by the source now"
     age = "of unknown age" if row.age_ms is None else f"complete as of {row.age_ms} ms ago"
-    why = seen.asked.errors.get(row.group) or seen.asked.down
+    why = seen.source_answer.errors.get(row.group) or seen.source_answer.down
     return f"{where}, as kept in __mirror_groups, {age}" + (f" ({why.name}: {why.reason})" if why else "")
 
 
@@ -79,9 +79,9 @@ def _run(row: PositionRow) -> str:
 
 
 def _copy(row: PositionRow) -> str:
-    if isinstance(row.copy, TanistError):
-        return f"the destination does not answer: {row.copy.reason}"
-    return f"the mirror partition begins at {row.copy.start} and ends at {row.copy.end}"
+    if isinstance(row.mirror_end, TanistError):
+        return f"the destination does not answer: {row.mirror_end.reason}"
+    return f"the mirror partition begins at {row.mirror_end.start} and ends at {row.mirror_end.end}"
 
 
 def _answer(row: PositionRow) -> str:
@@ -95,10 +95,10 @@ def _answer(row: PositionRow) -> str:
 
 
 def _present(row: PositionRow) -> str:
-    return _standing(row.present)
+    return _describe_committed(row.present)
 
 
-def _standing(present: Present | TanistError | None) -> str:
+def _describe_committed(present: Present | TanistError | None) -> str:
     if isinstance(present, TanistError):
         return f"the destination does not report its committed offset: {present.name}: {present.reason}"
     if present is None:

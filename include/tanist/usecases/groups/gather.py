@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.lag import KnownEnd
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupsFollowed
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
-from tanist.domain.states import MirrorState, Wish
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.translation import CopySpan
 from tanist.usecases import sides
 from tanist.usecases.mirrors.describe import last_known, maps
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.ports.logs import LogEnds
     from tanist.ports.positions import GroupFacts
     from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Views:
     groups: StateView
 
 
-def views(destination: Side, run: Run) -> Views:
+def views(destination: Cluster, context: CommandContext) -> Views:
     """All three, read side by side.
 
     Raises:
@@ -68,7 +68,8 @@ def views(destination: Side, run: Run) -> Views:
     """
     with ThreadPoolExecutor(3) as pool:
         read = [
-            pool.submit(sides.read, destination, topic, run.by) for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)
+            pool.submit(sides.read, destination, topic, context.by)
+            for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)
         ]
         return Views(*(each.result() for each in read))
 
@@ -83,7 +84,7 @@ class Freshest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SourceAnswer:
     """What the source itself says now. `down`: why it says nothing; `errors`: of single groups."""
 
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
@@ -109,8 +110,8 @@ class Gathered:
     maps: Mapping[TopicPartition, OffsetMap]
     copies: Mapping[TopicPartition, CopySpan | TanistError]
     source_ends: Mapping[TopicPartition, KnownEnd]
-    followed: GroupsFollowed | None
-    asked: Asked
+    followed: GroupSyncStatus | None
+    source_answer: SourceAnswer
     now: EpochMs
     at_home: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
 
@@ -123,33 +124,40 @@ class Gathered:
         """How old the knowledge of a position is: it may have moved since. None: nobody knows."""
         if position.direct:
             return 0
-        return max(0, self.now - self.followed.upto) if self.followed and self.followed.upto else None
+        return (
+            max(0, self.now - self.followed.complete_until_ms)
+            if self.followed and self.followed.complete_until_ms
+            else None
+        )
 
 
-def gather(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run, seen: Views | None = None) -> Gathered:
+def gather(
+    spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, context: CommandContext, seen: Views | None = None
+) -> Gathered:
     """One look at both ends. A source that does not answer is a fact here, never an error.
 
     Raises:
         what the destination answers if it cannot be read.
     """
-    seen = seen or views(contacts.destination, run)
+    seen = seen or views(contacts.destination, context)
     partitions = _partitions(seen.state, spec.mirror, chosen)
     kept = seen.groups.group_positions(spec)
     ours = [each for each in kept if each.partition in partitions]
-    asked = _ask(spec, contacts, chosen, {each.group for each in ours}, sorted(partitions), run)
-    copies = contacts.destination.logs.ends(sorted(partitions), run.by) if partitions else {}
+    source_answer = _ask(spec, contacts, chosen, {each.group for each in ours}, sorted(partitions), context)
+    copies = contacts.destination.logs.ends(sorted(partitions), context.by) if partitions else {}
     return Gathered(
         spec=spec,
         partitions=partitions,
         preparing=_preparing(seen.state, spec.mirror, partitions),
-        positions=_merged(ours, asked, chosen, partitions),
-        kinds={each.group: each.kind for each in ours} | {name: facts.kind for name, facts in asked.groups.items()},
+        positions=_merged(ours, source_answer, chosen, partitions),
+        kinds={each.group: each.kind for each in ours}
+        | {name: facts.kind for name, facts in source_answer.groups.items()},
         maps=maps(seen.offsets, spec),
         copies={at: _span(each) for at, each in copies.items()},
-        source_ends=_ends(last_known(seen.state, spec.mirror), asked),
+        source_ends=_ends(last_known(seen.state, spec.mirror), source_answer),
         followed=seen.groups.groups_followed(spec),
-        asked=asked,
-        now=run.clock.now(),
+        source_answer=source_answer,
+        now=context.clock.now(),
         at_home=_at_home(seen.state, spec.mirror, kept, chosen) if chosen.topics is None else {},
     )
 
@@ -157,14 +165,14 @@ def gather(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run, 
 def _at_home(
     state: StateView, mirror: MirrorName, kept: Iterable[GroupPosition], chosen: Chosen
 ) -> Mapping[str, tuple[TopicPartition, ...]]:
-    taken = {topic.topic for topic in state.topics(mirror) if topic.wish is Wish.REMOVED}
+    taken = {topic.topic for topic in state.topics(mirror) if topic.desired is DesiredState.REMOVED}
     theirs = [each for each in kept if each.partition.topic in taken]
     names = chosen.of({each.group for each in theirs})
     return {name: tuple(sorted(each.partition for each in theirs if each.group == name)) for name in sorted(names)}
 
 
 def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[TopicPartition]:
-    held = [topic for topic in state.topics(mirror) if topic.wish is not Wish.REMOVED or chosen.topics]
+    held = [topic for topic in state.topics(mirror) if topic.desired is not DesiredState.REMOVED or chosen.topics]
     wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
     return frozenset(at for topic in wanted for at in topic.all_partitions())
 
@@ -182,18 +190,18 @@ def _span(ends: LogEnds | TanistError) -> CopySpan | TanistError:
 
 
 def _merged(
-    ours: Iterable[GroupPosition], asked: Asked, chosen: Chosen, partitions: frozenset[TopicPartition]
+    ours: Iterable[GroupPosition], source_answer: SourceAnswer, chosen: Chosen, partitions: frozenset[TopicPartition]
 ) -> Mapping[str, Mapping[TopicPartition, Freshest]]:
     """What the source says now goes before what was kept; what it does not say stays as it was kept.
 
     Deletion is never propagated by itself: the tail takes positions out of what is kept when they are deleted.
     """
     found: defaultdict[str, dict[TopicPartition, Freshest]] = defaultdict(dict)
-    names = chosen.of({*(each.group for each in ours), *asked.positions})
+    names = chosen.of({*(each.group for each in ours), *source_answer.positions})
     for each in ours:
         if each.group in names:
             found[each.group][each.partition] = Freshest(each.offset, each.at, direct=False)
-    for group, positions in asked.positions.items():
+    for group, positions in source_answer.positions.items():
         for at, offset in positions.items():
             if group in names and at in partitions:
                 before = found[group].get(at)
@@ -203,10 +211,10 @@ def _merged(
     return {group: positions for group, positions in sorted(found.items()) if positions}
 
 
-def _ends(known: Mapping[TopicPartition, KnownEnd], asked: Asked) -> Mapping[TopicPartition, KnownEnd]:
+def _ends(known: Mapping[TopicPartition, KnownEnd], source_answer: SourceAnswer) -> Mapping[TopicPartition, KnownEnd]:
     live = {
         at: KnownEnd(SourceOffset(each.high_watermark), each.observed_at)
-        for at, each in asked.ends.items()
+        for at, each in source_answer.ends.items()
         if not isinstance(each, TanistError)
     }
     return {**known, **live}
@@ -221,28 +229,28 @@ def _ask(
     chosen: Chosen,
     kept: set[str],
     partitions: Sequence[TopicPartition],
-    run: Run,
-) -> Asked:
+    context: CommandContext,
+) -> SourceAnswer:
     source = contacts.source
     if not chosen.ask_source:
-        return Asked(down=SourceNotAsked(f"{spec.source!r} is known not to answer"))
+        return SourceAnswer(down=SourceNotAsked(f"{spec.source!r} is known not to answer"))
     if isinstance(source, TanistError):
-        return Asked(down=source)
+        return SourceAnswer(down=source)
     try:
-        (cluster_id,) = sides.identify((source.side,), run)
+        (cluster_id,) = sides.identify((source.cluster,), context)
         sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
-        return _answers(source, chosen, kept, partitions, sides.first_contact(run))
+        return _answers(source, chosen, kept, partitions, sides.first_contact(context))
     except TanistError as down:
-        return Asked(down=down)
+        return SourceAnswer(down=down)
 
 
 def _answers(
     source: SourceContacts, chosen: Chosen, kept: set[str], partitions: Sequence[TopicPartition], by: Deadline
-) -> Asked:
+) -> SourceAnswer:
     groups = source.positions.groups(by)
     names = sorted(chosen.of(groups.keys() | kept))
     answers = source.positions.committed(names, by) if names else {}
-    return Asked(
+    return SourceAnswer(
         groups=groups,
         positions={
             group: {at: SourceOffset(each.offset) for at, each in answer.items() if not isinstance(each, TanistError)}
@@ -250,7 +258,7 @@ def _answers(
             if not isinstance(answer, TanistError)
         },
         errors={group: answer for group, answer in answers.items() if isinstance(answer, TanistError)},
-        ends=source.side.logs.ends(partitions, by) if partitions else {},
+        ends=source.cluster.logs.ends(partitions, by) if partitions else {},
     )
 
 

@@ -8,10 +8,10 @@ from tanist.domain.translation import Proof
 
 if TYPE_CHECKING:
     from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.groups.sync import Synced
+    from tanist.usecases.groups.sync import GroupSyncResult
 
 
-def summary(synced: Synced, *, dry_run: bool = False) -> str:
+def summary(synced: GroupSyncResult, *, dry_run: bool = False) -> str:
     """What was committed, or with a dry run would be."""
     done = sum(row.will_commit if dry_run else row.committed for row in synced.rows)
     verb = "would commit" if dry_run else "committed"

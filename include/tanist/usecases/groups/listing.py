@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tanist.ports.positions import GroupFacts
     from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Chosen, Freshest, Gathered
-    from tanist.usecases.sides import Run
+    from tanist.usecases.sides import CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,14 @@ class GroupsListed:
     seen: Gathered
 
 
-def list_groups(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: Run) -> GroupsListed:
+def list_groups(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, context: CommandContext) -> GroupsListed:
     """The groups that have a position in the mirror. With a dead source: as they were kept.
 
     Raises:
         what the destination answers if it cannot be read.
     """
-    seen = gather(spec, contacts, chosen, run)
-    there = contacts.positions.groups(run.by)
+    seen = gather(spec, contacts, chosen, context)
+    there = contacts.positions.groups(context.by)
     lines = tuple(_line(seen, group, seen.positions.get(group, {}), there) for group in seen.names)
     return GroupsListed(lines=lines, seen=seen)
 
@@ -60,7 +60,7 @@ def list_groups(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, run: 
 def _line(
     seen: Gathered, group: str, positions: Mapping[TopicPartition, Freshest], there: Mapping[str, GroupFacts]
 ) -> GroupLine:
-    facts = seen.asked.groups.get(group)
+    facts = seen.source_answer.groups.get(group)
     ages = [seen.age_ms(each) for each in positions.values()]
     known = [age for age in ages if age is not None]
     return GroupLine(
@@ -79,7 +79,7 @@ def _line(
 
 
 def _reasons(seen: Gathered, group: str) -> Iterator[str]:
-    if error := seen.asked.errors.get(group):
+    if error := seen.source_answer.errors.get(group):
         yield f"{error.name}: {error.reason}"
     if taken := sorted({at.topic for at in seen.at_home.get(group, ())}):
         yield f"owned by {seen.spec.destination} since the failover of {', '.join(taken)}"

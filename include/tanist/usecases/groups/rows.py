@@ -26,7 +26,7 @@ from tanist.domain.translation import (
     objection,
     translate,
 )
-from tanist.ports.positions import Change, Committed, Compared, Pair
+from tanist.ports.positions import CommitChange, CommittedPosition, Pair, ProofResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tanist.ports.positions import CommittedOf, GroupFacts
     from tanist.usecases.groups.gather import Freshest, Gathered
 
-_NOT_COMPARED = Compared(Proof.NONE, "not compared")
+_NOT_COMPARED = ProofResult(Proof.NONE, "not compared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,9 @@ class PositionRow:
     position: Freshest
     age_ms: int | None
     translation: Translation
-    copy: CopySpan | TanistError
+    mirror_end: CopySpan | TanistError
     map: OffsetMap = field(default_factory=OffsetMap)
-    compared: Compared = _NOT_COMPARED
+    compared: ProofResult = _NOT_COMPARED
     present: Present | None = None
     decision: Decision | None = None
     committed: bool = False
@@ -112,7 +112,7 @@ def _translated(seen: Gathered, group: str, at: TopicPartition, position: Freshe
         position=position,
         age_ms=seen.age_ms(position),
         translation=_translation(seen, at, position, runs),
-        copy=copy,
+        mirror_end=copy,
         map=runs,
     )
 
@@ -130,7 +130,7 @@ def _translation(seen: Gathered, at: TopicPartition, position: Freshest, runs: O
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class There:
+class DestinationGroups:
     """The groups as the destination knows them, with what is committed there."""
 
     groups: Mapping[str, GroupFacts]
@@ -144,12 +144,12 @@ class There:
         facts = self.groups.get(group)
         if facts is None:
             return None
-        marks = [each.metadata for each in answer.values() if isinstance(each, Committed)]
+        marks = [each.metadata for each in answer.values() if isinstance(each, CommittedPosition)]
         synced = not answer or any(mark.startswith(OUR_MARK) for mark in marks)
         there = GroupThere(kind=facts.kind, state=facts.state, members=facts.members, synced=synced)
         return objection(there, rules)
 
-    def standing(self, group: str, at: TopicPartition) -> Present | TanistError | None:
+    def committed_position(self, group: str, at: TopicPartition) -> Present | TanistError | None:
         """Where `group` stands there, or why that is not known; None: it has no position."""
         answer = self.committed.get(group, {})
         return answer if isinstance(answer, TanistError) else self.present(group, at)
@@ -162,14 +162,14 @@ class There:
         return Present(DestinationOffset(found.offset), found.metadata)
 
 
-def decided(rows: Sequence[PositionRow], there: There, rules: Rules) -> tuple[PositionRow, ...]:
+def decided(rows: Sequence[PositionRow], there: DestinationGroups, rules: Rules) -> tuple[PositionRow, ...]:
     """The rows with what is to be done about each."""
     groups = dict.fromkeys(row.group for row in rows)
     refused = {group: there.objection(group, rules) for group in groups}
     return tuple(_judged(row, refused[row.group], there, rules) for row in rows)
 
 
-def _judged(row: PositionRow, refused: str | None, there: There, rules: Rules) -> PositionRow:
+def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rules: Rules) -> PositionRow:
     present = there.present(row.group, row.partition)
     if isinstance(present, TanistError):
         return replace(
@@ -180,18 +180,18 @@ def _judged(row: PositionRow, refused: str | None, there: There, rules: Rules) -
     return replace(row, present=present, decision=decide(row.translation, present, row.compared.proof, rules))
 
 
-def proved(rows: Iterable[PositionRow], found: Mapping[Pair, Compared], otherwise: str) -> tuple[PositionRow, ...]:
+def proved(rows: Iterable[PositionRow], found: Mapping[Pair, ProofResult], otherwise: str) -> tuple[PositionRow, ...]:
     """The rows with their proofs; `otherwise`: why the others have none."""
-    nothing = Compared(Proof.NONE, otherwise)
+    nothing = ProofResult(Proof.NONE, otherwise)
     return tuple(replace(row, compared=found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
 
 
-def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, Change]]:
+def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, CommitChange]]:
     """By group; `mark` is the beginning of the metadata, the source offset follows, as in 'tanist m1 east@1234'."""
-    wanted: dict[str, dict[TopicPartition, Change]] = {}
+    wanted: dict[str, dict[TopicPartition, CommitChange]] = {}
     for row in rows:
         if isinstance(row.decision, Commit):
-            new = Committed(row.decision.offset, f"{OUR_MARK}{mark}@{row.position.offset}")
-            expected = Committed(row.present.offset, row.present.metadata) if row.present else None
-            wanted.setdefault(row.group, {})[row.partition] = Change(expected, new)
+            new = CommittedPosition(row.decision.offset, f"{OUR_MARK}{mark}@{row.position.offset}")
+            expected = CommittedPosition(row.present.offset, row.present.metadata) if row.present else None
+            wanted.setdefault(row.group, {})[row.partition] = CommitChange(expected, new)
     return wanted

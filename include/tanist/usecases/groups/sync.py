@@ -10,7 +10,7 @@ from tanist.domain.translation import Commit, Proof, Rules, Withheld
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import unasked
 from tanist.usecases.groups.gather import Chosen, gather
-from tanist.usecases.groups.rows import There, decided, proved, to_commit, translated
+from tanist.usecases.groups.rows import DestinationGroups, decided, proved, to_commit, translated
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Gathered, Views
     from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.sides import Run
+    from tanist.usecases.sides import CommandContext
 
 PROVE_SECONDS: Final = 10.0
 _MOST_AGAIN: Final = 2
@@ -44,12 +44,12 @@ class SyncRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synced:
+class GroupSyncResult:
     """One row for each position. `seen`: what they were made of; `there`: what the destination knows of the groups."""
 
     rows: tuple[PositionRow, ...]
     seen: Gathered
-    there: There
+    there: DestinationGroups
 
     @property
     def clamped(self) -> tuple[PositionRow, ...]:
@@ -79,60 +79,64 @@ class Synced:
 
 
 def translate_groups(
-    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None = None
-) -> Synced:
+    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None = None
+) -> GroupSyncResult:
     """Where every group would go on, with the proofs, and what would be committed. Changes nothing.
 
     Raises:
         what the destination answers if it cannot be read. A silent source, a broken group: rows with their reasons.
     """
-    return _planned(_look(spec, contacts, request, run, views), contacts, request, run)
+    return _planned(_look(spec, contacts, request, context, views), contacts, request, context)
 
 
 def sync_groups(
-    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None = None
-) -> Synced:
+    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None = None
+) -> GroupSyncResult:
     """Translate, prove, and commit what may be committed (`run.dry_run`: only say so). Idempotent, per position.
 
     Only groups without members, never backwards, never a mismatch, and only where the group still stands where it stood
     when that was decided. What an earlier command has left pending is undone first. Raises as `translate_groups`
     (nothing was committed then), and what `request.confirm` raises.
     """
-    look = _look(spec, contacts, request, run, views)
-    if run.dry_run:
-        return _planned(look, contacts, request, run)
-    synced = _commit(spec, look, contacts, request, run)
+    look = _look(spec, contacts, request, context, views)
+    if context.dry_run:
+        return _planned(look, contacts, request, context)
+    synced = _commit(spec, look, contacts, request, context)
     for _ in range(_MOST_AGAIN):
         if not any(isinstance(row.error, GroupCommitFenced) for row in synced.failed):
             break
-        synced = _commit(spec, look, contacts, request, run)
+        synced = _commit(spec, look, contacts, request, context)
     return synced
 
 
-def sync_locked(spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run) -> Synced:
+def sync_locked(
+    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext
+) -> GroupSyncResult:
     """`sync_groups` under the mirror's lock, which a failover takes away at any time.
 
     Raises:
         MirrorLocked: another operation is at work, or a failover has taken the lock: what was not yet visible at the
         destination never will be. Else as `sync_groups`.
     """
-    if run.dry_run:
-        return sync_groups(spec, contacts, request, run)
+    if context.dry_run:
+        return sync_groups(spec, contacts, request, context)
     purpose = Purpose(operation="groups sync", preemptible=True)
-    with mirror_lock(contacts.destination, spec.mirror, purpose, run) as lock:
-        return sync_groups(lock.spec, contacts, replace(request, confirm=lock.confirm), run)
+    with mirror_lock(contacts.destination, spec.mirror, purpose, context) as lock:
+        return sync_groups(lock.spec, contacts, replace(request, confirm=lock.confirm), context)
 
 
-def _commit(spec: MirrorSpec, look: _Look, contacts: GroupContacts, request: SyncRequest, run: Run) -> Synced:
+def _commit(
+    spec: MirrorSpec, look: _Look, contacts: GroupContacts, request: SyncRequest, context: CommandContext
+) -> GroupSyncResult:
     """Who is fenced although the lock is ours (a sleeper has woken for a moment) decides anew, and goes on."""
     if look.seen.names:
         request.confirm()
-        contacts.positions.take_over(look.seen.names, run.by)
-    planned = _planned(look, contacts, request, run)
+        contacts.positions.take_over(look.seen.names, context.by)
+    planned = _planned(look, contacts, request, context)
     wanted = to_commit(planned.rows, f"{spec.mirror} {spec.source}")
     if not wanted:
         return planned
-    outcome = contacts.positions.commit(wanted, run.by, request.confirm)
+    outcome = contacts.positions.commit(wanted, context.by, request.confirm)
     return replace(planned, rows=tuple(_done(row, outcome) for row in planned.rows))
 
 
@@ -144,31 +148,37 @@ class _Look:
     rows: tuple[PositionRow, ...]
 
 
-def _look(spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, run: Run, views: Views | None) -> _Look:
-    seen = gather(spec, contacts, request.chosen, run, views)
+def _look(
+    spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None
+) -> _Look:
+    seen = gather(spec, contacts, request.chosen, context, views)
     request.confirm()  # also a heartbeat: a silent source takes its time, and so do proofs
-    return _Look(seen, _prove(translated(seen), seen, contacts, request, run))
+    return _Look(seen, _prove(translated(seen), seen, contacts, request, context))
 
 
-def _planned(look: _Look, contacts: GroupContacts, request: SyncRequest, run: Run) -> Synced:
-    there = _there(contacts, look.seen, run)
-    return Synced(rows=decided(look.rows, there, request.rules), seen=look.seen, there=there)
+def _planned(look: _Look, contacts: GroupContacts, request: SyncRequest, context: CommandContext) -> GroupSyncResult:
+    there = _there(contacts, look.seen, context)
+    return GroupSyncResult(rows=decided(look.rows, there, request.rules), seen=look.seen, there=there)
 
 
-def _there(contacts: GroupContacts, seen: Gathered, run: Run) -> There:
-    groups = contacts.positions.groups(run.by)
+def _there(contacts: GroupContacts, seen: Gathered, context: CommandContext) -> DestinationGroups:
+    groups = contacts.positions.groups(context.by)
     names = seen.names
-    return There(groups=groups, committed=contacts.positions.committed(names, run.by) if names else {})
+    return DestinationGroups(groups=groups, committed=contacts.positions.committed(names, context.by) if names else {})
 
 
 def _prove(
-    rows: tuple[PositionRow, ...], seen: Gathered, contacts: GroupContacts, request: SyncRequest, run: Run
+    rows: tuple[PositionRow, ...],
+    seen: Gathered,
+    contacts: GroupContacts,
+    request: SyncRequest,
+    context: CommandContext,
 ) -> tuple[PositionRow, ...]:
     """Compare the records of every position that has a translation, as far as the source answers and time allows."""
-    if seen.asked.down is not None or isinstance(contacts.source, TanistError):
+    if seen.source_answer.down is not None or isinstance(contacts.source, TanistError):
         return proved(rows, {}, "the source does not answer")
     pairs = sorted({row.pair for row in rows if row.pair is not None})
-    by = Deadline(min(run.by.at, run.clock.deadline(request.prove_seconds).at))
+    by = Deadline(min(context.by.at, context.clock.deadline(request.prove_seconds).at))
     return proved(
         rows, contacts.source.proofs.compare(pairs, by) if pairs else {}, "only an exact translation can be compared"
     )

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from tanist.domain import metadata
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import Sealed, TanistError, TopicNotInMirror
-from tanist.domain.generations import barred
-from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, Outcome, Rules, TopicSeen
+from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
+from tanist.domain.generations import copy_blocked_reason
+from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, MetadataRules, Outcome, TopicMetadata
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import Findings, exit_code
+from tanist.domain.problems import ProblemCollector, exit_code
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.state_view import NOTHING_YET
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.usecases import rights, sides
 from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
-from tanist.usecases.mirrors.generations import entering, told_by
+from tanist.usecases.mirrors.generations import promotion_epochs_on_add, read_promotions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.state import StateStore
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.decide import Situation, TopicPlan
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
-_Seen = TopicSeen | TanistError | None
+_Seen = TopicMetadata | TanistError | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class MetadataRequest:
     """Which topics of which mirror: regular expressions for whole names."""
 
     mirror: str
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class MetadataComparison:
     """One decision for each topic that was looked at, by name."""
 
     spec: MirrorSpec
@@ -66,74 +66,81 @@ class Compared:
 @dataclass(frozen=True, slots=True)
 class _Pair:
     spec: MirrorSpec
-    source: Side
-    destination: Side
+    source: Cluster
+    destination: Cluster
 
 
-def diff(request: Request, destination: Side, connect: Callable[[str], Side], run: Run) -> Compared:
+def diff(
+    request: MetadataRequest, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
+) -> MetadataComparison:
     """What `sync` would do. Changes nothing.
 
     Raises:
         MirrorLocked: a failover is under way. AnotherCluster, UnknownMirror, TopicNotInMirror.
         What a cluster answers if it cannot be asked at all; a single topic's trouble is a row.
     """
-    with comparing(request, destination, connect, run) as compare:
+    with comparing(request, destination, connect, context) as compare:
         return compare(None)
 
 
 @contextmanager
 def comparing(
-    request: Request, destination: Side, connect: Callable[[str], Side], run: Run
-) -> Iterator[Callable[[Collection[str] | None], Compared]]:
+    request: MetadataRequest, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
+) -> Iterator[Callable[[Collection[str] | None], MetadataComparison]]:
     """How to compare, as often as is wanted: all topics (None), or of those asked for only some.
 
     What it answers holds for the time of the call: whoever acts on it compares again behind the lock. Then it raises
     UnknownMirror, too, where the mirror is not the one that it was at first.
     """
     name = _checked(request)
-    (destination_id,) = sides.identify((destination,), run)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), name, destination.name)
+    (destination_id,) = sides.identify((destination,), context)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, context.by), name, destination.name)
     sides.same_as_pinned(spec, None, destination_id)
-    with closing(destination.open_store(STATE_TOPIC, None, run.by)) as store:
+    with closing(destination.open_store(STATE_TOPIC, None, context.by)) as store:
         source = connect(spec.source)
 
-        def compare(only: Collection[str] | None) -> Compared:
-            now = sides.still(store.catch_up(run.by), spec)
-            return _compare(request, _Pair(now, source, destination), store, run, only)
+        def compare(only: Collection[str] | None) -> MetadataComparison:
+            now = sides.still(store.catch_up(context.by), spec)
+            return _compare(request, _Pair(now, source, destination), store, context, only)
 
         yield compare
 
 
-def _checked(request: Request) -> MirrorName:
-    found = Findings(pattern_problems(request.include))
+def _checked(request: MetadataRequest) -> MirrorName:
+    found = ProblemCollector(pattern_problems(request.include))
     found.attempt(lambda: mirror_name(request.mirror))
-    found.settle()
+    found.raise_all()
     return mirror_name(request.mirror)
 
 
-def _compare(request: Request, both: _Pair, store: StateStore, run: Run, only: Collection[str] | None) -> Compared:
+def _compare(
+    request: MetadataRequest, both: _Pair, store: StateStore, context: CommandContext, only: Collection[str] | None
+) -> MetadataComparison:
     spec = both.spec
     ensure_unlocked(store.view(), spec.mirror)
-    (source_id,) = sides.identify((both.source,), run)
+    (source_id,) = sides.identify((both.source,), context)
     sides.same_as_pinned(spec, source_id, spec.destination_cluster_id)
-    names = both.source.topics.names(run.by)
+    names = both.source.topics.names(context.by)
     inside, outside = _names(request, spec, store.view(), names)
     if only is not None:
         inside, outside = (tuple(name for name in some if name in only) for some in (inside, outside))
-    told = told_by(both.source, run.by)
-    source = _with_rules(both.source, _seen(both.source, inside, run), run)
-    copies = _seen(both.destination, inside, run)
+    reported = read_promotions(both.source, context.by)
+    source = _with_rules(both.source, _seen(both.source, inside, context), context)
+    copies = _seen(both.destination, inside, context)
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
-    view = store.catch_up(run.by)
+    view = store.catch_up(context.by)
     ensure_unlocked(view, spec.mirror)
-    situation = take.situation(both.destination, view, spec.replication_factor, run.by)
-    rules = _rules(both, view, situation, lost=any(copies[name] is None for name in inside), run=run)
-    decisions = [*_of_mirror((view, told), spec, source, copies, rules), *_outside(both, outside, view, situation, run)]
-    return Compared(spec=spec, decisions=tuple(sorted(decisions, key=lambda each: each.topic)))
+    situation = take.situation(both.destination, view, spec.replication_factor, context.by)
+    rules = _rules(both, view, situation, lost=any(copies[name] is None for name in inside), context=context)
+    decisions = [
+        *_of_mirror((view, reported), spec, source, copies, rules),
+        *_outside(both, outside, view, situation, context),
+    ]
+    return MetadataComparison(spec=spec, decisions=tuple(sorted(decisions, key=lambda each: each.topic)))
 
 
 def _names(
-    request: Request, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
+    request: MetadataRequest, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Topics of the mirror, and those of the source that its filters match and that are not in it."""
     known = frozenset(each.topic for each in view.topics(spec.mirror))
@@ -145,33 +152,33 @@ def _names(
     return inside, outside
 
 
-def _seen(side: Side, names: Sequence[str], run: Run) -> dict[str, _Seen]:
-    described = side.topics.describe(names, run.by) if names else {}
-    return {name: _one(side, name, answer) for name, answer in described.items()}
+def _seen(cluster: Cluster, names: Sequence[str], context: CommandContext) -> dict[str, _Seen]:
+    described = cluster.topics.describe(names, context.by) if names else {}
+    return {name: _one(cluster, name, answer) for name, answer in described.items()}
 
 
-def _with_rules(source: Side, seen: Mapping[str, _Seen], run: Run) -> dict[str, _Seen]:
+def _with_rules(source: Cluster, seen: Mapping[str, _Seen], context: CommandContext) -> dict[str, _Seen]:
     """`seen` with who may write there; not to be told is a row of each topic, not the end."""
-    there = [name for name, each in seen.items() if isinstance(each, TopicSeen)]
-    found: Mapping[str, tuple[WriteRule, ...] | None] | TanistError
+    there = [name for name, each in seen.items() if isinstance(each, TopicMetadata)]
+    found: Mapping[str, tuple[AclEntry, ...] | None] | TanistError
     try:
-        found = observe.write_rules(source, there, run.by)
+        found = observe.write_rules(source, there, context.by)
     except TanistError as error:
         found = error
     return {
         name: replace(each, write_rules=found if isinstance(found, TanistError) else found[name])
-        if isinstance(each, TopicSeen)
+        if isinstance(each, TopicMetadata)
         else each
         for name, each in seen.items()
     }
 
 
-def _one(side: Side, name: str, answer: TopicFacts | TanistError) -> _Seen:
+def _one(cluster: Cluster, name: str, answer: TopicFacts | TanistError) -> _Seen:
     if isinstance(answer, UnknownTopicOrPartition):
         return None
     if isinstance(answer, TanistError):
-        return rights.named(answer, side, f"DESCRIBE or DESCRIBE_CONFIGS on Topic {name}")
-    return TopicSeen(
+        return rights.named(answer, cluster, f"DESCRIBE or DESCRIBE_CONFIGS on Topic {name}")
+    return TopicMetadata(
         topic_id=answer.topic_id,
         partitions=answer.partitions,
         replication_factor=answer.replication_factor,
@@ -180,9 +187,9 @@ def _one(side: Side, name: str, answer: TopicFacts | TanistError) -> _Seen:
     )
 
 
-def _rules(both: _Pair, view: StateView, situation: Situation, *, lost: bool, run: Run) -> Rules:
-    runs = sides.read(both.destination, OFFSETS_TOPIC, run.by) if lost else NOTHING_YET
-    return Rules(
+def _rules(both: _Pair, view: StateView, situation: Situation, *, lost: bool, context: CommandContext) -> MetadataRules:
+    runs = sides.read(both.destination, OFFSETS_TOPIC, context.by) if lost else NOTHING_YET
+    return MetadataRules(
         known=situation.known_configs,
         replication_factor=both.spec.replication_factor,
         fences={each.topic: each for each in view.source_fences(both.spec.mirror)},
@@ -195,20 +202,20 @@ def _of_mirror(
     spec: MirrorSpec,
     source: Mapping[str, _Seen],
     copies: Mapping[str, _Seen],
-    rules: Rules,
+    rules: MetadataRules,
 ) -> Iterator[Decision]:
     """`views`: of the destination, and what the source was told."""
-    view, told = views
+    view, reported = views
     for topic in view.topics(spec.mirror):
         name = topic.topic
         if name not in source:
             continue  # not asked for, or taken in while we looked
-        bar = barred(view, told, spec.mirror, name)
-        if isinstance(bar, Sealed):
+        bar = copy_blocked_reason(view, reported, spec.mirror, name)
+        if isinstance(bar, MirrorProducerFenced):
             yield metadata.left(name, Outcome.SKIPPED, bar.reason)
         elif bar is not None:
             yield metadata.left(name, Outcome.CONFLICT, str(bar))
-        elif topic.wish is Wish.PAUSED:
+        elif topic.desired is DesiredState.PAUSED:
             yield metadata.left(name, Outcome.SKIPPED, metadata.PAUSED)
         else:
             yield metadata.decide(topic, source[name], copies[name], rules)
@@ -217,22 +224,26 @@ def _of_mirror(
 # ── topics of the source that the mirror's filters match, and that are not in it ──────────────────────────────────
 
 
-def _outside(both: _Pair, names: Sequence[str], view: StateView, situation: Situation, run: Run) -> Iterator[Decision]:
+def _outside(
+    both: _Pair, names: Sequence[str], view: StateView, situation: Situation, context: CommandContext
+) -> Iterator[Decision]:
     for name in names:
         if owner := situation.owners.get(name):
             yield metadata.left(name, Outcome.SKIPPED, f"it is in mirror {owner!r}")
             continue
         try:
-            (plan,) = take.examine(both.source, both.destination, [name], situation, run.by)
-            entered = entering(both.source, view, both.spec.mirror, [name], run.by, acknowledged=False)
+            (plan,) = take.examine(both.source, both.destination, [name], situation, context.by)
+            entered = promotion_epochs_on_add(
+                both.source, view, both.spec.mirror, [name], context.by, acknowledged=False
+            )
         except TanistError as error:
             certain = exit_code(error) in {1, 2}
             yield metadata.left(name, Outcome.CONFLICT if certain else Outcome.UNKNOWN, str(error))
         else:
-            yield _addition(plan, both.spec, entered[name], run.clock.now())
+            yield _addition(plan, both.spec, entered[name], context.clock.now())
 
 
-def _addition(plan: TopicPlan, spec: MirrorSpec, generation: int, now: EpochMs) -> Decision:
+def _addition(plan: TopicPlan, spec: MirrorSpec, promotion_epoch: int, now: EpochMs) -> Decision:
     new = plan.new_topic()
     row = MetadataRow(
         topic=plan.name,
@@ -250,5 +261,5 @@ def _addition(plan: TopicPlan, spec: MirrorSpec, generation: int, now: EpochMs) 
         if plan.exists
         else Copy(partitions=new.partitions, replication_factor=new.replication_factor, configs=new.configs),
         configs=plan.changes,
-        wanted=plan.desired(spec, generation, now),
+        wanted=plan.desired(spec, promotion_epoch, now),
     )

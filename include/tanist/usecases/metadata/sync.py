@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.usecases.lock import LockedMirror
-    from tanist.usecases.metadata.compare import Request
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.metadata.compare import MetadataRequest
+    from tanist.usecases.sides import Cluster, CommandContext
 
 _ON_RECORD: Final = frozenset({Change.ADD, Change.CREATE, Change.GROW, Change.REMEMBER})
 """Changes that count only once they are in the state topic, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synced:
+class MetadataSyncResult:
     """One row for each difference there was, with what became of it."""
 
     spec: MirrorSpec
@@ -60,28 +60,30 @@ class _Done:
         return (change, self.decision.topic) in self.errors
 
 
-def sync(request: Request, destination: Side, connect: Callable[[str], Side], run: Run) -> Synced:
+def sync(
+    request: MetadataRequest, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
+) -> MetadataSyncResult:
     """Bring a mirror's topics, partitions and configs to the source's. Idempotent; a broken topic is a row of its own.
 
     With `run.dry_run` nothing is changed, and rows that would be stay DIFFERS. Raises as `compare.diff`.
     """
-    with comparing(request, destination, connect, run) as compare:
+    with comparing(request, destination, connect, context) as compare:
         compared = compare(None)
         spec, due = compared.spec, compared.due
-        run.announce([*due])
-        if run.dry_run or not due:
-            return Synced(spec=spec, rows=compared.rows)
+        context.announce([*due])
+        if context.dry_run or not due:
+            return MetadataSyncResult(spec=spec, rows=compared.rows)
         purpose = Purpose(operation="metadata sync", preemptible=True)
-        with mirror_lock(destination, spec.mirror, purpose, run) as lock:
+        with mirror_lock(destination, spec.mirror, purpose, context) as lock:
             now = compare(due)  # a whole failover may have been between the first look and the lock
-            done = {name: _act(each, destination, lock, run.by) for name, each in now.due.items()}
+            done = {name: _act(each, destination, lock, context.by) for name, each in now.due.items()}
             _record(list(done.values()), lock)
     last = {each.topic: each for each in compared.decisions} | {each.topic: each for each in now.decisions}
     rows = [done[name].rows() if name in done else iter(last[name].rows) for name in sorted(last)]
-    return Synced(spec=spec, rows=tuple(row for some in rows for row in some))
+    return MetadataSyncResult(spec=spec, rows=tuple(row for some in rows for row in some))
 
 
-def _act(decision: Decision, destination: Side, lock: LockedMirror, by: Deadline) -> _Done:
+def _act(decision: Decision, destination: Cluster, lock: LockedMirror, by: Deadline) -> _Done:
     """Change the destination. A failover that began, or a cluster that died meanwhile, is an error of this topic."""
     done = _Done(decision, {})
     try:
@@ -92,7 +94,7 @@ def _act(decision: Decision, destination: Side, lock: LockedMirror, by: Deadline
     return done
 
 
-def _change(done: _Done, destination: Side, lock: LockedMirror, by: Deadline) -> None:
+def _change(done: _Done, destination: Cluster, lock: LockedMirror, by: Deadline) -> None:
     decision, topics, name = done.decision, destination.topics, done.decision.topic
     if decision.create is not None:
         new = NewTopic(
@@ -111,10 +113,10 @@ def _change(done: _Done, destination: Side, lock: LockedMirror, by: Deadline) ->
     for config, value in decision.configs.items():  # one by one: a config that is refused holds up no other
         lock.confirm()
         if error := topics.alter_configs(name, {config: value}, by):
-            told = rights.named(error, destination, f"ALTER_CONFIGS on Topic {name}")
+            reported = rights.named(error, destination, f"ALTER_CONFIGS on Topic {name}")
             change = Change.SET if value is not None else Change.RESET
-            done.errors[change, f"{name}:{config}"] = told
-            done.errors[Change.ADD, name] = told  # a new topic is taken in whole
+            done.errors[change, f"{name}:{config}"] = reported
+            done.errors[Change.ADD, name] = reported  # a new topic is taken in whole
 
 
 # ── the record ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,5 +151,7 @@ def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None
     if found is None or view.promoted(wanted.mirror, wanted.topic):
         return None
     partitions = found.partitions if done.failed(Change.GROW) else wanted.partitions
-    changed = replace(found, partitions=partitions, held_configs=wanted.held_configs, held_rules=wanted.held_rules)
+    changed = replace(
+        found, partitions=partitions, deferred_configs=wanted.deferred_configs, deferred_acls=wanted.deferred_acls
+    )
     return replace(changed, changed_at=now) if changed != found else None

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import MirrorNotEmpty, Misconfigured, Refused
 from tanist.domain.fences import not_lifted
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import Findings
+from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.usecases import sides
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +50,19 @@ class Altered:
     changed: bool
 
 
-def alter(mirror: str, alteration: Alteration, destination: Side, run: Run) -> Altered:
+def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
     """Change what may change of a mirror. Holds for topics that are taken from now on; those there stay."""
-    found = Findings(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
+    found = ProblemCollector(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
     found.problems += option_problems(alteration.replication_factor, alteration.max_start_fill or 0)
     if alteration == Alteration():
         found.problems.append(
             Misconfigured("nothing to alter: give at least one option, see `tanist mirrors alter --help`")
         )
     found.attempt(lambda: mirror_name(mirror))
-    found.settle()
+    found.raise_all()
     name = mirror_name(mirror)
-    (cluster_id,) = sides.identify((destination,), run)
-    with changing(destination, name, "mirrors alter", run) as mirror_now:
+    (cluster_id,) = sides.identify((destination,), context)
+    with changing(destination, name, "mirrors alter", context) as mirror_now:
         spec = mirror_now.spec
         sides.same_as_pinned(spec, None, cluster_id)
         altered = alteration.of(spec)
@@ -87,7 +87,7 @@ class Deleted:
     abandoned: tuple[FencedTopic, ...] = ()
 
 
-def delete(mirror: str, destination: Side, run: Run, *, abandon: str = "") -> Deleted:
+def delete(mirror: str, destination: Cluster, context: CommandContext, *, abandon: str = "") -> Deleted:
     """Forget an empty mirror; its name can be used again.
 
     `abandon`: the reason why source fences that stand, or are pending, may be forgotten too.
@@ -96,7 +96,7 @@ def delete(mirror: str, destination: Side, run: Run, *, abandon: str = "") -> De
         MirrorNotEmpty. FenceOrphaned: a source fence stands or is pending. MirrorLocked: something is at work on it.
     """
     name = mirror_name(mirror)
-    sides.identify((destination,), run)
+    sides.identify((destination,), context)
 
     def left_behind(view: StateView) -> tuple[FencedTopic, ...]:
         _ensure_empty(view, name)
@@ -108,9 +108,9 @@ def delete(mirror: str, destination: Side, run: Run, *, abandon: str = "") -> De
             )
         return fences
 
-    with changing(destination, name, "mirrors delete", run, left_behind) as mirror_now:
+    with changing(destination, name, "mirrors delete", context, left_behind) as mirror_now:
         fences = left_behind(mirror_now.view())
-        if not run.dry_run:
+        if not context.dry_run:
             for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
                 mirror_now.confirm()
                 forget.everything(destination, mirror_now, topic)
@@ -119,5 +119,5 @@ def delete(mirror: str, destination: Side, run: Run, *, abandon: str = "") -> De
 
 
 def _ensure_empty(view: StateView, mirror: MirrorName) -> None:
-    if held := [topic.topic for topic in view.topics(mirror) if topic.wish is not Wish.REMOVED]:
+    if held := [topic.topic for topic in view.topics(mirror) if topic.desired is not DesiredState.REMOVED]:
         raise MirrorNotEmpty(f"mirror {mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")

@@ -8,12 +8,12 @@ from uuid import uuid4
 
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
 from tanist.domain.names import ProducerId, mirror_name
-from tanist.domain.problems import Findings
+from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import sides
 from tanist.usecases.mirrors import take
-from tanist.usecases.mirrors.generations import entering, raised
+from tanist.usecases.mirrors.generations import promotion_epochs_on_add, raised_promotions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.usecases.mirrors.decide import TopicPlan
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 EXPIRATION: Final = "producer.id.expiration.ms"
 LONGEST_EXPIRATION_MS: Final = 2_147_483_647
@@ -37,7 +37,7 @@ class NotSupported(UnsupportedVersion):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CreateRequest:
     """What the command line asks for."""
 
     mirror: str
@@ -78,9 +78,9 @@ class Draft:
         return tuple(plan.desired(self.spec, self.generations[plan.name], now) for plan in self.plans)
 
 
-def wrong(request: Request) -> tuple[TanistError, ...]:
+def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
     """What can be said against `request` without asking any cluster."""
-    found = Findings(pattern_problems((*request.include, *request.exclude)))
+    found = ProblemCollector(pattern_problems((*request.include, *request.exclude)))
     found.attempt(lambda: mirror_name(request.mirror))
     found.problems += option_problems(request.replication_factor)
     if request.offsets is not OffsetMode.IDENTICAL:
@@ -100,18 +100,18 @@ def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> 
     return tuple(found)
 
 
-def examine(request: Request, source: Side, destination: Side, run: Run) -> Draft:
+def examine(request: CreateRequest, source: Cluster, destination: Cluster, context: CommandContext) -> Draft:
     """Look at everything; change nothing.
 
     Raises:
         Problems, or the only one: all that is wrong.
     """
-    found = Findings(wrong(request))
-    ids = found.attempt(lambda: sides.distinct(source, destination, run)) or ("", "")
-    found.settle()
-    by = run.by
+    found = ProblemCollector(wrong(request))
+    ids = found.attempt(lambda: sides.distinct(source, destination, context)) or ("", "")
+    found.raise_all()
+    by = context.by
     view = sides.read(destination, STATE_TOPIC, by)
-    spec = _spec(request, (source, destination), ids, run.clock)
+    spec = _spec(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
         return Draft(spec=_same(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: sides.missing_state_topics(destination, by)) or ()
@@ -122,12 +122,14 @@ def examine(request: Request, source: Side, destination: Side, run: Run) -> Draf
     names = found.attempt(lambda: take.selection_names(source, selection, by)) or ()
     plans = found.attempt(lambda: take.examine(source, destination, names, situation, by)) or ()
     mirror, promoted = spec.mirror, request.promoted
-    entered = found.attempt(lambda: entering(source, view, mirror, names, by, acknowledged=promoted)) or {}
-    found.settle()
+    entered = (
+        found.attempt(lambda: promotion_epochs_on_add(source, view, mirror, names, by, acknowledged=promoted)) or {}
+    )
+    found.raise_all()
     return Draft(spec=spec, exists=False, view=view, plans=plans, generations=entered)
 
 
-def _spec(request: Request, pair: tuple[Side, Side], ids: tuple[str, str], clock: Clock) -> MirrorSpec:
+def _spec(request: CreateRequest, pair: tuple[Cluster, Cluster], ids: tuple[str, str], clock: Clock) -> MirrorSpec:
     return MirrorSpec(
         mirror=mirror_name(request.mirror),
         source=pair[0].name,
@@ -140,7 +142,7 @@ def _spec(request: Request, pair: tuple[Side, Side], ids: tuple[str, str], clock
         engine=request.engine,
         replication_factor=request.replication_factor,
         data_id=_NO_ID,
-        filler_id=_NO_ID,
+        marker_id=_NO_ID,
         start_id=_NO_ID,
         created_at=clock.now(),
     )
@@ -149,41 +151,43 @@ def _spec(request: Request, pair: tuple[Side, Side], ids: tuple[str, str], clock
 _ASKED: Final = ("source", "destination", "include", "exclude", "offsets", "engine", "replication_factor")
 
 
-def _same(existing: MirrorSpec, asked: MirrorSpec) -> MirrorSpec:
+def _same(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
     """`existing`, if it is what `asked` asks for."""
     for name in _ASKED:
-        if (ours := getattr(asked, name)) != (theirs := getattr(existing, name)):
-            raise MirrorExists(f"mirror {asked.mirror!r} exists with {name} {_shown(theirs)}, not {_shown(ours)}")
-    sides.same_as_pinned(existing, asked.source_cluster_id, asked.destination_cluster_id)
+        if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
+            raise MirrorExists(
+                f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"
+            )
+    sides.same_as_pinned(existing, wanted.source_cluster_id, wanted.destination_cluster_id)
     return existing
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
-def create(request: Request, source: Side, destination: Side, run: Run) -> Created:
+def create(request: CreateRequest, source: Cluster, destination: Cluster, context: CommandContext) -> Created:
     """Register a mirror and make its empty copies; a crash in between is finished by running it again."""
-    draft = examine(request, source, destination, run)
+    draft = examine(request, source, destination, context)
     if draft.exists:
         known = draft.view.topics(draft.spec.mirror)
         return Created(spec=draft.spec, topics=known, changed=False)
     dropped = tuple(
         f"{plan.name}: {name} is not copied: {why}" for plan in draft.plans for name, why in plan.configs.dropped
     )
-    run.announce([plan.name for plan in draft.plans])
-    if run.dry_run:
-        topics = draft.topics(run.clock.now())
+    context.announce([plan.name for plan in draft.plans])
+    if context.dry_run:
+        topics = draft.topics(context.clock.now())
         return Created(spec=draft.spec, topics=topics, changed=True, warnings=dropped)
     try:
-        done = _apply(draft, destination, run)
+        done = _apply(draft, destination, context)
     except TanistError as error:
         raise take.partial(error) from error
     return replace(done, warnings=(*done.warnings, *dropped))
 
 
-def _apply(draft: Draft, destination: Side, run: Run) -> Created:
-    by = run.by
+def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Created:
+    by = context.by
     destination.open_store(OFFSETS_TOPIC, None, by, create=True).close()
     store = destination.open_store(STATE_TOPIC, draft.spec.mirror, by, create=True)
     try:
@@ -192,16 +196,16 @@ def _apply(draft: Draft, destination: Side, run: Run) -> Created:
             return Created(spec=_same(existing, draft.spec), topics=(), changed=False)
         warnings = remember_longer(destination, by)
         data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
-        spec = replace(draft.spec, mirror_id=str(uuid4()), data_id=data_id, filler_id=filler_id, start_id=start_id)
+        spec = replace(draft.spec, mirror_id=str(uuid4()), data_id=data_id, marker_id=filler_id, start_id=start_id)
         take.make(destination, draft.plans, by)
-        topics = replace(draft, spec=spec).topics(run.clock.now())
-        store.append([spec, *topics, *raised(view, spec, draft.generations)], by)
+        topics = replace(draft, spec=spec).topics(context.clock.now())
+        store.append([spec, *topics, *raised_promotions(view, spec, draft.generations)], by)
     finally:
         store.close()
     return Created(spec=spec, topics=topics, changed=True, warnings=warnings)
 
 
-def remember_longer(destination: Side, by: Deadline) -> tuple[str, ...]:
+def remember_longer(destination: Cluster, by: Deadline) -> tuple[str, ...]:
     """Let the destination's brokers remember our producer ids as long as they can; a warning where we may not."""
     error = destination.configs.set_for_all_brokers(EXPIRATION, str(LONGEST_EXPIRATION_MS), by)
     if error is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import DestinationNotEmpty, TanistError, TopicAlreadyInMirror, TopicMismatch
 from tanist.domain.records import TopicDesired
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import TopicConfigs, differences, plan_configs
 from tanist.ports.topics import NewTopic
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.observe import DestinationTopic
 
@@ -40,7 +40,7 @@ class TopicPlan:
     source: TopicFacts
     configs: TopicConfigs
     replication_factor: int | None
-    held_rules: tuple[WriteRule, ...] = ()
+    deferred_acls: tuple[AclEntry, ...] = ()
     exists: bool = False
     changes: Mapping[str, str | None]
 
@@ -56,24 +56,24 @@ class TopicPlan:
             configs=self.configs.now,
         )
 
-    def desired(self, spec: MirrorSpec, generation: int, now: EpochMs) -> TopicDesired:
+    def desired(self, spec: MirrorSpec, promotion_epoch: int, now: EpochMs) -> TopicDesired:
         return TopicDesired(
             mirror=spec.mirror,
             mirror_id=spec.mirror_id,
             topic=self.name,
-            wish=Wish.MIRRORING,
+            desired=DesiredState.MIRRORING,
             source_topic_id=self.source.topic_id,
             partitions=self.source.partitions,
-            held_configs=self.configs.held,
-            held_rules=self.held_rules,
-            generation=generation,
+            deferred_configs=self.configs.deferred,
+            deferred_acls=self.deferred_acls,
+            promotion_epoch=promotion_epoch,
             changed_at=now,
         )
 
 
 def owners(view: StateView) -> dict[str, MirrorName]:
     """Which mirror each topic of a destination belongs to."""
-    return {topic.topic: topic.mirror for topic in view.topics() if topic.wish is not Wish.REMOVED}
+    return {topic.topic: topic.mirror for topic in view.topics() if topic.desired is not DesiredState.REMOVED}
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:

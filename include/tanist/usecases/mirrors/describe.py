@@ -12,9 +12,9 @@ from tanist.domain.errors import AnotherCluster, TanistError, TopicNotInMirror
 from tanist.domain.growth import growth
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
-from tanist.domain.offset_map import OffsetMap, OffsetRun
+from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.selection import EVERYTHING, Selection
-from tanist.domain.states import MIRROR_STATES, MirrorState, Wish
+from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
 from tanist.usecases import sides
 from tanist.usecases.readers import Silence, StateReaders
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogEnds
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 _ROWS = {row.number: row for row in MIRROR_STATES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class MirrorEnds:
     """What was asked of one cluster: ends per partition, or why there is none."""
 
     found: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
@@ -64,27 +64,27 @@ class Listed:
 def listing(view: StateView) -> tuple[Listed, ...]:
     """All mirrors of a destination, with the number of topics in each."""
     return tuple(
-        Listed(spec=spec, topics=sum(t.wish is not Wish.REMOVED for t in view.topics(spec.mirror)))
+        Listed(spec=spec, topics=sum(t.desired is not DesiredState.REMOVED for t in view.topics(spec.mirror)))
         for spec in view.mirrors()
     )
 
 
-def ask(side: Side | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> Ends:
+def ask(cluster: Cluster | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> MirrorEnds:
     """The ends of `partitions`, never raising: a dead cluster is a fact here."""
-    if isinstance(side, TanistError):
-        return Ends(down=side)
+    if isinstance(cluster, TanistError):
+        return MirrorEnds(down=cluster)
     if not partitions:
-        return Ends()
+        return MirrorEnds()
     try:
-        answers = side.logs.ends(partitions, by)
+        answers = cluster.logs.ends(partitions, by)
     except TanistError as error:
-        return Ends(down=error)
+        return MirrorEnds(down=error)
     found = {p: a for p, a in answers.items() if not isinstance(a, TanistError)}
     errors = {p: a for p, a in answers.items() if isinstance(a, TanistError)}
-    return Ends(found=found, errors=errors)
+    return MirrorEnds(found=found, errors=errors)
 
 
-def ask_growth(source: Side | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
+def ask_growth(source: Cluster | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
     """What the source has more of `topics` than the mirror, never raising: not to be told is a fact here."""
     names = [topic.topic for topic in topics]
     try:
@@ -108,9 +108,9 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, Know
 
 def maps(view: StateView, spec: MirrorSpec) -> Mapping[TopicPartition, OffsetMap]:
     """The offset maps of a mirror, from a view of `__mirror_offsets`; partitions without runs are identical."""
-    runs: dict[TopicPartition, list[OffsetRun]] = defaultdict(list)
+    runs: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
     for record in view.offset_runs(spec):
-        runs[record.partition].append(OffsetRun(record.source, record.destination))
+        runs[record.partition].append(OffsetRange(record.source, record.destination))
     return MappingProxyType({partition: OffsetMap.of(found) for partition, found in runs.items()})
 
 
@@ -120,8 +120,8 @@ class Observed:
 
     state: StateView
     maps: Mapping[TopicPartition, OffsetMap]
-    source: Ends
-    destination: Ends
+    source: MirrorEnds
+    destination: MirrorEnds
 
 
 def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -> tuple[PartitionRow, ...]:
@@ -142,7 +142,7 @@ def _row(
     return PartitionRow(
         mirror=spec.mirror,
         partition=partition,
-        desired=topic.wish,
+        desired=topic.desired,
         state=observed.state if observed else MirrorState.UNKNOWN,
         source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else known,
         destination_end=DestinationOffset(copy.high_watermark) if copy else None,
@@ -178,23 +178,23 @@ class Describer:
     `connect` opens the source that a spec names; it may raise, which makes the source unknown and no more.
     """
 
-    destination: Side
-    connect: Callable[[str], Side]
+    destination: Cluster
+    connect: Callable[[str], Cluster]
     include: tuple[str, ...] = EVERYTHING
-    _sources: dict[str, Side | TanistError] = field(default_factory=dict)
+    _sources: dict[str, Cluster | TanistError] = field(default_factory=dict)
     _silence: Silence | None = None
     _readers: StateReaders | None = None
 
-    def describe(self, mirror: MirrorName | None, run: Run) -> tuple[Described, ...]:
+    def describe(self, mirror: MirrorName | None, context: CommandContext) -> tuple[Described, ...]:
         """One mirror, or all of them.
 
         Raises:
             UnknownMirror: there is none of that name; and what the destination answers if it cannot be read.
         """
-        sides.identify((self.destination,), run)
-        state, runs = (self.view(topic, run.by) for topic in (records.STATE_TOPIC, records.OFFSETS_TOPIC))
+        sides.identify((self.destination,), context)
+        state, runs = (self.view(topic, context.by) for topic in (records.STATE_TOPIC, records.OFFSETS_TOPIC))
         named = (sides.spec_of(state, mirror, self.destination.name),) if mirror else state.mirrors()
-        return tuple(self._described(spec, state, maps(runs, spec), run) for spec in named)
+        return tuple(self._described(spec, state, maps(runs, spec), context) for spec in named)
 
     def view(self, topic: str, by: Deadline) -> StateView:
         """A state topic as it is now; the reader stays open for the next time."""
@@ -208,39 +208,39 @@ class Describer:
             self._readers.close()
 
     def _described(
-        self, spec: MirrorSpec, state: StateView, offsets: Mapping[TopicPartition, OffsetMap], run: Run
+        self, spec: MirrorSpec, state: StateView, offsets: Mapping[TopicPartition, OffsetMap], context: CommandContext
     ) -> Described:
-        topics = [topic for topic in state.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
+        topics = [topic for topic in state.topics(spec.mirror) if topic.desired is not DesiredState.REMOVED]
         shown = set(Selection(self.include).of(topic.topic for topic in topics))
         topics = [topic for topic in topics if topic.topic in shown]
         partitions = [partition for topic in topics for partition in topic.all_partitions()]
-        source = self._source(spec, run)
+        source = self._source(spec, context)
         seen = Observed(
             state=state,
             maps=offsets,
-            source=ask(source, partitions, sides.first_contact(run)),
-            destination=ask(self.destination, partitions, run.by),
+            source=ask(source, partitions, sides.first_contact(context)),
+            destination=ask(self.destination, partitions, context.by),
         )
         down = seen.source.down
         return Described(
             spec=spec,
             rows=assemble(spec, topics, seen),
-            growth=ask_growth(down or source, topics, sides.first_contact(run)),
+            growth=ask_growth(down or source, topics, sides.first_contact(context)),
             source_down=down,
         )
 
-    def _source(self, spec: MirrorSpec, run: Run) -> Side | TanistError:
+    def _source(self, spec: MirrorSpec, context: CommandContext) -> Cluster | TanistError:
         """The source that was pinned, or why there is no way to it now."""
         if spec.source not in self._sources:
             self._sources[spec.source] = self._open(spec)
         source = self._sources[spec.source]
-        self._silence = self._silence or Silence(run.clock)
+        self._silence = self._silence or Silence(context.clock)
         if isinstance(source, TanistError):
             return source
         if (why := self._silence.of(spec.source)) is not None:
             return why
         try:
-            (cluster_id,) = sides.identify((source,), run)
+            (cluster_id,) = sides.identify((source,), context)
             sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
         except AnotherCluster as elsewhere:
             return elsewhere
@@ -249,7 +249,7 @@ class Describer:
             return error
         return source
 
-    def _open(self, spec: MirrorSpec) -> Side | TanistError:
+    def _open(self, spec: MirrorSpec) -> Cluster | TanistError:
         try:
             return self.connect(spec.source)
         except TanistError as error:

@@ -14,14 +14,14 @@ from tanist.domain.errors import (
     TopicNotInMirror,
 )
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import Findings, refuse
+from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.usecases import sides
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take
-from tanist.usecases.mirrors.generations import entering, raised
+from tanist.usecases.mirrors.generations import promotion_epochs_on_add, raised_promotions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.usecases.lock import LockedMirror, Rehearsal
     from tanist.usecases.mirrors.decide import TopicPlan
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 _MOST_NAMED: Final = 5
 _PORTION: Final = 50
@@ -51,11 +51,11 @@ class Desired:
 
 def checked(mirror: str, include: Sequence[str]) -> MirrorName:
     """The mirror's name, once nothing is wrong with the command line."""
-    found = Findings(pattern_problems(include))
+    found = ProblemCollector(pattern_problems(include))
     name = found.attempt(lambda: mirror_name(mirror))
     if not include:
         found.problems.append(Misconfigured("no topic is selected: give --topic REGEX"))
-    found.settle()
+    found.raise_all()
     return name or mirror_name(mirror)
 
 
@@ -64,16 +64,16 @@ def checked(mirror: str, include: Sequence[str]) -> MirrorName:
 
 def paused(topic: TopicDesired) -> TopicDesired | TanistError:
     """`topic`, wished to be paused."""
-    if topic.wish is Wish.PAUSED:
+    if topic.desired is DesiredState.PAUSED:
         return MirrorTopicAlreadyPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is paused already")
-    return replace(topic, wish=Wish.PAUSED)
+    return replace(topic, desired=DesiredState.PAUSED)
 
 
 def resumed(topic: TopicDesired) -> TopicDesired | TanistError:
     """`topic`, wished to be mirrored again."""
-    if topic.wish is not Wish.PAUSED:
+    if topic.desired is not DesiredState.PAUSED:
         return MirrorTopicNotPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is not paused")
-    return replace(topic, wish=Wish.MIRRORING)
+    return replace(topic, desired=DesiredState.MIRRORING)
 
 
 def decide(
@@ -88,7 +88,7 @@ def decide(
     Raises:
         Problems, or the only one: for each topic that cannot change, and each expression without a topic.
     """
-    known = {topic.topic: topic for topic in view.topics(mirror) if topic.wish is not Wish.REMOVED}
+    known = {topic.topic: topic for topic in view.topics(mirror) if topic.desired is not DesiredState.REMOVED}
     selection = Selection(tuple(include))
     problems: list[TanistError] = [
         TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}: {_some(known)}")
@@ -107,25 +107,25 @@ def _some(names: Sequence[str] | dict[str, TopicDesired]) -> str:
     return f"it has {', '.join(shown[:_MOST_NAMED])}{more}" if shown else "it has none"
 
 
-def wish(
+def set_desired(
     mirror: str,
     include: Sequence[str],
     change: Callable[[TopicDesired], TopicDesired | TanistError],
-    destination: Side,
-    run: Run,
+    destination: Cluster,
+    context: CommandContext,
 ) -> Desired:
     """Pause or resume (`change`) topics of a mirror; changes nothing if any of them cannot."""
     name = checked(mirror, include)
-    (cluster_id,) = sides.identify((destination,), run)
+    (cluster_id,) = sides.identify((destination,), context)
     operation = "mirrors pause" if change is paused else "mirrors resume"
 
     def decided(view: StateView) -> tuple[TopicDesired, ...]:
-        return decide(view, name, include, change, run.clock.now())
+        return decide(view, name, include, change, context.clock.now())
 
-    with changing(destination, name, operation, run, decided) as mirror_now:
+    with changing(destination, name, operation, context, decided) as mirror_now:
         sides.same_as_pinned(mirror_now.spec, None, cluster_id)
         desired = decided(mirror_now.view())
-        run.announce([topic.topic for topic in desired])
+        context.announce([topic.topic for topic in desired])
         mirror_now.append(desired)
     return Desired(spec=mirror_now.spec, topics=desired)
 
@@ -136,9 +136,9 @@ def wish(
 def add(
     mirror: str,
     include: Sequence[str],
-    destination: Side,
-    connect: Callable[[str], Side],
-    run: Run,
+    destination: Cluster,
+    connect: Callable[[str], Cluster],
+    context: CommandContext,
     *,
     promoted: bool = False,
 ) -> Desired:
@@ -147,40 +147,42 @@ def add(
     `promoted`: also topics in which another cluster took over from the source.
     """
     name = checked(mirror, include)
-    (destination_id,) = sides.identify((destination,), run)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, run.by), name, destination.name)
+    (destination_id,) = sides.identify((destination,), context)
+    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, context.by), name, destination.name)
     source = connect(spec.source)
-    (source_id,) = sides.identify((source,), run)
+    (source_id,) = sides.identify((source,), context)
     sides.same_as_pinned(spec, source_id, destination_id)
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
-        plans = _examine(sides.still(view, spec), tuple(include), (source, destination), view, run.by)
-        return plans, entering(source, view, name, [p.name for p in plans], run.by, acknowledged=promoted)
+        plans = _examine(sides.still(view, spec), tuple(include), (source, destination), view, context.by)
+        return plans, promotion_epochs_on_add(
+            source, view, name, [p.name for p in plans], context.by, acknowledged=promoted
+        )
 
-    with changing(destination, name, "mirrors add", run, examined) as mirror_now:
+    with changing(destination, name, "mirrors add", context, examined) as mirror_now:
         view, now = mirror_now.view(), mirror_now.spec
         plans, entered = examined(view)
-        desired = tuple(plan.desired(now, entered[plan.name], run.clock.now()) for plan in plans)
-        run.announce([topic.topic for topic in desired])
-        if not run.dry_run:
+        desired = tuple(plan.desired(now, entered[plan.name], context.clock.now()) for plan in plans)
+        context.announce([topic.topic for topic in desired])
+        if not context.dry_run:
             _forget_earlier_maps(view, plans, destination, mirror_now)
-            _apply(plans, (*desired, *raised(view, now, entered)), destination, mirror_now)
+            _apply(plans, (*desired, *raised_promotions(view, now, entered)), destination, mirror_now)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     return Desired(spec=now, topics=desired, warnings=tuple(dropped))
 
 
 def _forget_earlier_maps(
-    view: StateView, plans: Sequence[TopicPlan], destination: Side, mirror_now: LockedMirror | Rehearsal
+    view: StateView, plans: Sequence[TopicPlan], destination: Cluster, mirror_now: LockedMirror | Rehearsal
 ) -> None:
     """Of topics that were in the mirror before, once it is clear that they can be taken in again."""
-    gone = {topic.topic for topic in view.topics(mirror_now.spec.mirror) if topic.wish is Wish.REMOVED}
+    gone = {topic.topic for topic in view.topics(mirror_now.spec.mirror) if topic.desired is DesiredState.REMOVED}
     if back := [plan.name for plan in plans if plan.name in gone]:
         mirror_now.confirm()
         forget.runs(destination, mirror_now, back)
 
 
 def _examine(
-    spec: MirrorSpec, include: tuple[str, ...], pair: tuple[Side, Side], view: StateView, by: Deadline
+    spec: MirrorSpec, include: tuple[str, ...], pair: tuple[Cluster, Cluster], view: StateView, by: Deadline
 ) -> tuple[TopicPlan, ...]:
     source, destination = pair
     situation = take.situation(destination, view, spec.replication_factor, by)
@@ -196,7 +198,7 @@ def _examine(
 def _apply(
     plans: Sequence[TopicPlan],
     records: Sequence[StateRecord],
-    destination: Side,
+    destination: Cluster,
     mirror_now: LockedMirror | Rehearsal,
 ) -> None:
     """The lock is confirmed between portions: whoever is at work for long must not be taken for dead."""

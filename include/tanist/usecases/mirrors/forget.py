@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from tanist.domain.state_view import StateView
     from tanist.usecases.lock import LockedMirror, Rehearsal
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 
-def runs(destination: Side, mirror_now: LockedMirror | Rehearsal, topics: Sequence[str]) -> None:
+def runs(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topics: Sequence[str]) -> None:
     """Forget the offset map of `topics`: runs of an earlier mirror topic would shift the positions of the next one.
 
     Raises:
@@ -32,7 +32,7 @@ def runs(destination: Side, mirror_now: LockedMirror | Rehearsal, topics: Sequen
     _forget(destination, mirror_now, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)))
 
 
-def everything(destination: Side, mirror_now: LockedMirror | Rehearsal, topic: str) -> None:
+def everything(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topic: str) -> None:
     """Forget every key of the mirrors that have ever had this name in a state topic; repeating it is harmless.
 
     Raises as `runs`.
@@ -41,7 +41,7 @@ def everything(destination: Side, mirror_now: LockedMirror | Rehearsal, topic: s
 
 
 def _forget(
-    destination: Side,
+    destination: Cluster,
     mirror_now: LockedMirror | Rehearsal,
     topic: str,
     which: Callable[[StateView], Iterable[str]],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.generations import replaced
 from tanist.domain.problems import refuse
-from tanist.domain.records import STATE_TOPIC, Generation
+from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.usecases import rights, sides
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 
-def told_by(source: Side, by: Deadline) -> StateView:
+def read_promotions(source: Cluster, by: Deadline) -> StateView:
     """What a source was told of promotions.
 
     Raises:
@@ -32,8 +32,8 @@ def told_by(source: Side, by: Deadline) -> StateView:
         raise rights.named(error, source, f"READ on Topic {STATE_TOPIC}") from error
 
 
-def entering(
-    source: Side, view: StateView, mirror: MirrorName, names: Sequence[str], by: Deadline, *, acknowledged: bool
+def promotion_epochs_on_add(
+    source: Cluster, view: StateView, mirror: MirrorName, names: Sequence[str], by: Deadline, *, acknowledged: bool
 ) -> Mapping[str, int]:
     """The generation at which each topic is taken in. `acknowledged`: also topics that the source was replaced in.
 
@@ -42,18 +42,18 @@ def entering(
     """
     if not names:
         return {}
-    told = told_by(source, by)
-    both = {name: (told.promotions(mirror, name), view.promotions(mirror, name)) for name in names}
+    reported = read_promotions(source, by)
+    both = {name: (reported.promotions(mirror, name), view.promotions(mirror, name)) for name in names}
     higher = [replaced(mirror, name, there, here) for name, (there, here) in both.items() if there > here]
     if higher and not acknowledged:
         refuse(higher)
     return {name: max(counts) for name, counts in both.items()}
 
 
-def raised(view: StateView, spec: MirrorSpec, entered: Mapping[str, int]) -> tuple[Generation, ...]:
+def raised_promotions(view: StateView, spec: MirrorSpec, entered: Mapping[str, int]) -> tuple[PromotionEpoch, ...]:
     """What the destination has to count, too."""
     return tuple(
-        Generation(mirror=spec.mirror, mirror_id=spec.mirror_id, topic=name, count=count)
+        PromotionEpoch(mirror=spec.mirror, mirror_id=spec.mirror_id, topic=name, count=count)
         for name, count in entered.items()
         if count > view.promotions(spec.mirror, name)
     )

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.selection import Selection
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import TopicFacts
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -33,7 +33,7 @@ class DestinationTopic:
     records: int
 
 
-def select(source: Side, selection: Selection, by: Deadline) -> tuple[str, ...]:
+def select(source: Cluster, selection: Selection, by: Deadline) -> tuple[str, ...]:
     """Names of the source's topics that `selection` takes.
 
     Raises:
@@ -45,7 +45,7 @@ def select(source: Side, selection: Selection, by: Deadline) -> tuple[str, ...]:
     return selection.of(names)
 
 
-def _not_found(source: Side, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
+def _not_found(source: Cluster, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
     spelled_out = [name for name in selection.literals() if name == text.replace("\\", "")]
     for found in source.topics.describe(spelled_out, by).values() if spelled_out else ():
         if isinstance(found, (TopicAuthorizationFailed, AuthorizationFailed)):
@@ -55,7 +55,7 @@ def _not_found(source: Side, text: str, seen: int, selection: Selection, by: Dea
     return UnknownTopic(f"{text!r} matches none of the {seen} topics that this login can see on {source.name!r}")
 
 
-def source_topics(source: Side, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
+def source_topics(source: Cluster, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
     """Facts of `names` at the source; every right that is missing there is named at once."""
     if not names:
         return ()
@@ -65,7 +65,7 @@ def source_topics(source: Side, names: Sequence[str], by: Deadline) -> tuple[Top
     return tuple(facts[name] for name in names)
 
 
-def write_rules(source: Side, names: Sequence[str], by: Deadline) -> Mapping[str, tuple[WriteRule, ...] | None]:
+def write_rules(source: Cluster, names: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
     """Who may write to `names` at the source.
 
     Raises:
@@ -77,7 +77,7 @@ def write_rules(source: Side, names: Sequence[str], by: Deadline) -> Mapping[str
         raise rights.named(error, source, "DESCRIBE on Cluster kafka-cluster") from error
 
 
-def destination_topics(destination: Side, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:
+def destination_topics(destination: Cluster, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:
     """Those of `names` that exist at the destination already."""
     if not names:
         return {}
@@ -91,15 +91,15 @@ def destination_topics(destination: Side, names: Sequence[str], by: Deadline) ->
     return {name: DestinationTopic(facts=each, records=spent[name]) for name, each in facts.items()}
 
 
-def _records(side: Side, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
+def _records(cluster: Cluster, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
     partitions = [TopicPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
-    ends = _all_or_refuse(side, side.logs.ends(partitions, by) if partitions else {}, "DESCRIBE on Topic")
+    ends = _all_or_refuse(cluster, cluster.logs.ends(partitions, by) if partitions else {}, "DESCRIBE on Topic")
     return {tp.topic: sum(e.high_watermark for p, e in ends.items() if p.topic == tp.topic) for tp in partitions}
 
 
-def _all_or_refuse(side: Side, answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
+def _all_or_refuse(cluster: Cluster, answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
     problems = [
-        rights.named(answer, side, f"{right} {item}")
+        rights.named(answer, cluster, f"{right} {item}")
         for item, answer in answers.items()
         if isinstance(answer, TanistError)
     ]
@@ -108,7 +108,7 @@ def _all_or_refuse(side: Side, answers: Mapping[_K, _V | TanistError], right: st
     return {item: answer for item, answer in answers.items() if not isinstance(answer, TanistError)}
 
 
-def known_configs(destination: Side, by: Deadline) -> frozenset[str] | None:
+def known_configs(destination: Cluster, by: Deadline) -> frozenset[str] | None:
     """Names of topic configs that the destination knows, from any topic it has; None: it has none to ask about."""
     for name in (*destination.topics.names(by)[:1], STATE_TOPIC):
         facts = destination.topics.describe([name], by)[name]

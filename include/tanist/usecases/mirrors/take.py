@@ -17,7 +17,7 @@ from tanist.domain.errors import (
     UnsafeStateTopic,
 )
 from tanist.domain.metadata import is_fenced
-from tanist.domain.problems import Findings
+from tanist.domain.problems import ProblemCollector
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.domain.write_rules import ANYBODY
 from tanist.usecases import rights
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import WriteRule
+    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic, TopicFacts
-    from tanist.usecases.sides import Side
+    from tanist.usecases.sides import Cluster
 
 
 def examine(
-    source: Side,
-    destination: Side,
+    source: Cluster,
+    destination: Cluster,
     names: Sequence[str],
     situation: Situation,
     by: Deadline,
@@ -47,12 +47,12 @@ def examine(
     Raises:
         Problems, or the only one: everything that speaks against it, on both sides.
     """
-    found = Findings()
+    found = ProblemCollector()
     at_source = found.attempt(lambda: observe.source_topics(source, names, by)) or ()
     writers = found.attempt(lambda: observe.write_rules(source, names, by)) or {}
     existing = found.attempt(lambda: observe.destination_topics(destination, names, by))
     if existing is None:
-        found.settle()
+        found.raise_all()
         return ()
     needs = rights.destination_needs(existing, state=situation.state_exists)
     found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
@@ -60,17 +60,17 @@ def examine(
     answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
     found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
     plans = tuple(
-        replace(answer, held_rules=writers.get(answer.name) or ())
+        replace(answer, deferred_acls=writers.get(answer.name) or ())
         for answer in answers
         if not isinstance(answer, TanistError)
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in existing]
     found.problems += found.attempt(lambda: rehearse(destination, new, by)) or ()
-    found.settle()
+    found.raise_all()
     return plans
 
 
-def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[WriteRule, ...] | None]) -> TanistError | None:
+def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None]) -> TanistError | None:
     """A near fence is a config, and configs are copied; behind one of rules nobody knows who may write to the copy."""
     if writers.get(topic.name, ()) is None:
         return TopicFenced(f"{topic.name!r} is fenced at the source: an ACL denies WRITE to {ANYBODY}")
@@ -80,7 +80,7 @@ def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[WriteRule, ...] | Non
     return TopicFenced(f"{topic.name!r} has {limit} at the source, which blocks producers like a source fence")
 
 
-def situation(destination: Side, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
+def situation(destination: Cluster, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
     """What all topics of one command share."""
     return Situation(
         destination=destination.name,
@@ -91,11 +91,11 @@ def situation(destination: Side, view: StateView, replication_factor: int | None
     )
 
 
-def rehearse(side: Side, new: Sequence[NewTopic], by: Deadline) -> tuple[TanistError, ...]:
+def rehearse(cluster: Cluster, new: Sequence[NewTopic], by: Deadline) -> tuple[TanistError, ...]:
     """What the destination's controller has against creating `new`; creates nothing."""
-    answers = side.topics.create(new, by, validate_only=True) if new else {}
+    answers = cluster.topics.create(new, by, validate_only=True) if new else {}
     refused = {name: answer for name, answer in answers.items() if answer is not None and not _made(name, answer)}
-    return tuple(_told(side, name, answer) for name, answer in refused.items())
+    return tuple(_translate_error(cluster, name, answer) for name, answer in refused.items())
 
 
 def _made(topic: str, error: TanistError) -> bool:
@@ -103,15 +103,15 @@ def _made(topic: str, error: TanistError) -> bool:
     return topic.startswith("__mirror_") and isinstance(error, TopicAlreadyExists)
 
 
-def _told(side: Side, topic: str, error: TanistError) -> TanistError:
+def _translate_error(cluster: Cluster, topic: str, error: TanistError) -> TanistError:
     if isinstance(error, InvalidReplicationFactor):
         if topic.startswith("__mirror_"):
-            return UnsafeStateTopic(f"{side.name!r} cannot hold {topic}: {error.reason}")
-        return Misconfigured(f"{side.name!r} cannot hold {topic!r}: {error.reason}; see --replication-factor")
-    return rights.named(error, side, f"CREATE on Topic {topic}")
+            return UnsafeStateTopic(f"{cluster.name!r} cannot hold {topic}: {error.reason}")
+        return Misconfigured(f"{cluster.name!r} cannot hold {topic!r}: {error.reason}; see --replication-factor")
+    return rights.named(error, cluster, f"CREATE on Topic {topic}")
 
 
-def make(destination: Side, plans: Sequence[TopicPlan], by: Deadline) -> None:
+def make(destination: Cluster, plans: Sequence[TopicPlan], by: Deadline) -> None:
     """Create the copies that are not there yet, and alter those that are. Repeating it is harmless.
 
     Raises:
@@ -126,9 +126,9 @@ def make(destination: Side, plans: Sequence[TopicPlan], by: Deadline) -> None:
     if not problems:
         return
     name, error = problems[0]
-    told = rights.named(error, destination, f"CREATE or ALTER_CONFIGS on Topic {name}")
-    if isinstance(told, AuthorizationFailed):
-        raise told from error
+    reported = rights.named(error, destination, f"CREATE or ALTER_CONFIGS on Topic {name}")
+    if isinstance(reported, AuthorizationFailed):
+        raise reported from error
     raise Interrupted(
         f"{len(problems)} of {len(plans)} mirror topics could not be created; {name!r}: {error}"
     ) from error
@@ -141,6 +141,6 @@ def partial(error: TanistError) -> TanistError:
     return error
 
 
-def selection_names(source: Side, selection: Selection, by: Deadline) -> tuple[str, ...]:
+def selection_names(source: Cluster, selection: Selection, by: Deadline) -> tuple[str, ...]:
     """Names that `selection` takes at the source; none without an expression."""
     return observe.select(source, selection, by) if selection.include else ()

@@ -9,7 +9,7 @@ from tanist.domain.errors import Misconfigured, Refused
 from tanist.domain.problems import refuse
 from tanist.domain.states import MirrorState
 from tanist.usecases.mirrors.describe import reason, unmatched
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ _LOOK_SECONDS: Final = 10.0
 _MOST_NAMED: Final = 10
 
 
-class NotYet(Refused):
+class GoalNotReached(Refused):
     name = "WAIT_TIMED_OUT"
     operator_action = "see `tanist mirrors describe`, or allow more time with --timeout"
 
@@ -71,7 +71,7 @@ class Goal:
         return () if self.state is MirrorState.FAILED else tuple(failed)
 
 
-def told(row: PartitionRow) -> str:
+def describe(row: PartitionRow) -> str:
     """What keeps `row` from a goal, in a few words."""
     lag = "unknown" if row.lag is None else row.lag
     why = row.source_error or row.destination_error or reason(row.observed)
@@ -80,14 +80,14 @@ def told(row: PartitionRow) -> str:
 
 def _few(rows: tuple[PartitionRow, ...]) -> str:
     more = f"; and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
-    return "; ".join(told(row) for row in rows[:_MOST_NAMED]) + more
+    return "; ".join(describe(row) for row in rows[:_MOST_NAMED]) + more
 
 
 def wait_for(
     mirror: MirrorName,
     goal: Goal,
     describer: Describer,
-    run: Run,
+    context: CommandContext,
     progress: Callable[[int, int], None] = lambda _there, _of: None,
 ) -> tuple[PartitionRow, ...]:
     """Wait until every partition of `mirror` is where `goal` wants it; `progress` hears (there, all).
@@ -96,9 +96,9 @@ def wait_for(
         NotYet: the time is over; WaitedInVain: at once, when a partition is FAILED;
             TopicNotInMirror: for an expression that matches no topic of the mirror.
     """
-    clock = run.clock
+    clock = context.clock
     while True:
-        (described,) = describer.describe(mirror, Run(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
+        (described,) = describer.describe(mirror, CommandContext(clock=clock, by=clock.deadline(_LOOK_SECONDS)))
         if idle := unmatched(describer.include, [described]):
             refuse(idle)
         if hopeless := goal.hopeless(described.rows):
@@ -107,8 +107,8 @@ def wait_for(
         progress(len(described.rows) - len(missing), len(described.rows))
         if not missing:
             return described.rows
-        if run.by.left(clock.monotonic()) <= _POLL_SECONDS:
-            raise NotYet(
+        if context.by.left(clock.monotonic()) <= _POLL_SECONDS:
+            raise GoalNotReached(
                 f"timed out: {len(missing)} of {len(described.rows)} partitions are not there yet: {_few(missing)}"
             )
         clock.wait(_POLL_SECONDS)

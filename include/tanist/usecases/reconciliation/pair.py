@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
-from tanist.domain.problems import Findings
-from tanist.domain.reconciliation.job import PositionAsked, TopicPair
+from tanist.domain.problems import ProblemCollector
+from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.usecases import sides
 from tanist.usecases.validation.prepare import mirrored
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.names import MirrorName
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 
 LARGEST: Final = 2**63 - 1
@@ -33,7 +33,11 @@ class Paired:
 
 
 def of_mirror(
-    destination: Side, mirror: MirrorName, include: tuple[str, ...], connect: Callable[[str], Side], run: Run
+    destination: Cluster,
+    mirror: MirrorName,
+    include: tuple[str, ...],
+    connect: Callable[[str], Cluster],
+    context: CommandContext,
 ) -> Paired:
     """The topics of a mirror, each under its own name at both ends, as far as the source's go.
 
@@ -43,7 +47,7 @@ def of_mirror(
         UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression;
         CouldNotTell: a cluster does not answer.
     """
-    found = mirrored(destination, mirror, include, connect, run)
+    found = mirrored(destination, mirror, include, connect, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
     pairs = (
         TopicPair(t.topic, t.topic, counts.get(t.topic, t.partitions), found.growth.trouble(t.topic))
@@ -52,31 +56,31 @@ def of_mirror(
     return Paired(found.spec.source, tuple(pairs))
 
 
-def of_topics(source: Side, destination: Side, topics: tuple[str, str], run: Run) -> Paired:
+def of_topics(source: Cluster, destination: Cluster, topics: tuple[str, str], context: CommandContext) -> Paired:
     """Any two topics, as far as their partitions go.
 
     Raises:
         CouldNotTell: a cluster does not answer. UnknownTopicOrPartition: it has no such topic.
     """
-    sides.identify((source, destination), run)
-    run.announce([" with ".join(topics)])
-    findings = Findings()
+    sides.identify((source, destination), context)
+    context.announce([" with ".join(topics)])
+    findings = ProblemCollector()
     counts = [
-        findings.attempt(partial(_partitions, side, topic, run))
+        findings.attempt(partial(_partitions, side, topic, context))
         for side, topic in zip((source, destination), topics, strict=True)
     ]
-    findings.settle()
+    findings.raise_all()
     return Paired(source.name, (TopicPair(*topics, partitions=max(count or 0 for count in counts)),))
 
 
-def _partitions(side: Side, topic: str, run: Run) -> int:
-    found = side.topics.partitions([topic], run.by)[topic]
+def _partitions(cluster: Cluster, topic: str, context: CommandContext) -> int:
+    found = cluster.topics.partitions([topic], context.by)[topic]
     if isinstance(found, TanistError):
         raise found
     return found
 
 
-def positions(text: str, origin: str) -> tuple[PositionAsked, ...]:
+def positions(text: str, origin: str) -> tuple[PositionRequest, ...]:
     """The positions of a JSON list of {"topic", "partition", "offset"}, each with a "group" or without.
 
     Raises:
@@ -91,7 +95,7 @@ def positions(text: str, origin: str) -> tuple[PositionAsked, ...]:
     return tuple(_position(each, f"{origin}: item {at}") for at, each in enumerate(listed))
 
 
-def _position(item: Any, origin: str) -> PositionAsked:
+def _position(item: Any, origin: str) -> PositionRequest:
     wanted = {"topic": str, "partition": int, "offset": int}
     if not isinstance(item, dict) or any(type(item.get(key)) is not kind for key, kind in wanted.items()):
         raise Misconfigured(f'{origin} is not an object {{"topic": TEXT, "partition": NUMBER, "offset": NUMBER}}')
@@ -100,4 +104,4 @@ def _position(item: Any, origin: str) -> PositionAsked:
     group = item.get("group")
     if not isinstance(group, str | None):
         raise Misconfigured(f"{origin}: 'group' must be a string")
-    return PositionAsked(item["topic"], item["partition"], item["offset"], group)
+    return PositionRequest(item["topic"], item["partition"], item["offset"], group)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tanist.domain.lag import PartitionRow
     from tanist.domain.names import EpochMs
     from tanist.domain.records import FailoverRun, WorkerAlive
-    from tanist.usecases.status.observe import Seen
+    from tanist.usecases.status.observe import MirrorStatus
 
 STALE_MS: Final = 30_000
 """A reading that is older says what was, not what is."""
@@ -37,7 +37,7 @@ def _nowhere(_plan: str) -> None:
     """For callers that keep no evidence."""
 
 
-def board_item(seen: Seen, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
+def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
     """One mirror as it was found at `at`. `evidence`: where that of a plan lies, if it is here."""
     troubled = sorted((row for row in seen.rows if _troubled(row)), key=_urgency)
     return status_item(seen.status) | {

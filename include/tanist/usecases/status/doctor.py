@@ -9,8 +9,8 @@ from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failover.health import workers_check
 from tanist.domain.logins import PrincipalUnknown
-from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, Generation, GroupPosition
-from tanist.domain.states import Wish
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
+from tanist.domain.states import DesiredState
 from tanist.usecases import rights, sides
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist.usecases.status.observe import state_topic_problem, workers
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.usecases.rights import Need
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.rights import RequiredAcl
+    from tanist.usecases.sides import Cluster, CommandContext
 
 
 _MOST_TOPICS: Final = 50
@@ -35,22 +35,22 @@ def unknown(name: str, error: TanistError) -> Check:
     return Check(name=name, verdict=verdict, observed=error.name, reason=f"{error.reason} ({error.operator_action})")
 
 
-def clusters(names: Sequence[str], connect: Callable[[str], Side], run: Run) -> tuple[Check, ...]:
+def clusters(names: Sequence[str], connect: Callable[[str], Cluster], context: CommandContext) -> tuple[Check, ...]:
     """Every check of every cluster in the configuration; a dead one hides no other."""
-    open_sides: dict[str, Side] = {}
+    open_sides: dict[str, Cluster] = {}
     ids: dict[str, str] = {}
     found: list[Check] = []
     for name in names:
         try:
             open_sides[name] = connect(name)
-            (ids[name],) = sides.identify((open_sides[name],), run)
+            (ids[name],) = sides.identify((open_sides[name],), context)
         except TanistError as error:
             found.append(unknown(f"cluster {name}", error))
         else:
             found.append(Check(name=f"cluster {name}", verdict=Verdict.PASS, observed=f"cluster id {ids[name]}"))
     found.append(distinct(ids, len(names)))
     for name in ids:
-        found += _of_cluster(name, open_sides, run)
+        found += _of_cluster(name, open_sides, context)
     return tuple(found)
 
 
@@ -62,41 +62,41 @@ def distinct(ids: Mapping[str, str], configured: int) -> Check:
     return Check(name="cluster ids", verdict=verdict, observed=f"{len(set(ids.values()))} distinct", reason=reason)
 
 
-def _of_cluster(name: str, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandContext) -> Iterator[Check]:
     side = open_sides[name]
     try:
-        if not sides.exists(side, STATE_TOPIC, run.by):
-            yield _principal(side, (), run)
+        if not sides.exists(side, STATE_TOPIC, context.by):
+            yield _principal(side, (), context)
             return  # no destination of ours
-        view = sides.read(side, STATE_TOPIC, run.by)
+        view = sides.read(side, STATE_TOPIC, context.by)
         if promotions := _only_promotions(view):
-            yield _principal(side, (), run)
+            yield _principal(side, (), context)
             yield _replaced_source(name, promotions)
             return
-        yield _state_topic(side, run)
-        yield _expiration(side, run)
-        groups = sides.read(side, GROUPS_TOPIC, run.by)
+        yield _state_topic(side, context)
+        yield _expiration(side, context)
+        groups = sides.read(side, GROUPS_TOPIC, context.by)
     except TanistError as error:
         yield unknown(f"state topic of {name}", error)
         return
-    yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], run)
-    alive = workers_check(workers(view), run.clock.now())
-    if any(topic.wish is not Wish.REMOVED for topic in view.topics()):
+    yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], context)
+    alive = workers_check(workers(view), context.clock.now())
+    if any(topic.desired is not DesiredState.REMOVED for topic in view.topics()):
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
     kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
     for spec in view.mirrors():
-        yield from _access(spec, view, open_sides, run)
+        yield from _access(spec, view, open_sides, context)
         names = sorted({each.group for each in kept if each.mirror == spec.mirror})
-        yield from _groups(spec, names, open_sides, run)
+        yield from _groups(spec, names, open_sides, context)
 
 
-def _only_promotions(view: StateView) -> tuple[Generation, ...]:
+def _only_promotions(view: StateView) -> tuple[PromotionEpoch, ...]:
     """What a failover or a worker wrote down at a source: which of its topics were promoted elsewhere."""
-    found = tuple(each for each in view.values() if isinstance(each, Generation))
+    found = tuple(each for each in view.values() if isinstance(each, PromotionEpoch))
     return tuple(sorted(found, key=lambda each: each.key)) if len(found) == len(view) else ()
 
 
-def _replaced_source(name: str, promotions: Sequence[Generation]) -> Check:
+def _replaced_source(name: str, promotions: Sequence[PromotionEpoch]) -> Check:
     """It has a state topic and is no destination: it needs neither workers nor the other state topics."""
     known = [f"{each.topic} of mirror {each.mirror}" for each in promotions]
     return Check(
@@ -107,35 +107,35 @@ def _replaced_source(name: str, promotions: Sequence[Generation]) -> Check:
     )
 
 
-def _principal(side: Side, topics: Sequence[str], run: Run) -> Check:
+def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext) -> Check:
     """Who we are there, and where that is known from; of a destination, whether rules by that name bind us."""
-    name = f"principal on {side.name}"
+    name = f"principal on {cluster.name}"
     try:
-        seen = side.access.login(topics, sides.first_contact(run))
+        seen = cluster.access.login(topics, sides.first_contact(context))
     except PrincipalUnknown as nameless:
         return Check(name=name, verdict=Verdict.UNKNOWN, observed=nameless.name, reason=nameless.reason)
     except TanistError as error:
         return unknown(name, error)
     if not seen.authorizer:
         return Check(name=name, verdict=Verdict.PASS, observed="no authorizer: every client may do everything")
-    told = f"{seen.login.principal}, from {seen.login.origin}"
+    reported = f"{seen.login.principal}, from {seen.login.origin}"
     if seen.unbound:
         why = f"{seen.unbound}; a failover could not deny WRITE to this login"
-        return Check(name=name, verdict=Verdict.FAIL, observed=told, reason=why)
-    return Check(name=name, verdict=Verdict.PASS, observed=told)
+        return Check(name=name, verdict=Verdict.FAIL, observed=reported, reason=why)
+    return Check(name=name, verdict=Verdict.PASS, observed=reported)
 
 
-def _state_topic(side: Side, run: Run) -> Check:
-    name = f"state topic of {side.name}"
-    if problem := state_topic_problem(side, run):
+def _state_topic(cluster: Cluster, context: CommandContext) -> Check:
+    name = f"state topic of {cluster.name}"
+    if problem := state_topic_problem(cluster, context):
         return Check(name=name, verdict=Verdict.FAIL, observed="unsafe", reason=problem)
     return Check(name=name, verdict=Verdict.PASS, observed="compacted and safely replicated")
 
 
-def _expiration(side: Side, run: Run) -> Check:
-    name = f"{EXPIRATION} of {side.name}"
+def _expiration(cluster: Cluster, context: CommandContext) -> Check:
+    name = f"{EXPIRATION} of {cluster.name}"
     try:
-        value = side.configs.broker(run.by).get(EXPIRATION)
+        value = cluster.configs.broker(context.by).get(EXPIRATION)
     except TanistError as error:
         return unknown(name, error)
     if value is None:
@@ -147,27 +147,33 @@ def _expiration(side: Side, run: Run) -> Check:
     )
 
 
-def _groups(spec: MirrorSpec, groups: Sequence[str], open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
+def _groups(
+    spec: MirrorSpec, groups: Sequence[str], open_sides: Mapping[str, Cluster], context: CommandContext
+) -> Iterator[Check]:
     """Of those whose positions are kept: others nobody has seen, for want of a right or of a commit."""
     asked = groups[:_MOST_GROUPS]
     if (source := open_sides.get(spec.source)) is not None:
-        yield _log(spec, source, run)
+        yield _log(spec, source, context)
         if asked:
-            yield _held(f"groups of {spec.mirror} on {spec.source}", source, rights.source_group_needs(asked), run)
+            yield _acl_check(
+                f"groups of {spec.mirror} on {spec.source}", source, rights.source_group_needs(asked), context
+            )
     destination = open_sides[spec.destination]
     if asked:
         needed = rights.destination_group_needs(asked)
-        yield _held(f"groups of {spec.mirror} on {spec.destination}", destination, needed, run)
+        yield _acl_check(f"groups of {spec.mirror} on {spec.destination}", destination, needed, context)
 
 
-def _log(spec: MirrorSpec, source: Side, run: Run) -> Check:
+def _log(spec: MirrorSpec, source: Cluster, context: CommandContext) -> Check:
     """Without it positions are asked for: later, and still right. So it is told, and is no failure."""
-    found = _held(f"log of groups of {spec.mirror} on {spec.source}", source, [rights.GROUP_LOG_NEED], run)
+    found = _acl_check(f"log of groups of {spec.mirror} on {spec.source}", source, [rights.GROUP_LOG_NEED], context)
     return replace(found, verdict=Verdict.PASS) if found.verdict is Verdict.FAIL else found
 
 
-def _access(spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Side], run: Run) -> Iterator[Check]:
-    names = [topic.topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
+def _access(
+    spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Cluster], context: CommandContext
+) -> Iterator[Check]:
+    names = [topic.topic for topic in view.topics(spec.mirror) if topic.desired is not DesiredState.REMOVED]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     needs = (
         (of_copying, spec.source, rights.source_needs(names)),
@@ -179,19 +185,19 @@ def _access(spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Side], r
         if side not in open_sides:
             yield Check(name=title, verdict=Verdict.UNKNOWN, reason=f"{side!r} is not in the configuration")
         elif needed:
-            yield _held(title, open_sides[side], needed, run)
+            yield _acl_check(title, open_sides[side], needed, context)
 
 
-def _held(title: str, side: Side, needed: Sequence[Need], run: Run) -> Check:
+def _acl_check(title: str, cluster: Cluster, needed: Sequence[RequiredAcl], context: CommandContext) -> Check:
     try:
-        found = rights.met(side, needed, sides.first_contact(run))
+        found = rights.met(cluster, needed, sides.first_contact(context))
     except TanistError as error:
         return unknown(title, error)
-    missing = [each.need.told for each in found if each.verdict is Verdict.FAIL]
-    untold = [f"{each.need.title}: {each.reason}" for each in found if each.verdict is Verdict.UNKNOWN]
-    verdict = Verdict.FAIL if missing else Verdict.UNKNOWN if untold else Verdict.PASS
-    reason = f"missing: {_some(missing, 10)}" if missing else _some(untold, 5)
-    held = len(found) - len(missing) - len(untold)
+    missing = [each.acl.description for each in found if each.verdict is Verdict.FAIL]
+    unreported = [f"{each.acl.title}: {each.reason}" for each in found if each.verdict is Verdict.UNKNOWN]
+    verdict = Verdict.FAIL if missing else Verdict.UNKNOWN if unreported else Verdict.PASS
+    reason = f"missing: {_some(missing, 10)}" if missing else _some(unreported, 5)
+    held = len(found) - len(missing) - len(unreported)
     return Check(name=title, verdict=verdict, observed=f"{held} of {len(found)} held", reason=reason)
 
 

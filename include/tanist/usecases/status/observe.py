@@ -12,14 +12,14 @@ from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.ports.clock import Deadline
 from tanist.usecases import sides
 from tanist.usecases.failover import standing
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.observe import Look, Observer, attempt
 from tanist.usecases.failover.planning import intent_of
-from tanist.usecases.mirrors.describe import Ends, Observed, assemble, maps
+from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble, maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import Clusters
+    from tanist.usecases.failover.clusters import FailoverContext
     from tanist.usecases.readers import Silence, StateReaders
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 _SIDE_BY_SIDE: Final = 64
 """So many sources are asked at a time whether they answer at all: a thread each, which waits for its socket."""
@@ -42,18 +42,18 @@ def workers(view: StateView) -> tuple[WorkerAlive, ...]:
     return view.workers()
 
 
-def state_topic_problem(destination: Side, run: Run) -> str | None:
+def state_topic_problem(destination: Cluster, context: CommandContext) -> str | None:
     """Why the state topics cannot be trusted; None: they can."""
     try:
         for topic in (STATE_TOPIC, OFFSETS_TOPIC):
-            destination.open_store(topic, None, run.by).close()
+            destination.open_store(topic, None, context.by).close()
     except TanistError as error:
         return error.reason
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class MirrorStatus:
     """One look at a mirror: the verdicts, and what they were made of. `runs`: its failovers, the latest last."""
 
     spec: MirrorSpec
@@ -64,22 +64,22 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class StatusContext:
     """One reading of a destination. `clusters`: both ends of a mirror; mirrors of one source share what asks it."""
 
     readers: StateReaders
     silence: Silence
-    clusters: Callable[[MirrorSpec], Clusters]
-    run: Run
+    clusters: Callable[[MirrorSpec], FailoverContext]
+    context: CommandContext
 
 
-def observe(reading: Reading, mirror: MirrorName | None) -> tuple[Seen, ...]:
+def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorStatus, ...]:
     """One mirror, or all of a destination.
 
     Raises:
         NoStateTopic, UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
-    destination, run = reading.readers.destination, reading.run
+    destination, run = reading.readers.destination, reading.context
     (found,) = sides.identify((destination,), run)
     if not reading.readers.has(STATE_TOPIC, run.by):
         raise NoStateTopic(f"{destination.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
@@ -89,13 +89,13 @@ def observe(reading: Reading, mirror: MirrorName | None) -> tuple[Seen, ...]:
     return tuple(_seen(reading, spec, view, found) for spec in specs)
 
 
-def _find_silent(reading: Reading, specs: Sequence[MirrorSpec]) -> None:
+def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
     """Ask several sources side by side who they are: those that hang take the time of one of them, not of all.
 
     What does not answer is not asked again by the mirrors, which are looked at one after another. A single source is
     asked by them only. Each source has ports of its own, so each is one thread's.
     """
-    silence, run = reading.silence, reading.run
+    silence, run = reading.silence, reading.context
     found = {spec.source: reading.clusters(spec).source for spec in specs}
     asked = [each for name, each in found.items() if isinstance(each, Source) and silence.of(name) is None]
     if len(asked) <= 1:
@@ -104,16 +104,16 @@ def _find_silent(reading: Reading, specs: Sequence[MirrorSpec]) -> None:
         answers = pool.map(lambda source: attempt(lambda: source.replicas.cluster((), _soon(run))), asked)
         for source, answer in zip(asked, answers, strict=True):
             if isinstance(answer, TanistError):
-                silence.keep(source.side.name, answer)
+                silence.keep(source.cluster.name, answer)
 
 
-def _soon(run: Run) -> Deadline:
-    return Deadline(min(run.by.at, run.clock.deadline(SOURCE_SECONDS).at))
+def _soon(context: CommandContext) -> Deadline:
+    return Deadline(min(context.by.at, context.clock.deadline(SOURCE_SECONDS).at))
 
 
-def _seen(reading: Reading, spec: MirrorSpec, view: StateView, destination_id: str) -> Seen:
-    run, alive = reading.run, view.workers()
-    wanted = [topic for topic in view.topics(spec.mirror) if topic.wish is not Wish.REMOVED]
+def _seen(reading: StatusContext, spec: MirrorSpec, view: StateView, destination_id: str) -> MirrorStatus:
+    run, alive = reading.context, view.workers()
+    wanted = [topic for topic in view.topics(spec.mirror) if topic.desired is not DesiredState.REMOVED]
     clusters = reading.clusters(spec)
     look = _look(reading, clusters, wanted, destination_id)
     followed = reading.readers.view(GROUPS_TOPIC, run.by).groups_followed(spec)
@@ -126,7 +126,7 @@ def _seen(reading: Reading, spec: MirrorSpec, view: StateView, destination_id: s
     intents = {mode: intent_of(spec, mode, wanted) for mode in Mode}
     offsets = maps(reading.readers.view(OFFSETS_TOPIC, run.by), spec)
     ends = Observed(state=view, maps=offsets, source=look.source, destination=look.destination)
-    return Seen(
+    return MirrorStatus(
         spec=spec,
         status=judged(intents, look.facts, past),
         rows=assemble(spec, wanted, ends),
@@ -135,19 +135,21 @@ def _seen(reading: Reading, spec: MirrorSpec, view: StateView, destination_id: s
     )
 
 
-def _look(reading: Reading, clusters: Clusters, wanted: Sequence[TopicDesired], destination_id: str) -> Look:
+def _look(
+    reading: StatusContext, clusters: FailoverContext, wanted: Sequence[TopicDesired], destination_id: str
+) -> Look:
     """Nothing is asked for a mirror whose destination is another cluster now: no answer would be about it."""
     try:
         sides.same_as_pinned(clusters.spec, None, destination_id)
     except AnotherCluster as elsewhere:
-        nothing = Ends(down=elsewhere)
+        nothing = MirrorEnds(down=elsewhere)
         facts = Facts(
-            now=reading.run.clock.now(),
+            now=reading.context.clock.now(),
             source=SourceState.SILENT,
             source_reason=str(elsewhere),
             another_cluster=elsewhere.reason,
         )
         return Look(facts=facts, source=nothing, destination=nothing)
     shared, silence = reading.readers, reading.silence
-    with closing(Observer(clusters=clusters, run=reading.run, shared=shared, silence=silence)) as observer:
+    with closing(Observer(clusters=clusters, context=reading.context, shared=shared, silence=silence)) as observer:
         return observer.see(wanted)

@@ -10,8 +10,8 @@ from tanist.domain.growth import growth
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.domain.states import MirrorState, Wish
-from tanist.domain.validation.job import Level, PartitionAsked
+from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases import sides
 from tanist.usecases.mirrors.describe import maps, reason
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.sides import Run, Side
+    from tanist.usecases.sides import Cluster, CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ValidationRequest:
     """`level` None: as deep as the mirror's engine allows to compare cheaply. `include` empty: see `chosen`."""
 
     level: Level | None = None
@@ -48,22 +48,28 @@ class Mirrored:
 class Prepared:
     spec: MirrorSpec
     level: Level
-    partitions: tuple[PartitionAsked, ...]
+    partitions: tuple[PartitionRequest, ...]
 
 
-def prepare(destination: Side, mirror: MirrorName, asked: Asked, connect: Callable[[str], Side], run: Run) -> Prepared:
+def prepare(
+    destination: Cluster,
+    mirror: MirrorName,
+    request: ValidationRequest,
+    connect: Callable[[str], Cluster],
+    context: CommandContext,
+) -> Prepared:
     """What is to be compared, from the state topics of `destination`; what the source has more cannot be vouched for.
 
     Raises:
         UnknownMirror, TopicNotInMirror; AnotherCluster: a name leads elsewhere by now; Misconfigured: an expression;
         SourceSilent; CouldNotTell: the destination does not answer.
     """
-    found = mirrored(destination, mirror, asked.include, connect, run)
+    found = mirrored(destination, mirror, request.include, connect, context)
     spec = found.spec
-    offsets = maps(sides.read(destination, OFFSETS_TOPIC, run.by), spec)
+    offsets = maps(sides.read(destination, OFFSETS_TOPIC, context.by), spec)
     return Prepared(
         spec=spec,
-        level=asked.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
+        level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
         partitions=(
             *(_partition(found, topic, at, offsets) for topic in found.topics for at in topic.all_partitions()),
             *(_uncopied(found, at) for at in found.growth.partitions),
@@ -72,26 +78,30 @@ def prepare(destination: Side, mirror: MirrorName, asked: Asked, connect: Callab
 
 
 def mirrored(
-    destination: Side, mirror: MirrorName, include: tuple[str, ...], connect: Callable[[str], Side], run: Run
+    destination: Cluster,
+    mirror: MirrorName,
+    include: tuple[str, ...],
+    connect: Callable[[str], Cluster],
+    context: CommandContext,
 ) -> Mirrored:
     """The topics of a mirror that `include` chooses; they are announced, then the source is asked. As `prepare`."""
     if wrong := pattern_problems(include):
         refuse(wrong)
-    (found,) = sides.identify((destination,), run)
-    view = sides.read(destination, STATE_TOPIC, run.by)
+    (found,) = sides.identify((destination,), context)
+    view = sides.read(destination, STATE_TOPIC, context.by)
     spec = sides.spec_of(view, mirror, destination.name)
     sides.same_as_pinned(spec, None, found)
     topics = chosen(view, mirror, include)
-    run.announce([topic.topic for topic in topics])
-    return Mirrored(view=view, spec=spec, topics=topics, growth=_growth(connect(spec.source), spec, topics, run))
+    context.announce([topic.topic for topic in topics])
+    return Mirrored(view=view, spec=spec, topics=topics, growth=_growth(connect(spec.source), spec, topics, context))
 
 
-def _growth(source: Side, spec: MirrorSpec, topics: Sequence[TopicDesired], run: Run) -> Growth:
+def _growth(source: Cluster, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext) -> Growth:
     """What the source has more, once it has said who it is."""
     try:
-        (found,) = sides.identify((source,), run)
+        (found,) = sides.identify((source,), context)
         sides.same_as_pinned(spec, found, spec.destination_cluster_id)
-        return growth(topics, source.topics.partitions([topic.topic for topic in topics], run.by))
+        return growth(topics, source.topics.partitions([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
         raise SourceSilent(silent.reason) from silent
 
@@ -104,7 +114,7 @@ def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tup
     """
     topics = {topic.topic: topic for topic in view.topics(mirror)}
     if not include:
-        mirrored = tuple(topic for topic in topics.values() if topic.wish is not Wish.REMOVED)
+        mirrored = tuple(topic for topic in topics.values() if topic.desired is not DesiredState.REMOVED)
         if found := mirrored or tuple(topics.values()):
             return found
         raise TopicNotInMirror(f"mirror {mirror!r} has no topics")
@@ -116,21 +126,21 @@ def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tup
 
 def _partition(
     found: Mirrored, topic: TopicDesired, at: TopicPartition, offsets: Mapping[TopicPartition, OffsetMap]
-) -> PartitionAsked:
+) -> PartitionRequest:
     observed = found.view.observed(topic.mirror, at)
     runs = offsets.get(at)
-    return PartitionAsked(
+    return PartitionRequest(
         partition=at,
         state=observed.state if observed else MirrorState.UNKNOWN,
         note=reason(observed),
         promoted=found.view.promoted(topic.mirror, topic.topic),
         runs=runs.runs if runs else (),
-        untold=found.growth.trouble(topic.topic),
+        unknown_growth=found.growth.trouble(topic.topic),
     )
 
 
-def _uncopied(found: Mirrored, at: TopicPartition) -> PartitionAsked:
+def _uncopied(found: Mirrored, at: TopicPartition) -> PartitionRequest:
     promoted = found.view.promoted(found.spec.mirror, at.topic)
     why = "than took over" if promoted else f"than are mirrored: `tanist metadata sync {found.spec.mirror}`"
     note = f"the source has more partitions {why}"
-    return PartitionAsked(partition=at, state=MirrorState.UNKNOWN, note=note, promoted=promoted)
+    return PartitionRequest(partition=at, state=MirrorState.UNKNOWN, note=note, promoted=promoted)

@@ -16,7 +16,7 @@ from tanist_testkit.sandbox.processes import Guardian
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist_testkit.sandbox.airflow.rest import Connection
+    from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 
 
 def find(directory: Path) -> Airflow | None:
@@ -28,7 +28,7 @@ def find(directory: Path) -> Airflow | None:
 def up(
     directory: Path,
     spec: AirflowSpec,
-    connections: Sequence[Connection],
+    connections: Sequence[AirflowConnection],
     variables: Mapping[str, str],
     say: Callable[[str], None],
 ) -> bool:
@@ -52,7 +52,9 @@ def up(
     return True
 
 
-def _start(home: Path, spec: AirflowSpec, connections: Sequence[Connection], variables: Mapping[str, str]) -> None:
+def _start(
+    home: Path, spec: AirflowSpec, connections: Sequence[AirflowConnection], variables: Mapping[str, str]
+) -> None:
     with Guardian() as guardian:
         airflow = Airflow.new(spec, home, guardian=guardian, bound=False)
         try:

@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist_testkit.sandbox.airflow.rest import Connection
+from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 
 if TYPE_CHECKING:
     from tanist.domain.endpoint import Sasl, Tls
     from tanist.settings import ClusterSettings, Settings
 
-SPARK: Final = Connection(id="spark_default", type="spark", host="local[*]")
+SPARK: Final = AirflowConnection(id="spark_default", type="spark", host="local[*]")
 APPROVES: Final = "op2"
 """The user who may approve what another one asks for."""
 
 
-def connections(settings: Settings) -> tuple[Connection, ...]:
+def connections(settings: Settings) -> tuple[AirflowConnection, ...]:
     """One of type `kafka` for each cluster, in librdkafka's words, and one with which an approval there is written.
 
     And Spark's.
     """
-    clusters = [Connection(id=name, type="kafka", extra=_extra(cluster)) for name, cluster in settings.clusters.items()]
+    clusters = [
+        AirflowConnection(id=name, type="kafka", extra=_extra(cluster)) for name, cluster in settings.clusters.items()
+    ]
     approvers = [replace(each, id=f"{each.id}_approver") for each in clusters]
     return (*clusters, *(each for each in approvers if each.id not in settings.clusters), SPARK)
 

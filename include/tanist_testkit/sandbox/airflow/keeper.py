@@ -44,7 +44,7 @@ _STEADY_MS: Final = 30_000
 """Who has run that long did not die of how it was started."""
 
 
-class Keeper:
+class Supervisor:
     def __init__(self, home: Home, guardian: Guardian, stop: threading.Event) -> None:
         self._home, self._guardian, self._stop = home, guardian, stop
         self._database = Database(home)
@@ -143,7 +143,7 @@ def main() -> None:
     os.environ.update(environment(home, inherited))
     os.chdir(home.directory)
     with Guardian() as guardian:
-        keeper = Keeper(home, guardian, stop)
+        keeper = Supervisor(home, guardian, stop)
         try:
             keeper.run()
         except (ProcessFailed, TimedOut) as problem:

@@ -44,7 +44,7 @@ class AirflowRefused(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class AirflowConnection:
     """An Airflow connection; `extra` may hold secrets and is not shown."""
 
     id: str
@@ -54,7 +54,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskState:
     """A task instance. `index`: -1 for one that is not mapped; `state` is None before it is scheduled."""
 
     id: str
@@ -131,14 +131,14 @@ class Rest:
 
         return _poll(ended, by, lambda: f"run {run} of {dag} has not ended: {self.tasks(dag, run)}")
 
-    def tasks(self, dag: str, run: str) -> tuple[Task, ...]:
+    def tasks(self, dag: str, run: str) -> tuple[TaskState, ...]:
         found = self._get(f"{_run(dag, run)}/taskInstances?limit=1000")["task_instances"]
-        return tuple(Task(each["task_id"], each["map_index"], each["state"], each["try_number"]) for each in found)
+        return tuple(TaskState(each["task_id"], each["map_index"], each["state"], each["try_number"]) for each in found)
 
-    def wait_for_task(self, dag: str, run: str, task: str, states: frozenset[str], by: Deadline) -> Task:
+    def wait_for_task(self, dag: str, run: str, task: str, states: frozenset[str], by: Deadline) -> TaskState:
         """When one instance of `task` is in one of `states`."""
 
-        def there() -> Task | None:
+        def there() -> TaskState | None:
             return next((t for t in self.tasks(dag, run) if t.id == task and t.state in states), None)
 
         return _poll(there, by, lambda: f"{task} of {run} is in none of {sorted(states)}: {self.tasks(dag, run)}")
@@ -171,7 +171,7 @@ class Rest:
 
     # ── connections, variables ────────────────────────────────────────────────────────────────────────────────────────
 
-    def put_connection(self, connection: Connection) -> None:
+    def put_connection(self, connection: AirflowConnection) -> None:
         """Makes it, or replaces one of that name."""
         body = {
             "connection_id": connection.id,

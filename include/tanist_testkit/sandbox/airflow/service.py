@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tanist_testkit.sandbox.airflow.home import AirflowSpec, Started
-    from tanist_testkit.sandbox.airflow.rest import Connection
+    from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 
 READY_SECONDS: Final = 120.0
 """A first start takes 20 s on two idle cores, and twice that on busy ones."""
@@ -144,8 +144,8 @@ class Airflow:
 
     def parts(self) -> tuple[Part, ...]:
         """Every component, the database, and the launcher that keeps them running."""
-        started, keeper, told = self._home.read_processes(), self._home.recall().keeper, self._told()
-        shown = (_part(component, started.get(component), told) for component in Component)
+        started, keeper, statuses = self._home.read_processes(), self._home.recall().keeper, self._statuses()
+        shown = (_part(component, started.get(component), statuses) for component in Component)
         return (*shown, Part("launcher", keeper.pid if keeper else None, keeper is not None and keeper.alive, None))
 
     @property
@@ -153,7 +153,7 @@ class Airflow:
         """Whether every part is alive and has told so since it was started."""
         return all(part.alive and part.healthy is not False for part in self.parts())
 
-    def _told(self) -> Mapping[str, Any] | None:
+    def _statuses(self) -> Mapping[str, Any] | None:
         try:
             return health(self.url)
         except Unreachable:
@@ -163,7 +163,7 @@ class Airflow:
 
     def start(
         self,
-        connections: Sequence[Connection] = (),
+        connections: Sequence[AirflowConnection] = (),
         variables: Mapping[str, str] = NONE,
         seconds: float = READY_SECONDS,
     ) -> None:
@@ -177,7 +177,7 @@ class Airflow:
         by = Deadline(time.monotonic() + seconds)
         self.launch()
         self.wait_ready(by)
-        self.tell(connections, variables)
+        self.announce(connections, variables)
 
     def launch(self) -> None:
         """Starts it if it is not running, and does not wait: `start` does. Raises ProcessFailed."""
@@ -197,7 +197,7 @@ class Airflow:
         keeper = self._guardian.spawn(argv, self._home.log("keeper"), bound=self._bound)
         self._home.remember(replace(state, keeper=keeper))
 
-    def tell(self, connections: Sequence[Connection], variables: Mapping[str, str]) -> None:
+    def announce(self, connections: Sequence[AirflowConnection], variables: Mapping[str, str]) -> None:
         """Stores them in Airflow's database, where people can see and edit them. Replaces namesakes."""
         with self.rest("admin") as admin:
             for connection in connections:
@@ -250,16 +250,16 @@ class Airflow:
         return f"Airflow has ended by itself: {lines[-1] if lines else 'without a word'}, log: {log}"
 
 
-def _part(component: Component, started: Started | None, told: Mapping[str, Any] | None) -> Part:
+def _part(component: Component, started: Started | None, statuses: Mapping[str, Any] | None) -> Part:
     alive = started is not None and started.process.alive
-    well = started is not None and alive and _well(component, started, told)
+    well = started is not None and alive and _well(component, started, statuses)
     return Part(component, started.process.pid if started else None, alive, well)
 
 
-def _well(component: Component, started: Started, told: Mapping[str, Any] | None) -> bool:
+def _well(component: Component, started: Started, statuses: Mapping[str, Any] | None) -> bool:
     """A heartbeat of the process before this one does not count."""
-    if told is None or component not in _TOLD:
-        return told is not None
-    said = told.get(_TOLD[component]) or {}
+    if statuses is None or component not in _TOLD:
+        return statuses is not None
+    said = statuses.get(_TOLD[component]) or {}
     beats = [datetime.fromisoformat(at).timestamp() * 1000 for key, at in said.items() if "heartbeat" in key and at]
     return said.get("status") == _HEALTHY and all(at >= started.at_ms for at in beats)

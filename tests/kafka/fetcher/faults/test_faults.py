@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.anchoring import Anchor
+from tanist.domain.anchoring import ResumePoint
 from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
 from tanist.domain.states import Finding
 from tanist.kafka.wire.requests import End
@@ -87,11 +87,11 @@ def test_a_tail_that_is_not_committed_is_neither_lost_nor_repeated(
     assert rig.destination.end(at) == 10
     if rule == "off":
 
-        def naive(evidence: Any, *_: object) -> Anchor:
+        def naive(evidence: Any, *_: object) -> ResumePoint:
             end = evidence.copy_ends().high_watermark
-            return Anchor(SourceOffset(end), DestinationOffset(end), evidence.next_sequence() or 0)
+            return ResumePoint(SourceOffset(end), DestinationOffset(end), evidence.next_sequence() or 0)
 
-        monkeypatch.setattr("tanist.fetcher.engines.batches.recovery.anchor", naive)
+        monkeypatch.setattr("tanist.fetcher.engines.batches.recovery.recover_position", naive)
     with rig.copier([at], name="w2") as copier:
         if rule == "on":
             until(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.write_rules import CLOSED, WriteRule, learnt
+from tanist.domain.write_rules import CLOSED, AclEntry, learnt
 from tanist.kafka.adapters.rules import of_topics
-from tanist.kafka.wire.admin import AccessRule
+from tanist.kafka.wire.admin import AclBinding
 
 TOPIC, LITERAL, PREFIXED = 2, 3, 4
 ALL, READ, WRITE, DENY, ALLOW = 2, 3, 4, 2, 3
-EVE = WriteRule("User:eve", "*", allowed=True)
+EVE = AclEntry("User:eve", "*", allowed=True)
 
 
-def rule(name: str, pattern: int, operation: int, permission: int = ALLOW, who: str = "User:eve") -> AccessRule:
-    return AccessRule(TOPIC, name, pattern, who, "*", operation, permission)
+def rule(name: str, pattern: int, operation: int, permission: int = ALLOW, who: str = "User:eve") -> AclBinding:
+    return AclBinding(TOPIC, name, pattern, who, "*", operation, permission)
 
 
 @pytest.mark.parametrize("operation", [WRITE, ALL])
@@ -32,5 +32,5 @@ def test_a_denial_is_kept_and_one_of_everybody_hides_the_rest() -> None:
     """Without the denial an allowance would be wider than it was; a fence says nothing about who may write later."""
     denied = rule("ord", PREFIXED, ALL, DENY, "User:bob")
     found = of_topics([denied, rule("orders", LITERAL, WRITE)], ["orders"])["orders"]
-    assert learnt(found) == (WriteRule("User:bob", "*", allowed=False), EVE)
+    assert learnt(found) == (AclEntry("User:bob", "*", allowed=False), EVE)
     assert learnt({*found, CLOSED}) is None

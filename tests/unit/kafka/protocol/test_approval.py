@@ -11,8 +11,8 @@ import pytest
 from tanist.domain.failover.approving import (
     LONGEST_MS,
     Approval,
+    ApprovalRequest,
     NotApproved,
-    Request,
     Withdrawal,
     approved,
     choose,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 DR, NOW = MirrorName("dr"), EpochMs(1_700_000_000_000)
 WORDS = '{"a":"ü"}'
-ASKED = Request(
-    mirror=DR, plan=hash_of(WORDS), shown=WORDS, request="command/1", reason="drill, 3 °C", valid_for_ms=60_000
+ASKED = ApprovalRequest(
+    mirror=DR, plan=hash_of(WORDS), plan_json=WORDS, request="command/1", reason="drill, 3 °C", valid_for_ms=60_000
 )
 GOOD: dict[str, Any] = json.loads(encode(ASKED, "alice"))
 ODD: tuple[Any, ...] = (
@@ -141,4 +141,4 @@ def test_whatever_bytes_lie_there_the_good_approval_is_found() -> None:
             0 < found.valid_for_ms <= LONGEST_MS and isinstance(found.genuine, bool)
         )
         heard = [each for each in (found, good) if each is not None]
-        assert choose(heard, (), DR, GOOD["plan"]).shown == WORDS
+        assert choose(heard, (), DR, GOOD["plan"]).plan_json == WORDS

@@ -8,9 +8,9 @@ import pytest
 
 from tanist.domain.names import TopicPartition
 from tanist.kafka.protocol.group_log import (
-    Committed,
     GroupGone,
     GroupSeen,
+    LoggedCommit,
     Other,
     Removed,
     UnreadableGroupRecord,
@@ -30,7 +30,7 @@ GROUP = (
 MEMBER_KEY = "{:04x}00066d6f6465726e001665504e4e4e556476545a4b542f4a30724735514c5051"
 
 GOLDEN = [
-    (COMMIT_KEY, COMMIT, Committed("billing", ORDERS, 4, -1, "by hand\0", 1795256398687)),  # type: ignore[arg-type]
+    (COMMIT_KEY, COMMIT, LoggedCommit("billing", ORDERS, 4, -1, "by hand\0", 1795256398687)),  # type: ignore[arg-type]
     ("000100066d6f6465726e00066f726465727300000000", None, Removed("modern", ORDERS)),
     (GROUP_KEY, GROUP, GroupSeen("billing", "classic", 1)),
     ("00020004676f6e65", None, GroupGone("gone", "classic")),
@@ -75,7 +75,7 @@ def test_positions_of_older_brokers(version: int) -> None:
     value = pack(">hq", version, 7) + (pack(">i", 5) if version == 3 else b"") + pack(">h", 2) + b"ab" + pack(">q", 99)
     value += pack(">q", 1) if version == 1 else b""
     found = parse(bytes.fromhex(COMMIT_KEY), value)
-    assert found == Committed("billing", ORDERS, 7, 5 if version == 3 else -1, "ab", 99)  # type: ignore[arg-type]
+    assert found == LoggedCommit("billing", ORDERS, 7, 5 if version == 3 else -1, "ab", 99)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

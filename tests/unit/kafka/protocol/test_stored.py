@@ -11,15 +11,15 @@ from tanist.domain.records import (
     CopiedUpTo,
     FailoverRun,
     Fences,
-    Following,
-    Generation,
     GroupPosition,
-    GroupsFollowed,
+    GroupSyncStatus,
     MirrorLock,
     MirrorSpec,
     OffsetMode,
-    OffsetRunWritten,
+    OffsetRangeWritten,
+    OffsetTailMode,
     PartitionObserved,
+    PromotionEpoch,
     RunStatus,
     SourceEnd,
     SourceEnds,
@@ -27,8 +27,8 @@ from tanist.domain.records import (
     WorkerAlive,
 )
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
-from tanist.domain.states import MirrorState, Wish
-from tanist.domain.write_rules import WriteRule
+from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.write_rules import AclEntry
 from tanist.kafka.protocol.stored import Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")
@@ -44,7 +44,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             destination_cluster_id="W",
             include=("orders.*",),
             data_id=ProducerId(1),
-            filler_id=ProducerId(2),
+            marker_id=ProducerId(2),
             start_id=ProducerId(3),
             created_at=EpochMs(4),
         ),
@@ -59,12 +59,12 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         TopicDesired(
             mirror=MIRROR,
             topic=PARTITION.topic,
-            wish=Wish.PAUSED,
+            desired=DesiredState.PAUSED,
             source_topic_id="id",
             partitions=4,
             offsets=OffsetMode.MAPPED,
-            held_configs=(("min.insync.replicas", "2"),),
-            held_rules=(WriteRule("User:app", "*", allowed=True),),
+            deferred_configs=(("min.insync.replicas", "2"),),
+            deferred_acls=(AclEntry("User:app", "*", allowed=True),),
             changed_at=EpochMs(5),
         ),
         "topic/east.to-west_1/orders.v1_a-b",
@@ -75,7 +75,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
-        Generation(mirror=MIRROR, topic=PARTITION.topic, count=2),
+        PromotionEpoch(mirror=MIRROR, topic=PARTITION.topic, count=2),
         "generation/east.to-west_1/orders.v1_a-b",
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2}',
     ),
@@ -119,10 +119,10 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
                 FencedTopic(
                     topic="t",
                     status=FenceStatus.PROVED,
-                    owed_by="p",
+                    wanted_by="p",
                     before=FenceBefore(topic="t", kind=FenceKind.TINY_MESSAGES, max_message_bytes="9"),
                 ),
-                FencedTopic(topic="u", status=FenceStatus.OWED, owed_by="p", reason="gone"),
+                FencedTopic(topic="u", status=FenceStatus.PENDING, wanted_by="p", reason="gone"),
             ),
             at=EpochMs(1),
         ),
@@ -137,7 +137,7 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         FailoverRun(
             mirror=MIRROR,
             plan="h",
-            shown="{}",
+            plan_json="{}",
             approval="0-1",
             approver="a",
             runner="r",
@@ -169,14 +169,14 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '"preemptible":true,"at":2,"mirror_id":"i"}'
         ),
     ),
-    (Claim(slice=3, epoch=4, worker="w"), "claim/3", '{"v":1,"slice":3,"epoch":4,"worker":"w"}'),
+    (Claim(state_partition=3, epoch=4, worker="w"), "claim/3", '{"v":1,"slice":3,"epoch":4,"worker":"w"}'),
     (
         WorkerAlive(worker="w", version="1.0", host="h", started_at=EpochMs(1), at=EpochMs(2)),
         "worker/w",
         '{"v":1,"worker":"w","version":"1.0","host":"h","started_at":1,"at":2}',
     ),
     (
-        OffsetRunWritten(
+        OffsetRangeWritten(
             mirror=MIRROR, partition=PARTITION, source=SourceOffset(10), destination=DestinationOffset(11), why="x"
         ),
         "run/east.to-west_1/orders.v1_a-b/3/10/11",
@@ -202,8 +202,14 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
-        GroupsFollowed(
-            mirror=MIRROR, worker="w", how=Following.POLLING, reason="r", groups=2, upto=EpochMs(3), at=EpochMs(4)
+        GroupSyncStatus(
+            mirror=MIRROR,
+            worker="w",
+            mode=OffsetTailMode.POLLING,
+            reason="r",
+            groups=2,
+            complete_until_ms=EpochMs(3),
+            at=EpochMs(4),
         ),
         "groups/east.to-west_1",
         ('{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":4}'),

@@ -27,13 +27,13 @@ from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover import abort, adopting, planning, removal
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.planning import AnotherPlan, Asked, PlanBlocked
+from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest, PlanBlocked
 from tanist.usecases.failover.run import ApprovalVoid, RunAborted
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import MemoryFencing
 from tests.fakes.sink import MemorySink
 from tests.unit.usecases.failover.test_run import PLANNED, killer
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> FailoverWorld:
+    return FailoverWorld()
 
 
 @pytest.fixture
-def unchanged(world: World) -> Iterator[World]:
+def unchanged(world: FailoverWorld) -> Iterator[FailoverWorld]:
     """Whatever is tried with it: neither cluster nor the state topic knows of it afterwards."""
     before = len(world.west.states["__mirror_state"])
     yield world
@@ -57,40 +57,40 @@ def unchanged(world: World) -> Iterator[World]:
     assert not any(at in PARTITIONS and world.west.epochs.get((at, 8)) for at in PARTITIONS)
 
 
-def runs(world: World) -> tuple[FailoverRun, ...]:
+def runs(world: FailoverWorld) -> tuple[FailoverRun, ...]:
     return world.worker.catch_up(world.soon()).failovers(DR)
 
 
-def approving(world: World, plan: str, *, approver: bool = True, mode: Mode = Mode.PLANNED) -> None:
+def approving(world: FailoverWorld, plan: str, *, approver: bool = True, mode: Mode = Mode.PLANNED) -> None:
     clusters = world.clusters("nobody", approver=approver)
-    planning.approve(plan, Asked(mode=mode), clusters, world.command(), reason="because", valid_seconds=60)
+    planning.approve(plan, FailoverRequest(mode=mode), clusters, world.command(), reason="because", valid_seconds=60)
 
 
-def test_nobody_has_approved(unchanged: World) -> None:
+def test_nobody_has_approved(unchanged: FailoverWorld) -> None:
     with pytest.raises(NotApproved, match="is not approved"):
         unchanged.run(unchanged.plan().plan.hash)
 
 
-def test_an_approval_of_another_hash(unchanged: World) -> None:
+def test_an_approval_of_another_hash(unchanged: FailoverWorld) -> None:
     unchanged.approve(Mode.PLANNED, "orders")
     with pytest.raises(NotApproved):
         unchanged.run(unchanged.plan().plan.hash)
 
 
-def test_a_hash_that_the_facts_do_not_make_cannot_be_approved(unchanged: World) -> None:
+def test_a_hash_that_the_facts_do_not_make_cannot_be_approved(unchanged: FailoverWorld) -> None:
     with pytest.raises(AnotherPlan):
         approving(unchanged, "0123456789abcdef")
 
 
-def test_an_approval_whose_words_were_changed_approves_nothing(unchanged: World) -> None:
+def test_an_approval_whose_words_were_changed_approves_nothing(unchanged: FailoverWorld) -> None:
     approval = unchanged.approve()
-    words = approval.shown.replace("planned", "unplanned")
-    unchanged.west.approvals[:] = [replace(approval, shown=words)]
+    words = approval.plan_json.replace("planned", "unplanned")
+    unchanged.west.approvals[:] = [replace(approval, plan_json=words)]
     with pytest.raises(NotApproved):
         unchanged.run(approval.plan)
 
 
-def test_a_dead_source_never_looks_like_no_loss(unchanged: World) -> None:
+def test_a_dead_source_never_looks_like_no_loss(unchanged: FailoverWorld) -> None:
     """What it took after it was last seen nobody has counted: it is estimated, and the approver accepts it by name."""
     unchanged.east.dead = True
     unchanged.clock.jump(10)
@@ -101,7 +101,7 @@ def test_a_dead_source_never_looks_like_no_loss(unchanged: World) -> None:
 
 
 @pytest.mark.parametrize("error", ["FOREIGN_WRITE", "DIVERGED", None])
-def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: World, error: str | None) -> None:
+def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: FailoverWorld, error: str | None) -> None:
     """Its offsets mean nothing: the others can take over without it, and by itself it can be removed and made anew."""
     world.observe(MirrorState.FAILED, TopicPartition("orders", 1), error=error)
     planned = world.plan()
@@ -117,7 +117,7 @@ def test_a_log_that_is_no_copy_any_more_is_never_promoted_in_passing(world: Worl
     assert "PARTITION_NO_COPY" in {each.name for each in alone.plan.limitations}
 
 
-def test_a_failed_partition_is_accepted_by_name_with_its_error(world: World) -> None:
+def test_a_failed_partition_is_accepted_by_name_with_its_error(world: FailoverWorld) -> None:
     at = TopicPartition("orders", 1)
     world.observe(MirrorState.FAILED, at, error="CORRUPT_BATCH")
     planned = world.plan()
@@ -136,14 +136,14 @@ def test_a_failed_partition_is_accepted_by_name_with_its_error(world: World) -> 
     assert head["partitions"]["orders-1"]["error"] == "CORRUPT_BATCH"
 
 
-def test_an_approval_that_has_expired(unchanged: World) -> None:
+def test_an_approval_that_has_expired(unchanged: FailoverWorld) -> None:
     approval = unchanged.approve(valid=60)
     unchanged.clock.jump(61)
     with pytest.raises(NotPermitted, match="APPROVAL_EXPIRED"):
         unchanged.run(approval.plan)
 
 
-def test_a_clock_behind_the_brokers_does_not_stretch_an_approval(unchanged: World) -> None:
+def test_a_clock_behind_the_brokers_does_not_stretch_an_approval(unchanged: FailoverWorld) -> None:
     approval = unchanged.approve()
     unchanged.clock.jump(-60)
     with pytest.raises(NotPermitted, match="CLOCK_BEHIND"):
@@ -152,7 +152,7 @@ def test_a_clock_behind_the_brokers_does_not_stretch_an_approval(unchanged: Worl
 
 @pytest.mark.parametrize("until", [None, "hold"])
 def test_an_approval_that_expired_by_the_brokers_clock_runs_nothing_where_ours_is_behind(
-    world: World, until: str | None
+    world: FailoverWorld, until: str | None
 ) -> None:
     """The mirror's lock tells what time it is there: nothing more begins, nor is anything gone on with."""
     plan = world.approve(valid=60).plan
@@ -168,7 +168,7 @@ def test_an_approval_that_expired_by_the_brokers_clock_runs_nothing_where_ours_i
         assert not runs(world)
 
 
-def test_an_approval_is_for_one_run(world: World) -> None:
+def test_an_approval_is_for_one_run(world: FailoverWorld) -> None:
     approval = world.approve()
     with pytest.raises(Killed):
         world.run(approval.plan, killer(PLANNED.index("after:fence")))
@@ -181,33 +181,35 @@ def test_an_approval_is_for_one_run(world: World) -> None:
     assert world.run(again.plan).record.status is RunStatus.DONE
 
 
-def test_somebody_without_the_right_cannot_approve(unchanged: World) -> None:
+def test_somebody_without_the_right_cannot_approve(unchanged: FailoverWorld) -> None:
     with pytest.raises(AuthorizationFailed):
         approving(unchanged, unchanged.plan().plan.hash, approver=False)
     assert not unchanged.west.approvals
 
 
-def test_an_approval_needs_a_reason(unchanged: World) -> None:
+def test_an_approval_needs_a_reason(unchanged: FailoverWorld) -> None:
     with pytest.raises(Misconfigured, match="reason"):
-        planning.approve("x", Asked(), unchanged.clusters(), unchanged.command(), reason=" ", valid_seconds=60)
+        planning.approve(
+            "x", FailoverRequest(), unchanged.clusters(), unchanged.command(), reason=" ", valid_seconds=60
+        )
 
 
 def test_an_approval_for_somebody_else_names_both() -> None:
     """Nobody's name can look like that of a login."""
-    assert World().approve(on_behalf_of="alice via Airflow").approver == "alice via Airflow (User:approver)"
-    assert World().approve().approver == "approver"
-    alone = World(authorizer=False).approve(on_behalf_of="alice via Airflow").approver
+    assert FailoverWorld().approve(on_behalf_of="alice via Airflow").approver == "alice via Airflow (User:approver)"
+    assert FailoverWorld().approve().approver == "approver"
+    alone = FailoverWorld(authorizer=False).approve(on_behalf_of="alice via Airflow").approver
     assert alone == "alice via Airflow (UNPROTECTED:approver)"
 
 
 @pytest.mark.parametrize("name", ["alice (User:root)", "alice\nUser:root", "  "])
-def test_nobody_approves_under_a_name_that_could_be_mistaken(unchanged: World, name: str) -> None:
+def test_nobody_approves_under_a_name_that_could_be_mistaken(unchanged: FailoverWorld, name: str) -> None:
     with pytest.raises(Misconfigured, match="cannot be recorded as an approver"):
         unchanged.approve(on_behalf_of=name)
     assert not unchanged.west.approvals
 
 
-def test_without_an_approver_topic_nobody_approves_and_nothing_runs(unchanged: World) -> None:
+def test_without_an_approver_topic_nobody_approves_and_nothing_runs(unchanged: FailoverWorld) -> None:
     plan = unchanged.approve().plan
     del unchanged.west.topics["__mirror_approvals"]
     with pytest.raises(NoApproverTopic, match=r"kafka-topics\.sh --create"):
@@ -217,20 +219,20 @@ def test_without_an_approver_topic_nobody_approves_and_nothing_runs(unchanged: W
 
 
 def test_without_an_authorizer_approving_makes_the_topic_and_says_unprotected() -> None:
-    world = World(authorizer=False)
+    world = FailoverWorld(authorizer=False)
     del world.west.topics["__mirror_approvals"]
     assert "UNPROTECTED" in {reason.name for reason in world.plan().plan.limitations}
     assert world.approve().approver.startswith("UNPROTECTED:")
 
 
-def test_a_topic_that_is_not_in_the_mirror(unchanged: World) -> None:
+def test_a_topic_that_is_not_in_the_mirror(unchanged: FailoverWorld) -> None:
     with pytest.raises(TopicNotInMirror, match="orders"):
         unchanged.plan(Mode.PLANNED, "invoices")
     with pytest.raises(Misconfigured):
         unchanged.plan(Mode.PLANNED, "(")
 
 
-def test_an_unplanned_failover_from_a_living_source_is_accepted_by_name(world: World) -> None:
+def test_an_unplanned_failover_from_a_living_source_is_accepted_by_name(world: FailoverWorld) -> None:
     """Corruption, an intruder, clients that are cut off while we are not: an approver gives the reason."""
     planned = world.plan(Mode.UNPLANNED)
     assert [each.name for each in planned.plan.limitations] == ["SOURCE_ALIVE"]
@@ -238,7 +240,7 @@ def test_an_unplanned_failover_from_a_living_source_is_accepted_by_name(world: W
     assert world.run(world.approve(Mode.UNPLANNED).plan).record.status is RunStatus.DONE
 
 
-def test_a_source_that_comes_back_voids_the_approval_of_an_unplanned_failover(unchanged: World) -> None:
+def test_a_source_that_comes_back_voids_the_approval_of_an_unplanned_failover(unchanged: FailoverWorld) -> None:
     unchanged.east.dead = True
     approval = unchanged.approve(Mode.UNPLANNED)
     unchanged.east.dead = False
@@ -246,14 +248,14 @@ def test_a_source_that_comes_back_voids_the_approval_of_an_unplanned_failover(un
         unchanged.run(approval.plan)
 
 
-def test_a_dead_source_in_a_planned_failover(unchanged: World) -> None:
+def test_a_dead_source_in_a_planned_failover(unchanged: FailoverWorld) -> None:
     unchanged.east.dead = True
     with pytest.raises(PlanBlocked, match="SOURCE_DOWN"):
         approving(unchanged, unchanged.plan().plan.hash)
 
 
 @pytest.mark.parametrize(("replicas", "why"), [(0, "DESTINATION_OFFLINE"), (1, "DESTINATION_BELOW_MIN_ISR")])
-def test_a_destination_that_nobody_could_write_to(unchanged: World, replicas: int, why: str) -> None:
+def test_a_destination_that_nobody_could_write_to(unchanged: FailoverWorld, replicas: int, why: str) -> None:
     approval = unchanged.approve()
     unchanged.west.min_isr = 2
     unchanged.west.isr = dict.fromkeys(PARTITIONS, 2) | {PARTITIONS[0]: replicas}
@@ -263,17 +265,17 @@ def test_a_destination_that_nobody_could_write_to(unchanged: World, replicas: in
         unchanged.run(approval.plan)
 
 
-def test_a_loss_beyond_what_is_tolerated(world: World) -> None:
+def test_a_loss_beyond_what_is_tolerated(world: FailoverWorld) -> None:
     world.copying = False
     world.behind(7)
     world.east.dead = True
-    asked = Asked(mode=Mode.UNPLANNED, loss_tolerance=20)
+    asked = FailoverRequest(mode=Mode.UNPLANNED, loss_tolerance=20)
     found = planning.plan(asked, world.clusters(), world.command())
     assert {r.name for r in found.plan.limitations if r.blocks} == {"BEYOND_TOLERANCE"}
     assert found.forecast.offsets_at_risk == 21
 
 
-def test_two_runs_at_once(world: World) -> None:
+def test_two_runs_at_once(world: FailoverWorld) -> None:
     """The second is refused while the first lives, and changes nothing of it."""
     world.behind()
     plan, second = world.approve().plan, list[BaseException]()
@@ -295,7 +297,7 @@ def test_two_runs_at_once(world: World) -> None:
     assert "eve@host" in str(second[0])
 
 
-def test_another_plan_of_the_same_mirror_waits(world: World) -> None:
+def test_another_plan_of_the_same_mirror_waits(world: FailoverWorld) -> None:
     first = world.approve(Mode.PLANNED, "orders")
     second = world.approve(Mode.PLANNED, "payments")
     with pytest.raises(Killed):
@@ -304,7 +306,7 @@ def test_another_plan_of_the_same_mirror_waits(world: World) -> None:
         world.run(second.plan)
 
 
-def test_a_run_that_somebody_took_over_stops_at_once(world: World) -> None:
+def test_a_run_that_somebody_took_over_stops_at_once(world: FailoverWorld) -> None:
     world.behind()
     plan = world.approve().plan
 
@@ -312,9 +314,9 @@ def test_a_run_that_somebody_took_over_stops_at_once(world: World) -> None:
         if point == "fence:applied":
             abort.abort(world.clusters(), world.tools(), world.command())
 
-    with pytest.raises(RunAborted, match="was undone in the meantime: aborted by eve@host") as told:
+    with pytest.raises(RunAborted, match="was undone in the meantime: aborted by eve@host") as reported:
         world.run(plan, aborted)
-    assert "run the same command again" not in str(told.value), "it would say that its approval was used"
+    assert "run the same command again" not in str(reported.value), "it would say that its approval was used"
     assert world.source_is_as_it_was()
 
 
@@ -324,7 +326,7 @@ def test_a_run_that_somebody_took_over_stops_at_once(world: World) -> None:
 @pytest.mark.parametrize("authorizer", [True, False])
 @pytest.mark.parametrize("cut", range(PLANNED.index("seal:no-return")))
 def test_abort_restores_exactly_what_was_there(authorizer: bool, cut: int) -> None:
-    world = World(authorizer=authorizer)
+    world = FailoverWorld(authorizer=authorizer)
     world.behind()
     if authorizer:
         world.east.deny = {("orders", "User:*"), ("payments", "User:old")}
@@ -335,12 +337,12 @@ def test_abort_restores_exactly_what_was_there(authorizer: bool, cut: int) -> No
     with pytest.raises(Killed):
         world.run(plan, killer(cut))
     if runs(world):
-        assert abort.abort(world.clusters(), world.tools(), world.command()).owed == ()
+        assert abort.abort(world.clusters(), world.tools(), world.command()).pending == ()
     assert before == (set(world.east.deny), {t: dict(world.east.topics[t].configs) for t in TOPICS})
     assert all(world.zombie(at) for at in PARTITIONS), "the mirror goes on"
 
 
-def test_a_run_that_was_killed_and_aborted_reads_as_aborted_with_everything_that_happened(world: World) -> None:
+def test_a_run_that_was_killed_and_aborted_reads_as_aborted_with_everything_that_happened(world: FailoverWorld) -> None:
     """In the status, in the evidence, and in the refusal of whoever runs it again."""
     plan = world.approve().plan
     with pytest.raises(Killed):
@@ -358,7 +360,7 @@ def test_a_run_that_was_killed_and_aborted_reads_as_aborted_with_everything_that
         world.run(plan)
 
 
-def test_why_a_run_stopped_is_told_until_somebody_goes_on_with_it(world: World) -> None:
+def test_why_a_run_stopped_is_told_until_somebody_goes_on_with_it(world: FailoverWorld) -> None:
     """Also after an abort: what stopped it is the reason that others look for."""
     world.behind(200)
     plan = world.approve().plan
@@ -384,7 +386,7 @@ def test_why_a_run_stopped_is_told_until_somebody_goes_on_with_it(world: World) 
     assert aborted.reason == f"aborted by eve@host; before that: {stopped.reason}"
 
 
-def test_an_approval_that_was_used_is_not_free_again_once_a_later_one_was(world: World) -> None:
+def test_an_approval_that_was_used_is_not_free_again_once_a_later_one_was(world: FailoverWorld) -> None:
     first = world.approve()
     for _ in range(2):
         with pytest.raises(Killed):
@@ -396,7 +398,7 @@ def test_an_approval_that_was_used_is_not_free_again_once_a_later_one_was(world:
     assert world.run(first.plan).record.approval == "0-2"
 
 
-def test_evidence_of_a_run_that_was_approved_again_begins_with_that_approval(world: World) -> None:
+def test_evidence_of_a_run_that_was_approved_again_begins_with_that_approval(world: FailoverWorld) -> None:
     """Not with the aborted one's; what that run did is kept whole, and counted for nobody else."""
     first = world.approve()
     with pytest.raises(Killed):
@@ -419,7 +421,7 @@ def test_evidence_of_a_run_that_was_approved_again_begins_with_that_approval(wor
     assert [event.what for event in evidence.events if event.step == "hold"] == ["begins", "done"]
 
 
-def test_an_abort_elsewhere_keeps_the_evidence_of_an_earlier_approval_apart(world: World) -> None:
+def test_an_abort_elsewhere_keeps_the_evidence_of_an_earlier_approval_apart(world: FailoverWorld) -> None:
     """The book that lies there may be of a run on another approval, where the run itself was on another host."""
     first = world.approve()
     with pytest.raises(Killed):
@@ -438,17 +440,17 @@ def test_an_abort_elsewhere_keeps_the_evidence_of_an_earlier_approval_apart(worl
     assert [event.step for event in world.sink.kept.events] == ["abort"]
 
 
-def test_abort_without_the_source_owes_what_it_cannot_lift(world: World) -> None:
+def test_abort_without_the_source_owes_what_it_cannot_lift(world: FailoverWorld) -> None:
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("fence:applied")))
     world.east.dead = True
     aborted = abort.abort(world.clusters(), world.tools(), world.command())
-    assert set(aborted.owed) == set(TOPICS)
-    assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {FenceStatus.LIFT_OWED}
+    assert set(aborted.pending) == set(TOPICS)
+    assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {FenceStatus.LIFT_PENDING}
 
 
-def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: World) -> None:
+def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: FailoverWorld) -> None:
     """Nothing of ours stands there: also where no way leads to the source, there is nothing to be lifted."""
     plan = world.approve().plan
     with pytest.raises(Killed):
@@ -457,12 +459,12 @@ def test_a_fence_that_was_lifted_is_not_owed_by_the_abort_of_another_run(world: 
     world.approve()
     world.run(plan, until="hold")
     without_source = replace(world.clusters(), source=Misconfigured("east is not configured here"))
-    assert abort.abort(without_source, world.tools(), world.command()).owed == ()
+    assert abort.abort(without_source, world.tools(), world.command()).pending == ()
     held = world.worker.catch_up(world.soon()).source_fences(DR)
     assert {each.topic: each.status for each in held} == dict.fromkeys(TOPICS, FenceStatus.LIFTED)
 
 
-def test_there_is_no_way_back_from_the_first_barrier(world: World) -> None:
+def test_there_is_no_way_back_from_the_first_barrier(world: FailoverWorld) -> None:
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("seal:no-return")))
@@ -473,7 +475,7 @@ def test_there_is_no_way_back_from_the_first_barrier(world: World) -> None:
         abort.abort(world.clusters(), world.tools(), world.command())
 
 
-def test_the_fence_of_a_promoted_topic_is_lifted_only_by_name(world: World) -> None:
+def test_the_fence_of_a_promoted_topic_is_lifted_only_by_name(world: FailoverWorld) -> None:
     world.run(world.approve().plan)
     with pytest.raises(abort.StillNeeded, match="both clusters"):
         abort.lift(world.clusters(), world.command(), of_promoted=False)
@@ -484,7 +486,7 @@ def test_the_fence_of_a_promoted_topic_is_lifted_only_by_name(world: World) -> N
         abort.lift(world.clusters(), world.command(), of_promoted=True)
 
 
-def test_a_late_fence_can_only_be_lifted_together_with_that_of_a_topic_that_took_over(world: World) -> None:
+def test_a_late_fence_can_only_be_lifted_together_with_that_of_a_topic_that_took_over(world: FailoverWorld) -> None:
     """Status sends people to `fence lift`. It refused, and `--promoted` made both sides of the other topic writable."""
     plan = world.approve(Mode.PLANNED, "orders").plan
     with pytest.raises(Killed):
@@ -502,8 +504,8 @@ def test_a_late_fence_can_only_be_lifted_together_with_that_of_a_topic_that_took
 # ── removal ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: World) -> None:
-    asked = Asked(include=("orders",))
+def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: FailoverWorld) -> None:
+    asked = FailoverRequest(include=("orders",))
     with pytest.raises(NotApproved, match="tanist failover approve dr"):
         removal.approved_plan(asked, world.clusters(), world.command())
     world.approve(Mode.PLANNED, "orders")
@@ -517,19 +519,19 @@ def test_removing_a_topic_is_a_failover_of_it_and_leaves_the_others(world: World
     ("until", "refused"), [("fence", adopting.AnotherUnfinished), ("seal", adopting.MustBeFinished)]
 )
 def test_a_removal_never_adopts_an_unfinished_failover_of_other_topics(
-    world: World, until: str, refused: type[Refused]
+    world: FailoverWorld, until: str, refused: type[Refused]
 ) -> None:
     """Asked for two topics it would have taken out one, and said that it was done."""
     begun = world.approve(Mode.PLANNED, "orders").plan
     world.run(begun, until=until)
     for include in (("orders", "payments"), (".*",), ("payments",)):
         with pytest.raises(refused, match=f"{begun}.*topics is orders"):
-            removal.approved_plan(Asked(include=include), world.clusters(), world.command())
-    assert removal.approved_plan(Asked(include=("orders",)), world.clusters(), world.command()) == begun
+            removal.approved_plan(FailoverRequest(include=include), world.clusters(), world.command())
+    assert removal.approved_plan(FailoverRequest(include=("orders",)), world.clusters(), world.command()) == begun
 
 
 @pytest.mark.parametrize("state", [MirrorState.FAILED, MirrorState.PAUSED])
-def test_a_partition_that_is_not_copied_is_named_and_not_waited_for(world: World, state: MirrorState) -> None:
+def test_a_partition_that_is_not_copied_is_named_and_not_waited_for(world: FailoverWorld, state: MirrorState) -> None:
     world.observe(state, PARTITIONS[0], error="RECORD_TOO_LARGE" if state is MirrorState.FAILED else None)
     planned = world.plan(Mode.PLANNED)
     names = {"WITHOUT_DRAIN", "PARTITION_FAILED"} if state is MirrorState.FAILED else {"WITHOUT_DRAIN"}
@@ -542,7 +544,7 @@ def test_a_partition_that_is_not_copied_is_named_and_not_waited_for(world: World
     ("state", "name"),
     [(MirrorState.PREPARING, "PARTITION_PREPARING"), (MirrorState.UNKNOWN, "PARTITION_UNKNOWN")],
 )
-def test_a_planned_failover_waits_until_copying_has_begun(world: World, state: MirrorState, name: str) -> None:
+def test_a_planned_failover_waits_until_copying_has_begun(world: FailoverWorld, state: MirrorState, name: str) -> None:
     """With the source alive nothing is lost by waiting; an unplanned one takes what there is, by name."""
     world.observe(state, PARTITIONS[0])
     assert [each.name for each in world.plan().plan.limitations if each.blocks] == [name]
@@ -551,7 +553,7 @@ def test_a_planned_failover_waits_until_copying_has_begun(world: World, state: M
     assert (unplanned.blocked, unplanned.word) == (False, Readiness.ACCEPT)
 
 
-def test_evidence_is_a_chain_that_shows_every_change(world: World) -> None:
+def test_evidence_is_a_chain_that_shows_every_change(world: FailoverWorld) -> None:
     evidence = world.run(world.approve().plan).evidence
     assert evidence.broken_at() is None
     for n, event in enumerate(evidence.events):

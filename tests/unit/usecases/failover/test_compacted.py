@@ -12,16 +12,16 @@ from tanist.domain.records import RunStatus
 from tanist.fetcher.barriers import KEEP_SECONDS
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
-from tests.fakes.failover import MemorySealing
+from tests.fakes.failover import MemoryProducerFencing
 from tests.unit.fetcher.test_debts import debts, settled
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import PARTITIONS, Killed, World
+from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from tanist.domain.checks import Check
 
 
-def barrier(world: World) -> Check:
+def barrier(world: FailoverWorld) -> Check:
     view = world.worker.catch_up(world.soon())
     found = checks(world.clusters(), view, Silence(world.clock), world.command())
     return next(each for each in found if each.name == "barrier")
@@ -29,7 +29,7 @@ def barrier(world: World) -> Check:
 
 def test_a_topic_that_will_be_compacted_gets_its_last_record_again_behind_the_barrier() -> None:
     """Its policy at the source is held off until the step `configs`."""
-    world = World()
+    world = FailoverWorld()
     assert "cleanup.policy" not in world.west.topics["orders"].configs
     outcome = world.run(world.approve().plan)
     assert world.west.repeated == set(PARTITIONS)
@@ -39,7 +39,7 @@ def test_a_topic_that_will_be_compacted_gets_its_last_record_again_behind_the_ba
 
 @pytest.mark.parametrize("point", ["seal:half", "seal:sealed", "after:seal"])
 def test_killed_around_it_the_record_is_there_once(point: str) -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index(point)))
@@ -49,7 +49,7 @@ def test_killed_around_it_the_record_is_there_once(point: str) -> None:
 
 
 def test_an_empty_partition_has_the_marker_alone_and_that_is_said() -> None:
-    world = World()
+    world = FailoverWorld()
     at = PARTITIONS[0]
     world.east.ends[at] = world.west.ends[at] = (0, 0, 0)
     outcome = world.run(world.approve().plan)
@@ -62,8 +62,8 @@ def test_an_empty_partition_has_the_marker_alone_and_that_is_said() -> None:
 def test_a_record_that_cannot_be_repeated_stops_no_failover_behind_its_point_of_no_return(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
-    monkeypatch.setattr(MemorySealing, "_keep", lambda *_: MessageTooLarge("1 MB"))
+    world = FailoverWorld()
+    monkeypatch.setattr(MemoryProducerFencing, "_keep", lambda *_: MessageTooLarge("1 MB"))
     outcome = world.run(world.approve().plan)
     assert outcome.record.status is RunStatus.DONE
     assert "MESSAGE_TOO_LARGE" in outcome.evidence.found("seal")["by_marker_alone"][str(PARTITIONS[0])]
@@ -71,7 +71,7 @@ def test_a_record_that_cannot_be_repeated_stops_no_failover_behind_its_point_of_
 
 
 def test_a_topic_that_is_made_a_compacted_one_later_fails_the_status_until_a_worker_has_seen_to_it() -> None:
-    world = World(authorizer=False)
+    world = FailoverWorld(authorizer=False)
     world.run(world.approve().plan)
     world.west.repeated.clear()
     found = barrier(world)
@@ -88,7 +88,7 @@ def test_a_topic_that_is_made_a_compacted_one_later_fails_the_status_until_a_wor
 
 def test_where_others_write_all_the_time_no_record_is_repeated() -> None:
     """It could supersede a newer value of the key."""
-    world = World(authorizer=False)
+    world = FailoverWorld(authorizer=False)
     world.run(world.approve().plan)
     world.west.repeated.clear()
     worker = debts(world)
@@ -101,7 +101,7 @@ def test_where_others_write_all_the_time_no_record_is_repeated() -> None:
 
 
 def test_a_topic_that_is_not_compacted_needs_no_record() -> None:
-    world = World(held=(("retention.ms", "60000"),))
+    world = FailoverWorld(held=(("retention.ms", "60000"),))
     world.run(world.approve().plan)
     assert world.west.repeated == set()
     assert barrier(world).verdict is Verdict.PASS

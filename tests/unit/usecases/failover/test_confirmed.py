@@ -13,20 +13,20 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus, TopicDesired
-from tanist.domain.states import Wish
+from tanist.domain.states import DesiredState
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import LockedMirror, Purpose, mirror_lock
-from tanist.usecases.metadata.compare import Request
+from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire, forget
-from tanist.usecases.sides import Run
-from tests.fakes.failover import MemoryFencing, MemoryOpening, MemorySealing
+from tanist.usecases.sides import CommandContext
+from tests.fakes.failover import MemoryFencing, MemoryOpening, MemoryProducerFencing
 from tests.fakes.state import MemoryStateStore
 from tests.fakes.topics import MemoryTopics
 from tests.unit.fetcher.test_debts import debts, settled
 from tests.unit.usecases.failover.test_lock import empty
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ BOB = Purpose(operation="failover abort", aborts=True)
 class Sleep:
     """Once, for a minute, in which bob takes the lock. `late`: what was asked for afterwards, of what is watched."""
 
-    world: World
+    world: FailoverWorld
     monkeypatch: pytest.MonkeyPatch
     slept: bool = False
     late: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Sleep:
         if not self.slept:
             self.slept = True
             self.world.clock.jump(60)
-            command = Run(clock=self.world.clock, by=self.world.soon(), holder="bob")
+            command = CommandContext(clock=self.world.clock, by=self.world.soon(), holder="bob")
             mirror_lock(self.world.west.side(), DR, BOB, command).__enter__()
 
     def at(self, point: str) -> Callable[[str], None]:
@@ -76,50 +76,50 @@ class Sleep:
         self.monkeypatch.setattr(owner, name, asked)
 
 
-def ann(world: World) -> Run:
-    return Run(clock=world.clock, by=world.clock.deadline(600), holder="ann")
+def ann(world: FailoverWorld) -> CommandContext:
+    return CommandContext(clock=world.clock, by=world.clock.deadline(600), holder="ann")
 
 
-def run_sleeps_at(point: str) -> Callable[[World, Sleep], None]:
-    def act(world: World, sleep: Sleep) -> None:
+def run_sleeps_at(point: str) -> Callable[[FailoverWorld, Sleep], None]:
+    def act(world: FailoverWorld, sleep: Sleep) -> None:
         world.run(world.approve().plan, sleep.at(point))
 
     return act
 
 
-def run_sleeps_after_asking_what_is_compacted(world: World, sleep: Sleep) -> None:
+def run_sleeps_after_asking_what_is_compacted(world: FailoverWorld, sleep: Sleep) -> None:
     plan = world.approve().plan
-    sleep.after(MemorySealing, "compacted")
+    sleep.after(MemoryProducerFencing, "compacted")
     world.run(plan)
 
 
-def fenced_and_dead(world: World) -> None:
+def fenced_and_dead(world: FailoverWorld) -> None:
     with pytest.raises(Killed):
         world.run(world.approve().plan, killer(PLANNED.index("fence:applied")))
 
 
-def abort_sleeps(world: World, sleep: Sleep) -> None:
+def abort_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     fenced_and_dead(world)
     sleep.after(LockedMirror, "view")
     abort.abort(world.clusters(), world.tools(), ann(world))
 
 
-def fence_lift_sleeps(world: World, sleep: Sleep) -> None:
+def fence_lift_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     world.run(world.approve().plan)
     sleep.after(LockedMirror, "view")
     abort.lift(world.clusters(), ann(world), of_promoted=True)
 
 
-def worker_sleeps_before_it_lifts(world: World, sleep: Sleep) -> None:
+def worker_sleeps_before_it_lifts(world: FailoverWorld, sleep: Sleep) -> None:
     fenced_and_dead(world)
     world.east.dead = True
     abort.abort(world.clusters(), world.tools(), ann(world))
     world.east.dead = False
     sleep.after(LockedMirror, "view")
-    assert settled(world, debts(world)) == {FenceStatus.LIFT_OWED}
+    assert settled(world, debts(world)) == {FenceStatus.LIFT_PENDING}
 
 
-def worker_sleeps_before_it_fences(world: World, sleep: Sleep) -> None:
+def worker_sleeps_before_it_fences(world: FailoverWorld, sleep: Sleep) -> None:
     """Again: somebody has lifted the fence of a topic that took over."""
     world.run(world.approve().plan)
     before = [each.before for each in world.worker.catch_up(world.soon()).source_fences(DR) if each.before]
@@ -128,19 +128,19 @@ def worker_sleeps_before_it_fences(world: World, sleep: Sleep) -> None:
     settled(world, debts(world))
 
 
-def add_sleeps(world: World, sleep: Sleep) -> None:
+def add_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     world.east.with_topic("invoices")
     sleep.after(LockedMirror, "view")
     desire.add("dr", ["invoices"], world.west.side(), lambda _: world.east.side(), ann(world))
 
 
-def add_again_sleeps(world: World, sleep: Sleep) -> None:
+def add_again_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     """Of a topic that was in the mirror before: its map is forgotten."""
     world.east.with_topic("invoices")
     gone = TopicDesired(
         mirror=DR,
         topic="invoices",
-        wish=Wish.REMOVED,
+        desired=DesiredState.REMOVED,
         source_topic_id="id-of-invoices",
         partitions=1,
         changed_at=world.clock.now(),
@@ -149,34 +149,34 @@ def add_again_sleeps(world: World, sleep: Sleep) -> None:
     add_sleeps(world, sleep)
 
 
-def delete_sleeps(world: World, sleep: Sleep) -> None:
+def delete_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     empty(world)
     sleep.after(LockedMirror, "view")
     administer.delete("dr", world.west.side(), ann(world))
 
 
-def metadata_sync_sleeps(world: World, sleep: Sleep) -> None:
+def metadata_sync_sleeps(world: FailoverWorld, sleep: Sleep) -> None:
     """Between two topics."""
     for name in TOPICS:
         world.east.topics[name] = replace(world.east.topics[name], partitions=5)
         world.east.ends |= {TopicPartition(name, n): (0, 0, 0) for n in range(TOPICS[name], 5)}
     sleep.after(MemoryTopics, "grow")
-    sync(Request(mirror="dr", include=(".*",)), world.west.side(), lambda _: world.east.side(), ann(world))
+    sync(MetadataRequest(mirror="dr", include=(".*",)), world.west.side(), lambda _: world.east.side(), ann(world))
 
 
-def metadata_sync_sleeps_over_new_topics(world: World, sleep: Sleep) -> None:
+def metadata_sync_sleeps_over_new_topics(world: FailoverWorld, sleep: Sleep) -> None:
     """That the mirror's selection names, and the source has got since."""
     world.worker.append([replace(world.spec, include=(".*",))], world.soon())
     for name in ("invoices", "refunds"):
         world.east.with_topic(name)
     sleep.after(MemoryTopics, "create")
-    sync(Request(mirror="dr", include=(".*",)), world.west.side(), lambda _: world.east.side(), ann(world))
+    sync(MetadataRequest(mirror="dr", include=(".*",)), world.west.side(), lambda _: world.east.side(), ann(world))
 
 
-ACTIONS: dict[str, tuple[Callable[[World, Sleep], None], object, str]] = {
+ACTIONS: dict[str, tuple[Callable[[FailoverWorld, Sleep], None], object, str]] = {
     "a run fences the source": (run_sleeps_at("fence:stored"), MemoryFencing, "apply"),
-    "a run seals": (run_sleeps_at("seal:no-return"), MemorySealing, "seal"),
-    "a run keeps a barrier": (run_sleeps_after_asking_what_is_compacted, MemorySealing, "keep"),
+    "a run seals": (run_sleeps_at("seal:no-return"), MemoryProducerFencing, "fence_producers"),
+    "a run keeps a barrier": (run_sleeps_after_asking_what_is_compacted, MemoryProducerFencing, "keep"),
     "a run configures": (run_sleeps_at("before:configs"), MemoryTopics, "alter_configs"),
     "a run configures the next topic": (run_sleeps_at("configs:one"), MemoryTopics, "alter_configs"),
     "a run tries a transaction": (run_sleeps_at("before:canary"), MemoryOpening, "canary"),
@@ -200,7 +200,7 @@ def test_a_command_that_lost_its_lock_in_its_sleep_does_nothing_more(
 ) -> None:
     """Kafka fences none of these: each would act on a mirror that somebody else has gone on with."""
     command, port, action = ACTIONS[name]
-    sleep = Sleep(World(), monkeypatch)
+    sleep = Sleep(FailoverWorld(), monkeypatch)
     sleep.watch(port, action)
     with suppress(TanistError):  # a worker only logs it, a sync says it of every topic
         command(sleep.world, sleep)
@@ -210,7 +210,7 @@ def test_a_command_that_lost_its_lock_in_its_sleep_does_nothing_more(
 
 def test_a_holder_that_was_frozen_while_it_confirmed_confirms_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it heard was true when the brokers said it, a minute before it heard it."""
-    world = World()
+    world = FailoverWorld()
     sleep = Sleep(world, monkeypatch)
     with mirror_lock(world.west.side(), DR, Purpose(operation="mirrors pause"), ann(world)) as lock:
         world.clock.jump(1)
@@ -220,7 +220,7 @@ def test_a_holder_that_was_frozen_while_it_confirmed_confirms_again(monkeypatch:
 
 
 def test_a_confirmation_that_took_five_seconds_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, took = World(), [5.0, 5.0, 0.1]
+    world, took = FailoverWorld(), [5.0, 5.0, 0.1]
     real = MemoryStateStore.append
 
     def slow(*args: Any) -> Any:
@@ -240,7 +240,7 @@ def test_a_confirmation_that_took_five_seconds_is_followed_by_another(monkeypatc
 
 def test_records_that_are_deleted_from_the_copy_directly_before_the_barrier_stop_the_run() -> None:
     """Behind the look of the step before: nothing is sealed, and an abort undoes everything."""
-    world = World()
+    world = FailoverWorld()
 
     def cut(point: str) -> None:
         if point == "before:seal":
@@ -257,7 +257,7 @@ def test_records_that_are_deleted_from_the_copy_directly_before_the_barrier_stop
 
 def test_a_fence_that_is_lifted_directly_before_the_barrier_is_put_up_again_first() -> None:
     """A planned failover promises that nothing is lost: what producers write meanwhile is copied before the seal."""
-    world, points = World(), list[str]()
+    world, points = FailoverWorld(), list[str]()
 
     def lifted_by_hand(point: str) -> None:
         points.append(point)

@@ -20,7 +20,7 @@ from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.fakes.failover import MemoryReplicas
 from tests.unit.usecases.failover.test_run import assert_promoted
-from tests.unit.usecases.failover.world import DR, PARTITIONS, World
+from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def transaction(since: int) -> OpenTransaction:
     return OpenTransaction(AT, 77, EpochMs(since), "an-application")
 
 
-def later(world: World, seconds: float, what: Callable[[], None]) -> None:
+def later(world: FailoverWorld, seconds: float, what: Callable[[], None]) -> None:
     """`what` happens once so much time has passed."""
     at, done = world.clock.monotonic() + seconds, list[bool]()
 
@@ -48,7 +48,7 @@ def later(world: World, seconds: float, what: Callable[[], None]) -> None:
 
 def test_what_is_above_the_watermark_is_waited_for() -> None:
     """A follower stalls: with acks=1 it has been acknowledged."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.east.ahead[AT] = 5
     later(world, 30, lambda: world.east.catch_up(AT))
@@ -62,7 +62,7 @@ def test_what_is_above_the_watermark_is_waited_for() -> None:
 
 
 def test_a_watermark_that_never_reaches_the_end_misses_the_drain_and_undoes_the_fence() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.east.ahead[AT] = 5
     with pytest.raises(DrainMissed, match=rf"{AT} by 5 \(not yet on all in-sync replicas\)"):
@@ -71,14 +71,14 @@ def test_a_watermark_that_never_reaches_the_end_misses_the_drain_and_undoes_the_
 
 
 def test_what_is_above_the_watermark_is_at_risk() -> None:
-    world = World()
+    world = FailoverWorld()
     world.east.ahead[AT] = 5
     forecast = world.plan(Mode.UNPLANNED).forecast
     assert (forecast.offsets_at_risk, dict(forecast.by_partition)) == (5, {AT: 5})
 
 
 def test_a_transaction_that_has_written_nothing_is_waited_for() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.east.named = (transaction(since=1),)
 
@@ -93,7 +93,7 @@ def test_a_transaction_that_has_written_nothing_is_waited_for() -> None:
 
 
 def test_a_transaction_that_never_ends_is_named_when_the_drain_is_missed() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.east.named = (transaction(since=1),)
     with pytest.raises(DrainMissed, match=f"producer 77 has had a transaction open on {AT}"):
@@ -104,7 +104,7 @@ def test_a_transaction_that_never_ends_is_named_when_the_drain_is_missed() -> No
 @pytest.mark.parametrize("copying", [True, False], ids=["copied", "not copied"])
 def test_a_producer_that_tries_again_behind_the_fence_holds_nothing(copying: bool) -> None:
     """Another transaction all the time, and each spends an offset on the marker of its abort."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def meanwhile() -> None:
@@ -123,7 +123,7 @@ def test_a_producer_that_tries_again_behind_the_fence_holds_nothing(copying: boo
 
 def test_a_record_among_markers_is_no_rest() -> None:
     """A window of the proof begins anew with each record, wherever it lies."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def meanwhile() -> None:
@@ -139,7 +139,7 @@ def test_a_record_among_markers_is_no_rest() -> None:
 
 def test_growth_that_cannot_be_read_yet_proves_no_fence() -> None:
     """Somebody passes the fence while a follower stalls: only the leader's true end moves."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def meanwhile() -> None:
@@ -153,7 +153,7 @@ def test_growth_that_cannot_be_read_yet_proves_no_fence() -> None:
 
 
 def test_transactions_that_we_may_not_see_are_accepted_by_name_and_never_in_silence() -> None:
-    world = World()
+    world = FailoverWorld()
     world.east.coordinators = UNSEEN
     names = {each.name for each in world.plan().plan.limitations}
     assert "TRANSACTIONS_UNKNOWN" in names
@@ -162,7 +162,7 @@ def test_transactions_that_we_may_not_see_are_accepted_by_name_and_never_in_sile
 
 
 def test_a_right_that_is_lost_after_the_approval_voids_it() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.east.coordinators = UNSEEN
     with pytest.raises(NotPermitted, match="TRANSACTIONS_UNKNOWN"):
@@ -174,7 +174,7 @@ NO_COORDINATOR = CoordinatorNotAvailable("broker 2 of east")
 
 def test_a_coordinator_that_does_not_answer_makes_no_plan_go_and_no_run_fence_anybody() -> None:
     """GO; then producers were fenced for the whole drain, and the run was undone."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.east.coordinators = NO_COORDINATOR
     found = world.plan()
@@ -188,13 +188,13 @@ def test_a_coordinator_that_does_not_answer_makes_no_plan_go_and_no_run_fence_an
     assert world.run(plan).record.status is RunStatus.DONE, "the approval is still good"
 
 
-def silenced(world: World, point: str) -> None:
+def silenced(world: FailoverWorld, point: str) -> None:
     if point == "fence:applied":
         world.east.coordinators = NO_COORDINATOR
 
 
 def test_a_coordinator_that_stops_answering_behind_the_fence_is_waited_for() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def answers() -> None:
@@ -205,7 +205,7 @@ def test_a_coordinator_that_stops_answering_behind_the_fence_is_waited_for() -> 
 
 
 def test_a_coordinator_that_never_answers_is_named_when_the_drain_is_missed() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     with pytest.raises(DrainMissed, match=r"does not report its transactions: .*broker 2 of east"):
         world.run(plan, partial(silenced, world))
@@ -216,7 +216,7 @@ def test_a_source_that_dies_while_its_open_transactions_are_asked_for_does_not_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was taken for a destination that does not answer: no unplanned failover could be planned in that moment."""
-    world = World()
+    world = FailoverWorld()
     start, _, high = world.east.ends[AT]
     world.east.ends[AT] = (start, high - 1, high)
 
@@ -224,7 +224,7 @@ def test_a_source_that_dies_while_its_open_transactions_are_asked_for_does_not_s
         raise Unreachable("east:9092: connection reset")
 
     monkeypatch.setattr(MemoryReplicas, "open_transactions", dies)
-    with closing(Observer(clusters=world.clusters(), run=world.command())) as observer:
+    with closing(Observer(clusters=world.clusters(), context=world.command())) as observer:
         facts = observer.look(observer.view().topics(DR))
     assert (facts.transactions, facts.transactions_told) == ((), None)
     assert "connection reset" in facts.transactions_reason

@@ -9,8 +9,8 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.failover.page import as_json, as_page
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.planning import Asked
-from tests.unit.usecases.failover.world import World
+from tanist.usecases.failover.planning import FailoverRequest
+from tests.unit.usecases.failover.world import FailoverWorld
 
 REASON = "corruption seen by billing <ticket 4711>"
 
@@ -20,10 +20,10 @@ REASON = "corruption seen by billing <ticket 4711>"
 )
 def test_the_evidence_says_who_approved_why_and_what_was_accepted_by_name(mode: Mode, alive: bool) -> None:
     """As data and on its page; an unplanned failover from a source that answers needs it most."""
-    world = World()
+    world = FailoverWorld()
     world.east.dead = not alive
     found = world.plan(mode)
-    asked, command = Asked(mode=mode), world.command()
+    asked, command = FailoverRequest(mode=mode), world.command()
     planning.approve(found.plan.hash, asked, world.clusters(), command, reason=REASON, valid_seconds=60)
     evidence = world.run(found.plan.hash).evidence
     head = json.loads(as_json(evidence))["head"]

@@ -8,26 +8,26 @@ from tanist.domain.checks import Mode, Readiness
 from tanist.domain.failover import loss
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.records import RunStatus
-from tests.unit.usecases.failover.world import PARTITIONS, World
+from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
 
 AT = PARTITIONS[0]
 
 
-def replaced(world: World, records: int = 20) -> None:
+def replaced(world: FailoverWorld, records: int = 20) -> None:
     """The worker is frozen; clients of the source, and a stranger at the copy, write the same number of records."""
     world.copying = False
     world.east.grow(AT, records)
     world.west.grow(AT, records)
 
 
-def names(world: World, mode: Mode = Mode.PLANNED) -> dict[str, bool]:
+def names(world: FailoverWorld, mode: Mode = Mode.PLANNED) -> dict[str, bool]:
     return {each.name: each.blocks for each in world.plan(mode).plan.limitations}
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_as_many_foreign_records_as_are_missing_are_never_go(mode: Mode) -> None:
     """GO, 0 at risk; the planned failover was DONE, and twenty acknowledged records were nowhere."""
-    world = World()
+    world = FailoverWorld()
     replaced(world)
     assert names(world, mode)["COPY_HAS_FOREIGN_RECORDS"]
     found = world.plan(mode)
@@ -36,7 +36,7 @@ def test_as_many_foreign_records_as_are_missing_are_never_go(mode: Mode) -> None
 
 
 def test_a_stranger_who_writes_during_the_run_stops_it_before_the_point_of_no_return() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def write(point: str) -> None:
@@ -49,15 +49,15 @@ def test_a_stranger_who_writes_during_the_run_stops_it_before_the_point_of_no_re
 
 
 def test_a_copy_that_may_not_be_read_is_unknown() -> None:
-    world = World()
+    world = FailoverWorld()
     world.west.denied.add(("READ", AT.topic))
     assert names(world)["COPY_WRITER_UNKNOWN"]
     assert world.plan().word is Readiness.UNKNOWN
 
 
 def test_markers_of_the_mirror_and_an_empty_copy_are_no_foreign_records() -> None:
-    world = World()
-    world.west.mark(AT, world.spec.filler_id)
+    world = FailoverWorld()
+    world.west.mark(AT, world.spec.marker_id)
     world.east.mark(AT)
     end = world.west.ends[PARTITIONS[1]][2]
     world.west.ends[PARTITIONS[1]] = (end, end, end)
@@ -65,7 +65,7 @@ def test_markers_of_the_mirror_and_an_empty_copy_are_no_foreign_records() -> Non
 
 
 def test_behind_the_barrier_others_write_by_right() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def write(point: str) -> None:

@@ -11,7 +11,7 @@ from tanist.domain.errors import Interrupted, MirrorLocked, TanistError, Unreach
 from tanist.domain.names import EpochMs, SourceOffset
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Proof
-from tanist.ports.positions import Compared
+from tanist.ports.positions import ProofResult
 from tanist.usecases.failover.run import run as run_failover
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
@@ -19,7 +19,7 @@ from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
 from tanist.usecases.lock import FRESH_MS, Purpose, mirror_lock
 from tests.fakes.positions import BEFORE_END, BEFORE_PENDING, BEFORE_READ, MemoryGroups, MemoryPositions
-from tests.unit.usecases.failover.world import DR, PARTITIONS, Killed, World
+from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import GroupFacts, Pair
-    from tanist.usecases.failover.clusters import Clusters, GroupsMoved
-    from tanist.usecases.failover.run import Outcome
-    from tanist.usecases.groups.sync import Synced
+    from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved
+    from tanist.usecases.failover.run import RunOutcome
+    from tanist.usecases.groups.sync import GroupSyncResult
 
 GROUP, AT = "billing", PARTITIONS[0]
 SLEEPS = (BEFORE_PENDING, BEFORE_READ, BEFORE_END)
@@ -55,10 +55,10 @@ class Comparing:
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         self._meanwhile = [meanwhile]
 
-    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, Compared]:
+    def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
         if self._meanwhile:
             self._meanwhile.pop()()
-        return dict.fromkeys(pairs, Compared(Proof.NONE, "no records in memory"))
+        return dict.fromkeys(pairs, ProofResult(Proof.NONE, "no records in memory"))
 
     def close(self) -> None:
         pass
@@ -68,7 +68,7 @@ class Comparing:
 class Moving:
     """A mirror with 120 records in AT, and a group that stands at 50 at the source, which is not asked but by `ask`."""
 
-    world: World = field(default_factory=World)
+    world: FailoverWorld = field(default_factory=FailoverWorld)
     groups: MemoryGroups = field(init=False)
     source: SourceContacts | TanistError = field(default_factory=lambda: Unreachable("it is not configured here"))
 
@@ -86,7 +86,7 @@ class Moving:
         groups = MemoryGroups(self.world.east)
         groups.commit(GROUP, AT, 50)
         positions = SlowPositions(groups, DR, lambda: self.world.clock.jump(slow))
-        self.source = SourceContacts(side=self.world.east.side(), positions=positions, proofs=Comparing(comparing))
+        self.source = SourceContacts(cluster=self.world.east.side(), positions=positions, proofs=Comparing(comparing))
 
     def stands(self) -> int | None:
         found = self.groups.group(GROUP).now(AT)
@@ -97,11 +97,11 @@ class Moving:
         assert self.stands() == 50
         self.groups.commit(GROUP, AT, 100)
 
-    def sync(self, checkpoint: Callable[[str], None] = nowhere) -> Synced:
+    def sync(self, checkpoint: Callable[[str], None] = nowhere) -> GroupSyncResult:
         command = replace(self.world.command(), holder="sync")
         return sync_locked(self.world.spec, self._contacts(checkpoint), SyncRequest(), command)
 
-    def failover(self, plan: str, checkpoint: Callable[[str], None] = nowhere, runner: str = "eve@host") -> Outcome:
+    def failover(self, plan: str, checkpoint: Callable[[str], None] = nowhere, runner: str = "eve@host") -> RunOutcome:
         """With the real use case behind the step `groups`."""
         command = self.world.command()
 
@@ -112,7 +112,7 @@ class Moving:
             request = SyncRequest(chosen=chosen, confirm=confirm)
             return moved_by(sync_groups(self.world.spec, self._contacts(checkpoint), request, command))
 
-        clusters: Clusters = replace(self.world.clusters("operator"), move_groups=move)
+        clusters: FailoverContext = replace(self.world.clusters("operator"), move_groups=move)
         return run_failover(plan, clusters, self.world.tools(runner=runner), command)
 
     def _contacts(self, checkpoint: Callable[[str], None]) -> GroupContacts:

@@ -9,40 +9,40 @@ import pytest
 
 from tanist.domain.errors import GroupNotInMirror, Misconfigured
 from tanist.domain.failover.approving import NotApproved
-from tanist.domain.failover.plan import Approved, canonical
+from tanist.domain.failover.plan import ApprovedPlan, canonical
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Conservative, CopySpan, Exact, Proof, Withheld
-from tanist.ports.positions import Compared
+from tanist.ports.positions import ProofResult
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.clusters import GroupsMoved
 from tanist.usecases.failover.items import outcome_item, plan_item
-from tanist.usecases.failover.planning import Asked
+from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.steps.groups import moved_by
-from tanist.usecases.groups.gather import Asked as AskedSource
 from tanist.usecases.groups.gather import Freshest, Gathered
-from tanist.usecases.groups.rows import PositionRow, There
-from tanist.usecases.groups.sync import Synced
+from tanist.usecases.groups.gather import SourceAnswer as AskedSource
+from tanist.usecases.groups.rows import DestinationGroups, PositionRow
+from tanist.usecases.groups.sync import GroupSyncResult
 from tests.unit.usecases.failover.test_run import PLANNED, killer
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, Killed, World
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
 BILLING = ("billing.*",)
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> FailoverWorld:
     """With one group, `billing-1`, whose positions are kept."""
-    made = World()
+    made = FailoverWorld()
     kept = GroupPosition(mirror=DR, group="billing-1", partition=PARTITIONS[0], offset=SourceOffset(3), at=EpochMs(1))
     made.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
     return made
 
 
-def planned(world: World, groups: tuple[str, ...]) -> planning.Planned:
-    return planning.plan(Asked(groups=groups), world.clusters(), world.command())
+def planned(world: FailoverWorld, groups: tuple[str, ...]) -> planning.Planned:
+    return planning.plan(FailoverRequest(groups=groups), world.clusters(), world.command())
 
 
-def test_another_choice_of_groups_is_another_plan_and_only_the_approved_ones_are_moved(world: World) -> None:
+def test_another_choice_of_groups_is_another_plan_and_only_the_approved_ones_are_moved(world: FailoverWorld) -> None:
     every, some = planned(world, (".*",)).plan, planned(world, BILLING)
     assert every.hash != some.plan.hash
     assert plan_item(some)["groups"] == list(BILLING)
@@ -50,25 +50,25 @@ def test_another_choice_of_groups_is_another_plan_and_only_the_approved_ones_are
     with pytest.raises(NotApproved):
         world.run(some.plan.hash)
     clusters, command = world.clusters(), world.command()
-    planning.approve(some.plan.hash, Asked(groups=BILLING), clusters, command, reason="x", valid_seconds=60)
+    planning.approve(some.plan.hash, FailoverRequest(groups=BILLING), clusters, command, reason="x", valid_seconds=60)
     world.run(some.plan.hash)
     assert world.moved == [(tuple(TOPICS), BILLING)]
 
 
-def test_a_group_that_appears_later_makes_no_other_plan(world: World) -> None:
+def test_a_group_that_appears_later_makes_no_other_plan(world: FailoverWorld) -> None:
     before = planned(world, BILLING).plan.hash
     late = GroupPosition(mirror=DR, group="billing-2", partition=PARTITIONS[0], offset=SourceOffset(0), at=EpochMs(1))
     world.west.write(GROUPS_TOPIC, late)
     assert planned(world, BILLING).plan.hash == before
 
 
-def test_a_plan_that_was_shown_before_groups_were_in_it_meant_all_of_them(world: World) -> None:
-    words = json.loads(planned(world, BILLING).plan.shown)
+def test_a_plan_that_was_shown_before_groups_were_in_it_meant_all_of_them(world: FailoverWorld) -> None:
+    words = json.loads(planned(world, BILLING).plan.canonical_plan)
     del words["intent"]["groups"]
-    assert Approved.read(canonical(words)).intent.groups == (".*",)
+    assert ApprovedPlan.read(canonical(words)).intent.groups == (".*",)
 
 
-def test_an_expression_that_names_no_group_is_a_typing_mistake(world: World) -> None:
+def test_an_expression_that_names_no_group_is_a_typing_mistake(world: FailoverWorld) -> None:
     with pytest.raises(GroupNotInMirror, match="biling"):
         planned(world, ("biling.*",))
     with pytest.raises(Misconfigured):
@@ -78,7 +78,7 @@ def test_an_expression_that_names_no_group_is_a_typing_mistake(world: World) -> 
 # ── what becomes of them ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_proof_that_failed_is_in_the_evidence_by_its_own_name(world: World) -> None:
+def test_a_proof_that_failed_is_in_the_evidence_by_its_own_name(world: FailoverWorld) -> None:
     """A mismatch says that the map is wrong; among groups that merely have members nobody would see it."""
     world.groups_moved = GroupsMoved(
         problems=("busy on orders-0: members", "bad on orders-1: differ"), mismatches=("bad",)
@@ -96,19 +96,21 @@ def test_every_position_with_a_problem_is_told_once_with_its_proof() -> None:
         position=Freshest(SourceOffset(5), EpochMs(1), direct=True),
         age_ms=0,
         translation=Exact(DestinationOffset(5)),
-        copy=CopySpan(DestinationOffset(0), DestinationOffset(9)),
+        mirror_end=CopySpan(DestinationOffset(0), DestinationOffset(9)),
     )
-    bad = replace(row, group="bad", compared=Compared(Proof.MISMATCH, "other bytes"), decision=Withheld("differ"))
+    bad = replace(row, group="bad", compared=ProofResult(Proof.MISMATCH, "other bytes"), decision=Withheld("differ"))
     ahead = replace(
         row, group="ahead", translation=Conservative(DestinationOffset(9), "clamped", 3), decision=Withheld("x")
     )
-    moved = moved_by(Synced(rows=(row, bad, ahead), seen=_nothing(), there=There(groups={}, committed={})))
+    moved = moved_by(
+        GroupSyncResult(rows=(row, bad, ahead), seen=_nothing(), there=DestinationGroups(groups={}, committed={}))
+    )
     assert [each["proof"] for each in moved.rows] == ["none", "mismatch", "none"]
     assert len(moved.problems) == 2
     assert moved.mismatches == (f"bad on {PARTITIONS[0]}: differ; other bytes",)
 
 
-def test_what_consumers_commit_between_two_calls_is_translated_before_the_barrier(world: World) -> None:
+def test_what_consumers_commit_between_two_calls_is_translated_before_the_barrier(world: FailoverWorld) -> None:
     """They are not fenced, so a translation of an earlier call is no proof that groups stand where they stood."""
     plan = world.approve().plan
     world.run(plan, until="groups")
@@ -124,7 +126,7 @@ def test_what_consumers_commit_between_two_calls_is_translated_before_the_barrie
 
 
 @pytest.mark.parametrize(("killed", "times"), [("after:groups", 2), ("before:seal", 2), ("seal:no-return", 1)])
-def test_a_run_killed_between_groups_and_seal_translates_again(world: World, killed: str, times: int) -> None:
+def test_a_run_killed_between_groups_and_seal_translates_again(world: FailoverWorld, killed: str, times: int) -> None:
     world.behind()
     plan = world.approve().plan
     with pytest.raises(Killed):
@@ -135,7 +137,7 @@ def test_a_run_killed_between_groups_and_seal_translates_again(world: World, kil
 
 def _nothing() -> Gathered:
     return Gathered(
-        spec=World().spec,
+        spec=FailoverWorld().spec,
         partitions=frozenset(),
         preparing=frozenset(),
         positions={},
@@ -144,6 +146,6 @@ def _nothing() -> Gathered:
         copies={},
         source_ends={},
         followed=None,
-        asked=AskedSource(),
+        source_answer=AskedSource(),
         now=EpochMs(0),
     )

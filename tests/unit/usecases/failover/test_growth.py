@@ -15,7 +15,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
 from tests.fakes.topics import MemoryTopics
-from tests.unit.usecases.failover.world import DR, TOPICS, World
+from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,20 +27,20 @@ MORE = TopicPartition("orders", TOPICS["orders"])
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> FailoverWorld:
+    return FailoverWorld()
 
 
-def grow(world: World, records: int = 200, partitions: int = MORE.partition + 1) -> None:
+def grow(world: FailoverWorld, records: int = 200, partitions: int = MORE.partition + 1) -> None:
     world.east.side().topics.grow("orders", partitions, world.soon())
     world.east.grow(MORE, records)
 
 
-def names(world: World, mode: Mode = Mode.PLANNED) -> dict[str, str]:
+def names(world: FailoverWorld, mode: Mode = Mode.PLANNED) -> dict[str, str]:
     return {each.name: each.detail for each in world.plan(mode).plan.limitations}
 
 
-def test_what_has_no_copy_is_at_risk_and_left_behind_only_by_name(world: World) -> None:
+def test_what_has_no_copy_is_at_risk_and_left_behind_only_by_name(world: FailoverWorld) -> None:
     """Two hundred records in a partition from before the next sync: they were lost, and it said that none are."""
     before = world.plan()
     assert "PARTITIONS_WITHOUT_COPY" not in {each.name for each in before.plan.limitations}
@@ -57,7 +57,7 @@ def test_what_has_no_copy_is_at_risk_and_left_behind_only_by_name(world: World) 
     assert json.loads(outcome.evidence.head)["forecast"]["offsets_at_risk"] == 200
 
 
-def test_a_source_that_grows_after_the_approval_voids_it(world: World) -> None:
+def test_a_source_that_grows_after_the_approval_voids_it(world: FailoverWorld) -> None:
     """Also where somebody has accepted fewer, and where the mirror has learned of them since."""
     plan = world.approve().plan
     grow(world)
@@ -69,7 +69,7 @@ def test_a_source_that_grows_after_the_approval_voids_it(world: World) -> None:
         world.run(plan)
 
 
-def test_a_mirror_that_takes_in_partitions_after_the_approval_voids_it(world: World) -> None:
+def test_a_mirror_that_takes_in_partitions_after_the_approval_voids_it(world: FailoverWorld) -> None:
     """Nobody would wait until they are drained."""
     plan = world.approve().plan
     grow(world)
@@ -81,7 +81,7 @@ def test_a_mirror_that_takes_in_partitions_after_the_approval_voids_it(world: Wo
         world.run(plan)
 
 
-def test_a_silent_source_invents_nothing(world: World) -> None:
+def test_a_silent_source_invents_nothing(world: FailoverWorld) -> None:
     """What it has more nobody can tell; that what it took is unknown is said already."""
     grow(world)
     world.east.dead = True
@@ -89,7 +89,7 @@ def test_a_silent_source_invents_nothing(world: World) -> None:
     assert "RECORDS_UNSEEN" in names(world, Mode.UNPLANNED)
 
 
-def test_an_unplanned_failover_counts_them_as_lost_while_the_source_answers_in_part(world: World) -> None:
+def test_an_unplanned_failover_counts_them_as_lost_while_the_source_answers_in_part(world: FailoverWorld) -> None:
     grow(world)
     del world.east.ends[TopicPartition("payments", 0)]
     limitations = names(world, Mode.UNPLANNED)
@@ -98,7 +98,7 @@ def test_an_unplanned_failover_counts_them_as_lost_while_the_source_answers_in_p
 
 
 def test_a_source_that_does_not_say_how_many_it_has_stops_a_planned_failover(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: FailoverWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it answers everything else."""
     known = MemoryTopics.partitions

@@ -11,7 +11,7 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
-from tests.unit.usecases.failover.world import PARTITIONS, World
+from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 AT = PARTITIONS[0]
 
 
-def left_behind(world: World) -> Check:
+def left_behind(world: FailoverWorld) -> Check:
     view = world.worker.catch_up(world.soon())
     found = checks(world.clusters(), view, Silence(world.clock), world.command())
     return next(each for each in found if each.name == "left_behind")
 
 
-def movers(world: World) -> Any:
+def movers(world: FailoverWorld) -> Any:
     assert world.sink.kept is not None
     return world.sink.kept.found("movers")
 
 
 def test_nothing_is_left_behind_where_nobody_wrote_past_the_fence() -> None:
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     assert left_behind(world).verdict is Verdict.PASS
     assert (movers(world)["still_growing"], movers(world)["silent"], movers(world)["left_behind"]) == ([], True, {})
@@ -41,7 +41,7 @@ def test_nothing_is_left_behind_where_nobody_wrote_past_the_fence() -> None:
 
 def test_a_record_that_gets_in_behind_the_barrier_is_told_by_the_run_and_by_every_status_after_it() -> None:
     """The drain was over; a producer of small records passed a near fence once more."""
-    world = World(authorizer=False)
+    world = FailoverWorld(authorizer=False)
     plan = world.approve().plan
     world.run(plan, until="seal")
     world.east.grow(AT, 2)
@@ -56,7 +56,7 @@ def test_a_record_that_gets_in_behind_the_barrier_is_told_by_the_run_and_by_ever
 
 def test_a_slow_producer_is_watched_for_as_long_as_producers_rest() -> None:
     """One look would have missed it: it writes once in a while."""
-    world = World(authorizer=False)
+    world = FailoverWorld(authorizer=False)
     plan = world.approve().plan
     world.run(plan, until="open")
     began = world.clock.monotonic()
@@ -75,7 +75,7 @@ def test_a_slow_producer_is_watched_for_as_long_as_producers_rest() -> None:
 
 
 def test_somebody_who_never_stops_is_not_waited_for_without_end() -> None:
-    world = World(authorizer=False)
+    world = FailoverWorld(authorizer=False)
     plan = world.approve().plan
     world.run(plan, until="open")
     began = world.clock.monotonic()
@@ -93,7 +93,7 @@ def test_somebody_who_never_stops_is_not_waited_for_without_end() -> None:
 
 
 def test_markers_are_nothing_that_anybody_lacks() -> None:
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     world.east.mark(AT)
     assert left_behind(world).verdict is Verdict.PASS
@@ -101,7 +101,7 @@ def test_markers_are_nothing_that_anybody_lacks() -> None:
 
 def test_a_source_that_returns_has_what_it_took_before_it_died() -> None:
     """Nobody could say so while it was dead."""
-    world = World()
+    world = FailoverWorld()
     world.copying = False
     world.east.grow(AT, 5)
     world.east.dead = True
@@ -113,7 +113,7 @@ def test_a_source_that_returns_has_what_it_took_before_it_died() -> None:
 
 @pytest.mark.parametrize("gone", [True, False], ids=["deleted", "made anew"])
 def test_a_topic_that_is_there_no_more_has_nothing_that_anybody_lacks(gone: bool) -> None:
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     world.east.grow(AT, 5)
     if gone:
@@ -125,7 +125,7 @@ def test_a_topic_that_is_there_no_more_has_nothing_that_anybody_lacks(gone: bool
 
 
 def test_what_cannot_be_read_is_not_called_nothing() -> None:
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     world.east.ahead[AT] = 1
     assert left_behind(world).verdict is Verdict.UNKNOWN

@@ -18,33 +18,33 @@ from tanist.usecases.failover import abort
 from tanist.usecases.failover.run import RunAborted
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
 from tanist.usecases.mirrors import administer, desire
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 from tests.unit.fetcher.test_debts import debts, late_fence, settled
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import DR, TOPICS, Killed, World
+from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.ports.clock import Deadline
-    from tanist.usecases.failover.run import Outcome
+    from tanist.usecases.failover.run import RunOutcome
     from tests.fakes.state import MemoryStateStore
 
 CHANGE = Purpose(operation="mirrors pause")
 SYNC = Purpose(operation="metadata sync", preemptible=True)
 
 
-def command(world: World, holder: str) -> Run:
-    return Run(clock=world.clock, by=world.soon(), holder=holder)
+def command(world: FailoverWorld, holder: str) -> CommandContext:
+    return CommandContext(clock=world.clock, by=world.soon(), holder=holder)
 
 
-def locked(world: World, holder: str, purpose: Purpose = CHANGE) -> LockedMirror:
+def locked(world: FailoverWorld, holder: str, purpose: Purpose = CHANGE) -> LockedMirror:
     """The lock, taken and not released: its holder is frozen from here on."""
     return mirror_lock(world.west.side(), DR, purpose, command(world, holder)).__enter__()
 
 
 def test_a_lock_that_is_held_refuses_by_name_and_opens_nothing() -> None:
-    world = World()
+    world = FailoverWorld()
     held = locked(world, "ann")
     with pytest.raises(MirrorLocked, match="ann holds the lock of mirror 'dr': mirrors pause"):
         locked(world, "bob")
@@ -52,7 +52,7 @@ def test_a_lock_that_is_held_refuses_by_name_and_opens_nothing() -> None:
 
 
 def test_a_holder_that_went_silent_is_succeeded_and_does_nothing_any_more() -> None:
-    world = World()
+    world = FailoverWorld()
     frozen = locked(world, "ann")
     world.clock.jump(FRESH_MS / 1000 + 1)
     heir = locked(world, "bob")
@@ -65,7 +65,7 @@ def test_a_holder_that_went_silent_is_succeeded_and_does_nothing_any_more() -> N
 
 
 def test_a_heartbeat_from_a_clock_that_is_behind_is_watched_before_it_counts_as_dead() -> None:
-    world = World()
+    world = FailoverWorld()
     ann = locked(world, "ann")
     world.clock.jump(3600)
 
@@ -79,7 +79,7 @@ def test_a_heartbeat_from_a_clock_that_is_behind_is_watched_before_it_counts_as_
 
 def test_a_visitor_that_withdraws_costs_the_holder_nothing() -> None:
     """It had read that the lock was free, opened the transactional id, and found the holder's record behind it."""
-    world = World()
+    world = FailoverWorld()
     ann = locked(world, "ann")
     world.west.side().open_store(STATE_TOPIC, DR, world.soon())
     ann.append([])
@@ -90,7 +90,7 @@ def test_a_visitor_that_withdraws_costs_the_holder_nothing() -> None:
 
 def test_of_two_that_come_at_the_same_moment_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have read that the lock is free; the first is frozen while it opens, and wakes when the other is at work."""
-    world = World()
+    world = FailoverWorld()
     won: list[LockedMirror] = []
     opening = type(world.west).open_store
 
@@ -107,7 +107,7 @@ def test_of_two_that_come_at_the_same_moment_one_is_refused(monkeypatch: pytest.
 
 
 def test_a_failover_takes_the_lock_from_a_sync_which_does_nothing_any_more() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     sync = locked(world, "sync", SYNC)
     began = world.clock.monotonic()
@@ -119,7 +119,7 @@ def test_a_failover_takes_the_lock_from_a_sync_which_does_nothing_any_more() -> 
 
 
 def test_a_failover_does_not_take_the_lock_from_a_change_that_is_at_work() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     ann = locked(world, "ann")
 
@@ -134,8 +134,10 @@ def test_a_failover_does_not_take_the_lock_from_a_change_that_is_at_work() -> No
     assert world.run(plan).record.status is RunStatus.DONE
 
 
-CHANGES: dict[str, Callable[[World], object]] = {
-    "pause": lambda world: desire.wish("dr", ["orders"], desire.paused, world.west.side(), command(world, "ann")),
+CHANGES: dict[str, Callable[[FailoverWorld], object]] = {
+    "pause": lambda world: desire.set_desired(
+        "dr", ["orders"], desire.paused, world.west.side(), command(world, "ann")
+    ),
     "add": lambda world: desire.add(
         "dr", ["orders"], world.west.side(), lambda _: world.east.side(), command(world, "ann")
     ),
@@ -149,9 +151,9 @@ CHANGES: dict[str, Callable[[World], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 @pytest.mark.parametrize("point", ["after:hold", "fence:applied", "seal:no-return", "after:open"])
-def test_nothing_throws_a_live_run_out(point: str, change: Callable[[World], object]) -> None:
+def test_nothing_throws_a_live_run_out(point: str, change: Callable[[FailoverWorld], object]) -> None:
     """Behind the point of no return nobody could write on either side until somebody ran it again."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     refused: list[str] = []
 
@@ -167,8 +169,8 @@ def test_nothing_throws_a_live_run_out(point: str, change: Callable[[World], obj
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-def test_an_unfinished_failover_holds_the_lock_between_its_steps(change: Callable[[World], object]) -> None:
-    world = World()
+def test_an_unfinished_failover_holds_the_lock_between_its_steps(change: Callable[[FailoverWorld], object]) -> None:
+    world = FailoverWorld()
     world.run(world.approve().plan, until="fence")
     world.clock.jump(3600)
     with pytest.raises(TanistError) as why:
@@ -179,7 +181,7 @@ def test_an_unfinished_failover_holds_the_lock_between_its_steps(change: Callabl
 @pytest.mark.parametrize("point", ["before:hold", "after:hold", "fence:applied", "after:seal"])
 def test_two_approved_plans_started_together_never_leave_two_writable_sides(point: str) -> None:
     """The one that lost stayed RUNNING with a topic that the other had promoted, and its abort lifted that fence."""
-    world = World()
+    world = FailoverWorld()
     all_of_it, one = world.approve().plan, world.approve(Mode.PLANNED, "orders").plan
     ended: list[str] = []
 
@@ -195,7 +197,7 @@ def test_two_approved_plans_started_together_never_leave_two_writable_sides(poin
     assert not any(world.east.may_write(topic, "app") for topic in TOPICS if view.promoted(DR, topic))
 
 
-def outcome(run: Callable[[], Outcome]) -> str:
+def outcome(run: Callable[[], RunOutcome]) -> str:
     try:
         return run().record.status
     except TanistError as why:
@@ -206,7 +208,7 @@ def test_a_run_that_sleeps_while_it_opens_its_store_promotes_nothing_behind_anot
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It skipped fence, drain and groups for the rest, and ended DONE with a source that was never fenced."""
-    world = World()
+    world = FailoverWorld()
     all_of_it, one = world.approve().plan, world.approve(Mode.PLANNED, "orders").plan
     opening, slept = type(world.west).open_store, list[str]()
 
@@ -226,7 +228,7 @@ def test_a_run_that_sleeps_while_it_opens_its_store_promotes_nothing_behind_anot
 
 def test_a_run_that_is_aborted_while_it_is_frozen_fences_nothing_when_it_wakes() -> None:
     """Between "snapshot stored" and "fence applied": the source was fenced, and the record said lifted."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def frozen(point: str) -> None:
@@ -242,18 +244,18 @@ def test_a_run_that_is_aborted_while_it_is_frozen_fences_nothing_when_it_wakes()
 # ── names that are used again ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def keys(world: World) -> set[str]:
+def keys(world: FailoverWorld) -> set[str]:
     return {key for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC) for key in world.west.view(topic).keys_of(DR)}
 
 
-def empty(world: World) -> None:
+def empty(world: FailoverWorld) -> None:
     """All topics have taken over, and the source may be written to again."""
     world.run(world.approve().plan)
     abort.lift(world.clusters(), world.command(), of_promoted=True)
 
 
 def test_a_mirror_that_is_deleted_after_every_kind_of_past_leaves_no_key() -> None:
-    world = World()
+    world = FailoverWorld()
     with pytest.raises(Killed):
         world.run(world.approve().plan, killer(PLANNED.index("fence:applied")))
     abort.abort(world.clusters(), world.tools(), world.command())
@@ -267,13 +269,13 @@ def test_a_mirror_that_is_deleted_after_every_kind_of_past_leaves_no_key() -> No
 @pytest.mark.parametrize(("mode", "step"), [(mode, step.id) for mode in Mode for step in ROUTES[mode]])
 def test_the_run_of_a_namesake_is_done_up_to_no_step(mode: Mode, step: str, deleted: bool) -> None:
     """`failover run --until STEP` answered DONE for each of them, and nothing had been done: the hash was the same."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve(mode).plan
     assert world.run(plan).record.status is RunStatus.DONE
     abort.lift(world.clusters(), world.command(), of_promoted=True)
     if deleted:
         administer.delete("dr", world.west.side(), command(world, "ann"))
-    again = World(clock=world.clock)
+    again = FailoverWorld(clock=world.clock)
     again.west.states, again.west.approvals = world.west.states, world.west.approvals
     again.make_again()
     before, took = keys(again), list(again.west.calls)
@@ -288,7 +290,7 @@ def test_the_run_of_a_namesake_is_done_up_to_no_step(mode: Mode, step: str, dele
 @pytest.mark.parametrize("standing", [True, False])
 def test_delete_refuses_to_orphan_a_source_fence(standing: bool) -> None:
     """Nobody could show or lift it any more; pending, it fenced the source of the next mirror of the name."""
-    world = World()
+    world = FailoverWorld()
     world.east.dead = not standing
     world.run(world.approve(Mode.PLANNED if standing else Mode.UNPLANNED).plan)
     before = keys(world)
@@ -302,7 +304,7 @@ def test_delete_refuses_to_orphan_a_source_fence(standing: bool) -> None:
 
 def test_delete_refuses_where_a_worker_has_recorded_a_fence_that_landed_late() -> None:
     """By the record it was lifted; it stands at the source, and only this mirror's record says what was before."""
-    world = World()
+    world = FailoverWorld()
     empty(world)
     late_fence(world)
     assert settled(world, debts(world)) == {FenceStatus.LIFTED}
@@ -319,7 +321,7 @@ def test_delete_refuses_where_a_worker_has_recorded_a_fence_that_landed_late() -
 
 def test_an_abort_never_lifts_the_fence_of_a_topic_that_has_taken_over() -> None:
     """Whatever brought an unfinished run beside a promoted topic: its fence is what keeps the other side closed."""
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve(Mode.PLANNED, "orders").plan)
     run = world.worker.catch_up(world.soon()).failovers(DR)[0]
     world.worker.append([replace(run, status=RunStatus.RUNNING, no_return=False)], world.soon())
@@ -329,7 +331,7 @@ def test_an_abort_never_lifts_the_fence_of_a_topic_that_has_taken_over() -> None
 
 def test_an_abort_that_comes_too_late_does_not_throw_the_live_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """It read the record before the point of no return, took the lock behind it, and the run ended INTERRUPTED."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     opening, late = type(world.west).open_store, list[str]()
 
@@ -352,15 +354,15 @@ def test_an_abort_that_comes_too_late_does_not_throw_the_live_run_out(monkeypatc
 
 def test_a_failover_of_the_release_before_is_finished_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its plan carries no mirror id, nor do the mirror's records: it was refused, and could not be aborted either."""
-    world = World()
-    shown = vars(Plan)["shown"].fget
+    world = FailoverWorld()
+    shown = vars(Plan)["canonical_plan"].fget
 
     def of_before(self: Plan) -> str:
         words = json.loads(shown(self))
         del words["intent"]["mirror_id"]
         return canonical(words)
 
-    monkeypatch.setattr(Plan, "shown", property(of_before))
+    monkeypatch.setattr(Plan, "canonical_plan", property(of_before))
     plan = world.approve().plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("seal:no-return")))

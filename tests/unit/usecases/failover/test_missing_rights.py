@@ -10,22 +10,22 @@ import pytest
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.errors import AuthorizationFailed, Interrupted, PastReturn, TimedOut
 from tanist.domain.records import RunStatus
-from tanist.ports.access import RightHeld, Verdict
+from tanist.ports.access import AclCheck, Verdict
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.run import run
 from tanist.usecases.rights import CLUSTER
 from tests.fakes.access import MemoryAccess
-from tests.fakes.failover import MemorySealing
-from tests.unit.usecases.failover.world import DR, World
+from tests.fakes.failover import MemoryProducerFencing
+from tests.unit.usecases.failover.world import DR, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.anchoring import Writers
+    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.failover.approving import Approval
     from tanist.domain.names import DestinationOffset, TopicPartition
     from tanist.domain.records import FailoverRun
-    from tanist.ports.access import Right
+    from tanist.ports.access import Permission
     from tanist.ports.clock import Deadline
 
 MARKERS = {("ALTER", CLUSTER), ("CLUSTER_ACTION", CLUSTER)}
@@ -41,7 +41,7 @@ RIGHTS = pytest.mark.parametrize(
 )
 
 
-def on_record(world: World) -> list[FailoverRun]:
+def on_record(world: FailoverWorld) -> list[FailoverRun]:
     return list(world.west.view("__mirror_state").failovers(DR))
 
 
@@ -50,7 +50,7 @@ def test_a_right_that_is_missing_at_the_destination_is_found_behind_the_point_of
     denied: set[tuple[str, str]], named: str
 ) -> None:
     """The source was fenced, the run past its return, and "seal: not yet" was all that anybody heard."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.run(plan, until="drain")
     world.west.denied = denied
@@ -71,7 +71,7 @@ def test_a_right_that_is_missing_at_the_destination_is_found_behind_the_point_of
 @RIGHTS
 def test_where_a_right_is_missing_from_the_start_nobody_is_fenced(denied: set[tuple[str, str]], named: str) -> None:
     """The approval is not used either."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     world.west.denied = denied
     with pytest.raises(AuthorizationFailed, match=named):
@@ -83,18 +83,18 @@ def test_where_a_right_is_missing_from_the_start_nobody_is_fenced(denied: set[tu
 
 
 def test_what_brokers_do_not_tell_of_rights_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def untold(_self: MemoryAccess, rights: Sequence[Right], _by: Deadline) -> tuple[RightHeld, ...]:
-        return tuple(RightHeld(right=right, verdict=Verdict.UNKNOWN, reason="not told") for right in rights)
+    def unreported(_self: MemoryAccess, rights: Sequence[Permission], _by: Deadline) -> tuple[AclCheck, ...]:
+        return tuple(AclCheck(permission=right, verdict=Verdict.UNKNOWN, reason="not told") for right in rights)
 
-    world = World()
+    world = FailoverWorld()
     approval = world.approve()
-    monkeypatch.setattr(MemoryAccess, "check", untold)
+    monkeypatch.setattr(MemoryAccess, "check", unreported)
     assert world.run(approval.plan).record.status is RunStatus.DONE
 
 
-def refusing(world: World, approval: Approval, heard: list[tuple[str, str, str]]) -> None:
+def refusing(world: FailoverWorld, approval: Approval, heard: list[tuple[str, str, str]]) -> None:
     """Run with 20 s, and seals that are refused until the last attempt, which is cut by the deadline."""
-    tools = replace(world.tools(), tell=lambda *event: heard.append(event))
+    tools = replace(world.tools(), report=lambda *event: heard.append(event))
     run(approval.plan, world.clusters("operator"), tools, world.command(20))
 
 
@@ -104,22 +104,22 @@ def test_behind_the_point_of_no_return_a_right_that_is_missing_is_named_and_not_
     """It was taken away in that moment. People hear of it once, not dozens of times without a reason."""
 
     def seal(
-        self: MemorySealing, writers: Mapping[TopicPartition, Writers], by: Deadline
+        self: MemoryProducerFencing, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TimedOut | ClusterAuthorizationFailed]:
         cut = by.left(world.clock.monotonic()) < 1
-        return {at: TimedOut("no answer") if cut else ClusterAuthorizationFailed("markers") for at in writers}
+        return {at: TimedOut("no answer") if cut else ClusterAuthorizationFailed("markers") for at in producer_ids}
 
-    world, heard = World(), list[tuple[str, str, str]]()
+    world, heard = FailoverWorld(), list[tuple[str, str, str]]()
     approval = world.approve()
     with monkeypatch.context() as patched:
-        patched.setattr(MemorySealing, "seal", seal)
+        patched.setattr(MemoryProducerFencing, "fence_producers", seal)
         with pytest.raises(Interrupted, match="lacks ALTER or CLUSTER_ACTION on Cluster kafka-cluster") as ended:
             refusing(world, approval, heard)
     assert "TIMED_OUT" not in str(ended.value)
-    told = [(what, reason) for step, what, reason in heard if step == "seal"]
-    assert [what for what, _ in told] == ["begins", "not yet", "not yet"]
-    assert "MIRROR_AUTHORIZATION_FAILED" in told[1][1]
-    assert "TIMED_OUT" in told[2][1]
+    reported = [(what, reason) for step, what, reason in heard if step == "seal"]
+    assert [what for what, _ in reported] == ["begins", "not yet", "not yet"]
+    assert "MIRROR_AUTHORIZATION_FAILED" in reported[1][1]
+    assert "TIMED_OUT" in reported[2][1]
     with pytest.raises(PastReturn, match="complete the failover") as past:
         abort.abort(world.clusters(), world.tools(), world.command())
     assert "is sealed" not in str(past.value), "nothing is"

@@ -12,10 +12,10 @@ from tanist.domain.failover.approving import ApprovalUsed, NotApproved, approval
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort, planning
-from tanist.usecases.failover.planning import AnotherPlan, Asked
+from tanist.usecases.failover.planning import AnotherPlan, FailoverRequest
 from tanist.usecases.failover.run import run
 from tests.unit.fetcher.test_debts import debts, settled
-from tests.unit.usecases.failover.world import DR, Killed, World
+from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,36 +29,36 @@ FIRST, SECOND = run_request("airflow/mirror_failover", "1"), run_request("airflo
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> FailoverWorld:
+    return FailoverWorld()
 
 
 @pytest.fixture
-def unchanged(world: World) -> Iterator[World]:
+def unchanged(world: FailoverWorld) -> Iterator[FailoverWorld]:
     """Whatever is tried with it: no run is on record, and producers are free at the source."""
     yield world
     assert world.worker.catch_up(world.soon()).failovers(DR) == ()
     assert world.source_is_as_it_was()
 
 
-def withdraw(world: World, plan: str, request: str = "") -> None:
+def withdraw(world: FailoverWorld, plan: str, request: str = "") -> None:
     planning.withdraw(plan, world.clusters(), world.command(), request=request, reason="op said no")
 
 
-def test_a_yes_to_one_run_of_an_orchestrator_permits_no_other(unchanged: World) -> None:
+def test_a_yes_to_one_run_of_an_orchestrator_permits_no_other(unchanged: FailoverWorld) -> None:
     """Stopped before it began, it left its approval behind, and any later run of the same plan took it."""
     plan = unchanged.approve(request=FIRST).plan
     with pytest.raises(NotApproved, match=f"cannot be used here: it answers the request {FIRST}"):
         unchanged.run(plan, request=SECOND)
 
 
-def test_a_command_does_not_use_the_yes_to_a_run_of_an_orchestrator(unchanged: World) -> None:
+def test_a_command_does_not_use_the_yes_to_a_run_of_an_orchestrator(unchanged: FailoverWorld) -> None:
     plan = unchanged.approve(request=FIRST).plan
     with pytest.raises(NotApproved, match="cannot be used here"):
         unchanged.run(plan)
 
 
-def test_a_run_of_an_orchestrator_does_not_use_the_yes_to_a_command(unchanged: World) -> None:
+def test_a_run_of_an_orchestrator_does_not_use_the_yes_to_a_command(unchanged: FailoverWorld) -> None:
     """Whoever approved it has not seen that run; nor does one from before approvals named what they answer."""
     plan = unchanged.approve().plan
     (only,) = approvals(unchanged.west.approvals)
@@ -69,19 +69,19 @@ def test_a_run_of_an_orchestrator_does_not_use_the_yes_to_a_command(unchanged: W
         unchanged.run(plan, request=FIRST)
 
 
-def test_each_command_that_approves_names_another_request(world: World) -> None:
+def test_each_command_that_approves_names_another_request(world: FailoverWorld) -> None:
     first, second = world.approve(), world.approve()
     assert first.request.startswith(f"command/{first.plan}/")
     assert first.request != second.request
 
 
-def test_an_approval_from_before_requests_permits_a_command(world: World) -> None:
+def test_an_approval_from_before_requests_permits_a_command(world: FailoverWorld) -> None:
     plan = world.approve().plan
     world.west.approvals[:] = [replace(each, request="") for each in approvals(world.west.approvals)]
     assert world.run(plan).record.status is RunStatus.DONE
 
 
-def test_a_run_continues_on_the_yes_that_it_began_on_whoever_goes_on_with_it(world: World) -> None:
+def test_a_run_continues_on_the_yes_that_it_began_on_whoever_goes_on_with_it(world: FailoverWorld) -> None:
     """Withdrawn once a failover has begun on it, it permits that failover all the same: half of one is worse."""
     plan = world.approve(request=FIRST).plan
     world.run(plan, until="fence", request=FIRST)
@@ -91,21 +91,21 @@ def test_a_run_continues_on_the_yes_that_it_began_on_whoever_goes_on_with_it(wor
     assert world.run(plan).record.status is RunStatus.DONE
 
 
-def test_a_no_takes_back_every_earlier_yes_to_the_plan(unchanged: World) -> None:
+def test_a_no_takes_back_every_earlier_yes_to_the_plan(unchanged: FailoverWorld) -> None:
     plan = unchanged.approve().plan
     withdraw(unchanged, plan)
     with pytest.raises(NotApproved, match=r"was withdrawn: op said no \(approver\)"):
         unchanged.run(plan)
 
 
-def test_a_later_yes_stands_after_a_no(world: World) -> None:
+def test_a_later_yes_stands_after_a_no(world: FailoverWorld) -> None:
     plan = world.approve().plan
     withdraw(world, plan)
     world.approve()
     assert world.run(plan).record.status is RunStatus.DONE
 
 
-def test_a_yes_that_is_written_after_its_request_was_withdrawn_is_void(unchanged: World) -> None:
+def test_a_yes_that_is_written_after_its_request_was_withdrawn_is_void(unchanged: FailoverWorld) -> None:
     """The process that wrote it was frozen between the answer and the writing, and its run is over."""
     plan = unchanged.plan().plan.hash
     withdraw(unchanged, plan, FIRST)
@@ -114,29 +114,29 @@ def test_a_yes_that_is_written_after_its_request_was_withdrawn_is_void(unchanged
         unchanged.run(plan, request=FIRST)
 
 
-def test_a_request_that_was_withdrawn_takes_no_other_yes_with_it(world: World) -> None:
+def test_a_request_that_was_withdrawn_takes_no_other_yes_with_it(world: FailoverWorld) -> None:
     plan = world.approve(request=FIRST).plan
     world.approve()
     withdraw(world, plan, FIRST)
     assert world.run(plan).record.status is RunStatus.DONE
 
 
-def test_a_no_that_comes_while_a_run_begins_is_heard(unchanged: World) -> None:
+def test_a_no_that_comes_while_a_run_begins_is_heard(unchanged: FailoverWorld) -> None:
     """Asked before the mirror was taken, the approvals are asked again behind it."""
     plan = unchanged.approve().plan
     clusters = unchanged.clusters("operator")
-    side = clusters.destination.side
+    side = clusters.destination.cluster
 
     def late(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
         withdraw(unchanged, plan)
         return side.open_store(topic, mirror, by, create=create)
 
-    there = replace(clusters.destination, side=replace(side, open_store=late))
+    there = replace(clusters.destination, cluster=replace(side, open_store=late))
     with pytest.raises(NotApproved, match="was withdrawn"):
         run(plan, replace(clusters, destination=there), unchanged.tools(), unchanged.command())
 
 
-def test_an_aborted_run_has_used_its_yes(world: World) -> None:
+def test_an_aborted_run_has_used_its_yes(world: FailoverWorld) -> None:
     plan = world.approve(request=FIRST).plan
 
     def kill(point: str) -> None:
@@ -150,9 +150,9 @@ def test_an_aborted_run_has_used_its_yes(world: World) -> None:
         world.run(plan, request=FIRST)
 
 
-def answer(world: World, asked: Plan, of: str = "") -> None:
+def answer(world: FailoverWorld, asked: Plan, of: str = "") -> None:
     """A yes to what was `asked`, given now; or to another hash, with the words of that."""
-    wanted = Asked(mode=asked.intent.mode, loss_tolerance=asked.intent.loss_tolerance)
+    wanted = FailoverRequest(mode=asked.intent.mode, loss_tolerance=asked.intent.loss_tolerance)
     planning.approve(
         of or asked.hash,
         wanted,
@@ -160,11 +160,11 @@ def answer(world: World, asked: Plan, of: str = "") -> None:
         world.command(),
         reason="drill",
         valid_seconds=60,
-        shown=asked.shown,
+        shown=asked.canonical_plan,
     )
 
 
-def test_a_yes_is_not_void_because_less_speaks_against_the_plan_than_when_it_was_asked(world: World) -> None:
+def test_a_yes_is_not_void_because_less_speaks_against_the_plan_than_when_it_was_asked(world: FailoverWorld) -> None:
     """A fence that an undone failover had left was lifted between question and answer: the approver's yes was lost."""
     world.run(world.approve(Mode.UNPLANNED).plan, until="fence")
     world.east.dead = True
@@ -179,7 +179,7 @@ def test_a_yes_is_not_void_because_less_speaks_against_the_plan_than_when_it_was
     assert world.run(asked.hash).record.status is RunStatus.DONE
 
 
-def test_a_yes_is_void_where_more_speaks_against_the_plan_than_when_it_was_asked(unchanged: World) -> None:
+def test_a_yes_is_void_where_more_speaks_against_the_plan_than_when_it_was_asked(unchanged: FailoverWorld) -> None:
     """The words that were shown approve nothing that they do not say, nor another plan's hash."""
     asked = unchanged.plan(Mode.UNPLANNED).plan
     unchanged.east.dead = True

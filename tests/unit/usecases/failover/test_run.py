@@ -11,7 +11,7 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.checks import Mode
 from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
 from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.failover.facts import TopicSeen, fence_settled
+from tanist.domain.failover.facts import ObservedTopic, fence_settled
 from tanist.domain.failover.plan import ROUTES
 from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.records import RunStatus
@@ -19,7 +19,7 @@ from tanist.domain.states import MirrorState
 from tanist.usecases.failover.run import ApprovalVoid
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.fakes.failover import MemoryFencing, MemoryReplicas
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, WRITER, Killed, World
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def points(mode: Mode) -> list[str]:
     """Every place where a run can be cut, in order."""
-    world, seen = World(), list[str]()
+    world, seen = FailoverWorld(), list[str]()
     world.behind()
     world.east.dead = mode is Mode.UNPLANNED
     world.run(world.approve(mode).plan, seen.append)
@@ -56,7 +56,7 @@ def killer(at: int) -> Callable[[str], None]:
     return checkpoint
 
 
-def assert_promoted(world: World) -> None:
+def assert_promoted(world: FailoverWorld) -> None:
     view = world.worker.catch_up(world.soon())
     assert all(view.observed(DR, at).state is MirrorState.STOPPED for at in PARTITIONS)  # type: ignore[union-attr]
     assert all(view.observed(DR, at).last_mirrored_epoch == 4 for at in PARTITIONS)  # type: ignore[union-attr]
@@ -75,7 +75,7 @@ def test_every_step_of_the_route_can_be_cut_before_and_after() -> None:
 
 
 def test_a_planned_failover_loses_nothing_and_leaves_nobody_writing() -> None:
-    world = World(writing=True)
+    world = FailoverWorld(writing=True)
     outcome = world.run(world.approve().plan)
     assert outcome.record.status is RunStatus.DONE
     assert_promoted(world)
@@ -92,7 +92,7 @@ def test_a_planned_failover_loses_nothing_and_leaves_nobody_writing() -> None:
 @pytest.mark.parametrize("cut", range(len(PLANNED)), ids=named(PLANNED))
 def test_a_planned_run_that_was_killed(cut: int, lost: bool) -> None:
     """Losing the source before the point of no return stops it by name; after it nothing does."""
-    world = World()
+    world = FailoverWorld()
     world.behind()
     plan = world.approve().plan
     with pytest.raises(Killed):
@@ -110,7 +110,7 @@ def test_a_planned_run_that_was_killed(cut: int, lost: bool) -> None:
 
 @pytest.mark.parametrize("cut", range(len(UNPLANNED)), ids=named(UNPLANNED))
 def test_an_unplanned_run_that_was_killed(cut: int) -> None:
-    world = World()
+    world = FailoverWorld()
     world.copying = False
     for at in PARTITIONS:
         world.east.grow(at, 3)
@@ -127,7 +127,7 @@ def test_an_unplanned_run_that_was_killed(cut: int) -> None:
 
 
 def test_after_the_point_of_no_return_neither_expiry_nor_a_lost_approval_stops_it() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve(valid=60).plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("seal:half")))
@@ -137,7 +137,7 @@ def test_after_the_point_of_no_return_neither_expiry_nor_a_lost_approval_stops_i
 
 
 def test_before_the_point_of_no_return_expiry_stops_it() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve(valid=60).plan
     with pytest.raises(Killed):
         world.run(plan, killer(PLANNED.index("after:fence")))
@@ -148,7 +148,7 @@ def test_before_the_point_of_no_return_expiry_stops_it() -> None:
 
 
 def test_a_source_lost_inside_the_drain_stops_the_run_by_name() -> None:
-    world = World(writing=True)
+    world = FailoverWorld(writing=True)
     world.copying = False
     plan = world.approve().plan
     waits = [0]
@@ -164,7 +164,7 @@ def test_a_source_lost_inside_the_drain_stops_the_run_by_name() -> None:
 
 
 def test_progress_keeps_an_approval_and_bad_news_void_it() -> None:
-    world = World(writing=True)
+    world = FailoverWorld(writing=True)
     plan = world.approve().plan
     world.clock.wait(1)
     world.observe(MirrorState.FAILED, PARTITIONS[0])
@@ -176,7 +176,7 @@ def test_progress_keeps_an_approval_and_bad_news_void_it() -> None:
 
 def test_a_fence_that_leaks_is_undone_and_never_proved() -> None:
     """Whoever passes the fence, a super user for one, moves the ends: the window of the proof begins anew each time."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
 
     def leak() -> None:
@@ -191,7 +191,7 @@ def test_a_fence_that_leaks_is_undone_and_never_proved() -> None:
 
 def test_a_fence_is_proved_by_ends_that_have_rested_for_the_whole_window() -> None:
     """The end of a transaction that was open moves them once more."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     began, moved = world.clock.monotonic(), list[float]()
 
@@ -208,7 +208,7 @@ def test_a_fence_is_proved_by_ends_that_have_rested_for_the_whole_window() -> No
 
 def test_a_fence_that_cannot_be_seen_is_not_taken_for_standing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planned failover stops there, and goes on once the source says that it stands."""
-    world = World()
+    world = FailoverWorld()
     world.behind()
     plan = world.approve().plan
     world.run(plan, until="fence")
@@ -226,17 +226,17 @@ def test_a_fence_that_cannot_be_seen_is_not_taken_for_standing(monkeypatch: pyte
         (Mode.PLANNED, FenceStatus.PROVED, True, True),
         (Mode.PLANNED, FenceStatus.PROVED, None, False),
         (Mode.PLANNED, FenceStatus.PROVED, False, False),
-        (Mode.PLANNED, FenceStatus.OWED, None, False),
+        (Mode.PLANNED, FenceStatus.PENDING, None, False),
         (Mode.UNPLANNED, FenceStatus.PROVED, None, True),
         (Mode.UNPLANNED, FenceStatus.PROVED, False, False),
-        (Mode.UNPLANNED, FenceStatus.OWED, None, True),
-        (Mode.UNPLANNED, FenceStatus.STANDING, True, False),
+        (Mode.UNPLANNED, FenceStatus.PENDING, None, True),
+        (Mode.UNPLANNED, FenceStatus.IN_FORCE, True, False),
     ],
 )
 def test_what_is_settled_about_a_fence(mode: Mode, status: FenceStatus, stands: bool | None, settled: bool) -> None:
     """Only where the source is dead is unknown good enough: no more can be had of it."""
-    fence = FencedTopic(topic="orders", status=status, owed_by="plan")
-    assert fence_settled(TopicSeen(topic="orders", fence=fence, fence_stands=stands), mode) is settled
+    fence = FencedTopic(topic="orders", status=status, wanted_by="plan")
+    assert fence_settled(ObservedTopic(topic="orders", source_fence=fence, fence_stands=stands), mode) is settled
 
 
 def dying(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
@@ -255,7 +255,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, when: Callable[[int], bool]) -> None:
 
 def test_a_broker_that_dies_while_the_run_looks_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again, also when it has taken over from another one and translates once more."""
-    world = World()
+    world = FailoverWorld()
     world.behind()
     plan = world.approve().plan
     world.run(plan, until="groups")
@@ -266,7 +266,7 @@ def test_a_broker_that_dies_while_the_run_looks_does_not_end_it(monkeypatch: pyt
 
 def test_a_run_that_cannot_see_what_it_has_done_is_interrupted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """And whoever comes next takes over at once."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve().plan
     with monkeypatch.context() as broken:
         dying(broken, lambda n: n > 2)
@@ -279,7 +279,7 @@ def test_a_run_that_cannot_see_what_it_has_done_is_interrupted_by_name(monkeypat
 
 def test_a_partition_that_a_worker_has_stopped_already_is_left_as_it_is() -> None:
     """What it observed last stays, and the others are stopped and counted all the same."""
-    world = World()
+    world = FailoverWorld()
     world.behind()
     plan = world.approve().plan
     with pytest.raises(Killed):
@@ -290,7 +290,7 @@ def test_a_partition_that_a_worker_has_stopped_already_is_left_as_it_is() -> Non
 
 
 def test_a_missed_drain_undoes_everything_by_itself() -> None:
-    world = World(writing=True)
+    world = FailoverWorld(writing=True)
     plan = world.approve().plan
     world.copying = False
     world.tick()
@@ -303,7 +303,7 @@ def test_a_missed_drain_undoes_everything_by_itself() -> None:
 
 def test_an_approval_that_was_left_over_begins_a_plan_that_is_done_anew() -> None:
     """Two people approve one plan. Were the second approval run too, its abort would lift the first run's fence."""
-    world = World()
+    world = FailoverWorld()
     world.approve()
     plan = world.approve().plan
     assert world.run(plan).record.status is RunStatus.DONE

@@ -14,65 +14,67 @@ from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import NOT_SHUT_OUT
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
-from tanist.domain.write_rules import WriteRule
+from tanist.domain.write_rules import AclEntry
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
-from tests.unit.usecases.failover.world import DATA, DR, TOPICS, WRITER, World
+from tests.unit.usecases.failover.world import DATA, DR, TOPICS, WRITER, FailoverWorld
 
 if TYPE_CHECKING:
-    from tanist.usecases.failover.run import Outcome
+    from tanist.usecases.failover.run import RunOutcome
 
 SIGN = "no ACL allows User:mirror to write to orders, but this login may: it is a super user, has another principal"
 
 
-def opened(outcome: Outcome) -> dict[str, Any]:
+def opened(outcome: RunOutcome) -> dict[str, Any]:
     """What the evidence says of the step."""
     return dict(outcome.evidence.found("open"))
 
 
-def opening_told(world: World) -> tuple[Verdict, str]:
+def opening_told(world: FailoverWorld) -> tuple[Verdict, str]:
     """What `tanist status` says of what took over."""
     clusters, command = world.clusters(), world.command()
-    view = clusters.destination.side.open_store("__mirror_state", None, command.by).view()
-    told = checks(clusters, view, Silence(world.clock), command)
-    found = next(each for each in told if each.name == "openings")
+    view = clusters.destination.cluster.open_store("__mirror_state", None, command.by).view()
+    reported = checks(clusters, view, Silence(world.clock), command)
+    found = next(each for each in reported if each.name == "openings")
     return found.verdict, found.reason
 
 
-def limitations(world: World) -> dict[str, bool]:
+def limitations(world: FailoverWorld) -> dict[str, bool]:
     return {each.name: each.blocks for each in world.plan().plan.limitations}
 
 
 def test_a_mirror_that_is_bound_is_proved_to_be_shut_out() -> None:
-    world = World()
+    world = FailoverWorld()
     assert NOT_SHUT_OUT not in limitations(world)
-    told = opened(world.run(world.approve().plan))
-    assert told["shut_out"] == sorted(TOPICS)
-    assert told["not_shut_out"] == []
+    reported = opened(world.run(world.approve().plan))
+    assert reported["shut_out"] == sorted(TOPICS)
+    assert reported["not_shut_out"] == []
     assert not any(world.west.may_write(topic, "mirror") for topic in TOPICS)
 
 
 def test_a_super_user_is_accepted_by_name_and_never_called_shut_out() -> None:
     """It was denied by name, and reported as shut out; it wrote all the same."""
-    world = World(login=MirrorLogin("User:mirror", SIGN))
+    world = FailoverWorld(login=MirrorLogin("User:mirror", SIGN))
     world.west.supers.add("mirror")
     assert limitations(world)[NOT_SHUT_OUT] is False
     outcome = world.run(world.approve().plan)
     assert outcome.record.status is RunStatus.DONE
-    told = opened(outcome)
-    assert (told["shut_out"], told["not_shut_out"]) == ([], sorted(TOPICS))
+    reported = opened(outcome)
+    assert (reported["shut_out"], reported["not_shut_out"]) == ([], sorted(TOPICS))
     assert all(world.west.may_write(topic, "app") for topic in TOPICS)
 
 
 def test_a_super_user_that_nobody_saw_leaves_the_run_unfinished_with_producers_at_work() -> None:
     """Nothing spoke against it before; the proof does. Once the login is bound the same run ends."""
-    world = World()
+    world = FailoverWorld()
     world.west.supers.add("mirror")
     plan = world.approve().plan
     with pytest.raises(Interrupted, match=r"step open failed: MIRROR_CANNOT_BE_SHUT_OUT: .*super\.users"):
         world.run(plan)
     assert all(world.west.may_write(topic, "app") for topic in TOPICS)
-    held = world.clusters().destination.side.open_store("__mirror_state", None, world.soon()).view().failover(DR, plan)
+    held = (
+        world.clusters().destination.cluster.open_store("__mirror_state", None, world.soon()).view().failover(DR, plan)
+    )
     assert held is not None
     assert held.status is RunStatus.RUNNING
     assert world.sink.kept is not None
@@ -83,27 +85,27 @@ def test_a_super_user_that_nobody_saw_leaves_the_run_unfinished_with_producers_a
 
 def test_the_login_that_copies_is_shut_out_whoever_runs_the_failover() -> None:
     """An administrator's own login was denied instead, and the worker's went on writing."""
-    world = World(login=MirrorLogin("User:worker"))
+    world = FailoverWorld(login=MirrorLogin("User:worker"))
     world.west.supers.add("mirror")  # who runs it is an administrator
-    told = opened(world.run(world.approve().plan))
+    reported = opened(world.run(world.approve().plan))
     assert {(topic, "User:worker") for topic in TOPICS} <= world.west.deny
     assert not {(topic, "User:mirror") for topic in TOPICS} & world.west.deny
-    assert told["mirror"] == ["User:worker"]
-    assert told["proof"].startswith("ACLs only")
+    assert reported["mirror"] == ["User:worker"]
+    assert reported["proof"].startswith("ACLs only")
 
 
 def test_without_an_authorizer_nothing_is_said_of_shutting_anybody_out() -> None:
-    world = World(authorizer=False, login=MirrorLogin(None))
+    world = FailoverWorld(authorizer=False, login=MirrorLogin(None))
     assert NOT_SHUT_OUT not in limitations(world)
     assert "shut_out" not in opened(world.run(world.approve().plan))
 
 
 def test_who_else_may_write_to_a_copy_is_accepted_by_name_or_taken_away() -> None:
     """Whoever may write to a mirror topic can make it something else than a copy between any two looks."""
-    world = World()
+    world = FailoverWorld()
     assert OTHERS not in limitations(world)
     approved = world.approve().plan
-    world.west.rules["orders"] = (WRITER, WriteRule("User:mirror", "*", allowed=True))
+    world.west.rules["orders"] = (WRITER, AclEntry("User:mirror", "*", allowed=True))
     assert limitations(world)[OTHERS] is False
     with pytest.raises(NotPermitted, match=r"OTHERS_MAY_WRITE: .*orders: User:eve"):
         world.run(approved)
@@ -111,7 +113,7 @@ def test_who_else_may_write_to_a_copy_is_accepted_by_name_or_taken_away() -> Non
 
 
 def test_a_right_that_somebody_gets_while_it_runs_stops_the_run_before_its_point_of_no_return() -> None:
-    world = World()
+    world = FailoverWorld()
 
     def meanwhile(point: str) -> None:
         if point == "after:fence":
@@ -124,7 +126,7 @@ def test_a_right_that_somebody_gets_while_it_runs_stops_the_run_before_its_point
 
 def test_a_mirror_that_is_let_in_again_is_told_by_status_with_the_command_that_mends_it() -> None:
     """Somebody takes the rule away, or a late command does; a right that was accepted is no failure."""
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     assert opening_told(world) == (Verdict.PASS, "")
     world.west.deny.discard(("orders", "User:mirror"))
@@ -135,7 +137,7 @@ def test_a_mirror_that_is_let_in_again_is_told_by_status_with_the_command_that_m
 
 
 def test_that_a_super_user_was_accepted_is_no_failure_for_ever() -> None:
-    world = World(login=MirrorLogin("User:mirror", SIGN))
+    world = FailoverWorld(login=MirrorLogin("User:mirror", SIGN))
     world.west.supers.add("mirror")
     world.run(world.approve().plan)
     assert opening_told(world) == (Verdict.PASS, "")

@@ -8,7 +8,7 @@ import pytest
 
 from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import TimedOut
-from tanist.domain.failover.plan import Approved
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FenceBefore, FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover import abort
@@ -16,7 +16,7 @@ from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
 from tests.fakes.failover import MemoryFencing
 from tests.unit.usecases.failover.test_run import assert_promoted
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, World
+from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 TOPIC = min(TOPICS)
 
 
-def view(world: World) -> StateView:
+def view(world: FailoverWorld) -> StateView:
     return world.worker.catch_up(world.soon())
 
 
-def fences(world: World) -> Check:
+def fences(world: FailoverWorld) -> Check:
     """The check of `tanist status`."""
     found = checks(world.clusters(), view(world), Silence(world.clock), world.command())
     return next(check for check in found if check.name == "fences")
@@ -42,7 +42,7 @@ def fences(world: World) -> Check:
 
 def test_a_fence_whose_answer_was_lost_is_lifted_by_the_abort(monkeypatch: pytest.MonkeyPatch) -> None:
     """The request landed, its answer did not: the record said owed, the abort said undone, the source stayed fenced."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve(Mode.UNPLANNED).plan
     apply = MemoryFencing.apply
 
@@ -55,7 +55,7 @@ def test_a_fence_whose_answer_was_lost_is_lifted_by_the_abort(monkeypatch: pytes
     with monkeypatch.context() as lost:
         lost.setattr(MemoryFencing, "apply", unanswered)
         world.run(plan, until="fence")
-    assert {each.status for each in view(world).source_fences(DR)} == {FenceStatus.OWED}
+    assert {each.status for each in view(world).source_fences(DR)} == {FenceStatus.PENDING}
     assert abort.abort(world.clusters(), world.tools(), world.command()).record.status is RunStatus.ABORTED
     assert world.source_is_as_it_was()
 
@@ -63,7 +63,7 @@ def test_a_fence_whose_answer_was_lost_is_lifted_by_the_abort(monkeypatch: pytes
 @pytest.mark.parametrize("authorizer", [True, False])
 def test_a_fence_that_landed_late_is_not_taken_for_what_was_there_before(authorizer: bool) -> None:
     """The next run adopted it as somebody else's, and then nobody could lift it any more."""
-    world = World(authorizer=authorizer)
+    world = FailoverWorld(authorizer=authorizer)
     world.run(world.approve().plan, until="fence")
     abort.abort(world.clusters(), world.tools(), world.command())
     before = [each.before for each in view(world).source_fences(DR) if each.before]
@@ -75,7 +75,7 @@ def test_a_fence_that_landed_late_is_not_taken_for_what_was_there_before(authori
 
 def test_status_fails_where_somebody_lifted_the_fence_of_a_promoted_topic_by_hand() -> None:
     """It took the record for the fence: everything passed, while both sides could be written to."""
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan)
     assert fences(world).verdict is Verdict.PASS
     before = [each.before for each in view(world).source_fences(DR) if each.before]
@@ -86,7 +86,7 @@ def test_status_fails_where_somebody_lifted_the_fence_of_a_promoted_topic_by_han
 
 
 def test_status_fails_where_a_lifted_fence_stands_before_any_worker_has_looked() -> None:
-    world = World()
+    world = FailoverWorld()
     world.run(world.approve().plan, until="fence")
     abort.abort(world.clusters(), world.tools(), world.command())
     before = [each.before for each in view(world).source_fences(DR) if each.before]
@@ -98,7 +98,7 @@ def test_status_fails_where_a_lifted_fence_stands_before_any_worker_has_looked()
 @pytest.mark.parametrize("authorizer", [True, False])
 def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted(authorizer: bool) -> None:
     """The mirror of that name was made again: producers were refused, nobody said why, and nobody could lift it."""
-    world = World(authorizer=authorizer)
+    world = FailoverWorld(authorizer=authorizer)
     before = MemoryFencing(world.east).snapshot([TOPIC], world.soon())
     MemoryFencing(world.east).apply([each for each in before.values() if isinstance(each, FenceBefore)], world.soon())
     assert fences(world).verdict is Verdict.FAIL
@@ -107,7 +107,7 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
         found = {each.name: each.detail for each in world.plan(mode).plan.limitations}
         assert f"not on record: {TOPIC}" in found["SOURCE_FENCED"]
     (row,) = abort.fences(world.clusters(), world.command())
-    assert (row.fence.topic, row.stands) == (TOPIC, True)
+    assert (row.source_fence.topic, row.stands) == (TOPIC, True)
     with pytest.raises(abort.StillNeeded, match="--unrecorded"):
         abort.lift(world.clusters(), world.command(), of_promoted=True)
     assert not world.source_is_as_it_was()
@@ -120,7 +120,7 @@ def test_a_run_frozen_between_its_last_look_and_the_point_of_no_return_looks_aga
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Meanwhile the fence was taken away and the source took records; its approval had long expired."""
-    world = World()
+    world = FailoverWorld()
     plan = world.approve(valid=3600).plan
     slept: list[str] = []
     write = type(world.worker).append
@@ -141,10 +141,10 @@ def test_a_run_frozen_between_its_last_look_and_the_point_of_no_return_looks_aga
     run = view(world).unfinished(DR)
     assert run is not None
     assert not run.no_return
-    assert Approved.read(run.shown).intent.names == tuple(sorted(TOPICS))
+    assert ApprovedPlan.read(run.plan_json).intent.names == tuple(sorted(TOPICS))
 
 
 def test_nothing_of_this_stops_a_failover() -> None:
-    world = World()
+    world = FailoverWorld()
     assert world.run(world.approve().plan).record.status is RunStatus.DONE
     assert_promoted(world)

@@ -16,7 +16,7 @@ from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.unfinished import left_alone
 from tests.unit.usecases.failover.test_run import PLANNED, UNPLANNED, assert_promoted, killer
-from tests.unit.usecases.failover.world import DR, Killed, World
+from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from tanist.domain.failover.plan import Step
@@ -26,14 +26,14 @@ POINTS = {Mode.PLANNED: PLANNED, Mode.UNPLANNED: UNPLANNED}
 MODES = pytest.mark.parametrize("mode", list(Mode))
 
 
-def approved(mode: Mode) -> tuple[World, str]:
-    world = World()
+def approved(mode: Mode) -> tuple[FailoverWorld, str]:
+    world = FailoverWorld()
     world.behind()
     world.east.dead = mode is Mode.UNPLANNED
     return world, world.approve(mode).plan
 
 
-def on_record(world: World, plan: str) -> FailoverRun:
+def on_record(world: FailoverWorld, plan: str) -> FailoverRun:
     found = world.worker.catch_up(world.soon())[f"failover/{DR}/{plan}"]
     assert isinstance(found, FailoverRun)
     return found
@@ -105,7 +105,7 @@ def test_killed_in_the_middle_of_a_single_step(mode: Mode, step: str) -> None:
 
 
 def test_every_call_looks_at_the_approval() -> None:
-    world = World()
+    world = FailoverWorld()
     plan = world.approve(valid=60).plan
     world.run(plan, until="fence")
     world.clock.jump(7200)

@@ -18,22 +18,22 @@ from tanist.domain.records import (
     TopicDesired,
     WorkerAlive,
 )
-from tanist.domain.states import MirrorState, Wish
-from tanist.domain.write_rules import WriteRule
+from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.write_rules import AclEntry
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.clusters import Clusters, Destination, GroupsMoved, Patience, Source
-from tanist.usecases.failover.planning import Asked
-from tanist.usecases.failover.run import Outcome, run
+from tanist.usecases.failover.clusters import Destination, FailoverContext, GroupsMoved, Source, Timeouts
+from tanist.usecases.failover.planning import FailoverRequest
+from tanist.usecases.failover.run import RunOutcome, run
 from tanist.usecases.failover.work import Tools
-from tanist.usecases.sides import Run
+from tanist.usecases.sides import CommandContext
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,
     MemoryApprovals,
     MemoryFencing,
     MemoryOpening,
+    MemoryProducerFencing,
     MemoryReplicas,
-    MemorySealing,
 )
 from tests.fakes.halves import Halves
 from tests.fakes.sink import MemorySink
@@ -49,7 +49,7 @@ DR = MirrorName("dr")
 RATE = 4.0
 """Offsets a second that each partition of east grew by, as workers have written it down."""
 DATA, FILLER, START = ProducerId(7), ProducerId(8), ProducerId(9)
-WRITER = WriteRule("User:eve", "*", allowed=True)
+WRITER = AclEntry("User:eve", "*", allowed=True)
 """Who may write to every topic of east, besides the mirror."""
 TOPICS = {"orders": 2, "payments": 1}
 PARTITIONS = tuple(TopicPartition(name, n) for name, count in TOPICS.items() for n in range(count))
@@ -70,7 +70,7 @@ class BusyClock(JumpingClock):
 
 
 @dataclass
-class World:
+class FailoverWorld:
     """`copying`: the worker is alive, `speed` records a tick. `writing`: an ordinary producer of the source is."""
 
     authorizer: bool = True
@@ -102,7 +102,7 @@ class World:
             source_cluster_id="id-east",
             destination_cluster_id="id-west",
             data_id=DATA,
-            filler_id=FILLER,
+            marker_id=FILLER,
             start_id=START,
             created_at=EpochMs(0),
         )
@@ -116,11 +116,11 @@ class World:
             TopicDesired(
                 mirror=DR,
                 topic=name,
-                wish=Wish.MIRRORING,
+                desired=DesiredState.MIRRORING,
                 source_topic_id=f"id-of-{name}",
                 partitions=count,
-                held_configs=self.held,
-                held_rules=(WRITER, WriteRule("User:mirror", "*", allowed=True)),
+                deferred_configs=self.held,
+                deferred_acls=(WRITER, AclEntry("User:mirror", "*", allowed=True)),
                 changed_at=EpochMs(0),
             )
             for name, count in TOPICS.items()
@@ -130,7 +130,7 @@ class World:
 
     def make_again(self) -> None:
         """The mirror was deleted, and another one of its name is made."""
-        self.spec = replace(self.spec, mirror_id="another", data_id=ProducerId(17), filler_id=ProducerId(18))
+        self.spec = replace(self.spec, mirror_id="another", data_id=ProducerId(17), marker_id=ProducerId(18))
         self._register()
 
     # ── others at work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,8 +159,8 @@ class World:
         )
         found = {at: self.east.ends[at] for at in PARTITIONS}
         ends = tuple(SourceEnd(at, SourceOffset(e[2]), SourceOffset(e[1]), RATE) for at, e in found.items())
-        told = [] if self.east.dead else [SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)]
-        self.worker.append([alive, *told], self.soon())
+        reported = [] if self.east.dead else [SourceEnds(mirror=DR, chunk=0, ends=ends, at=now)]
+        self.worker.append([alive, *reported], self.soon())
 
     def _copy(self, at: TopicPartition) -> None:
         if self.east.dead or self.worker.catch_up(self.soon()).promoted(DR, at.topic):
@@ -202,17 +202,17 @@ class World:
     def soon(self, seconds: float = 30) -> Deadline:
         return self.clock.deadline(seconds)
 
-    def clusters(self, user: str = "approver", *, approver: bool = True) -> Clusters:
-        return Clusters(
+    def clusters(self, user: str = "approver", *, approver: bool = True) -> FailoverContext:
+        return FailoverContext(
             spec=self.spec,
             source=Source(
-                side=self.east.side(),
+                cluster=self.east.side(),
                 fencing=MemoryFencing(self.east),
                 replicas=MemoryReplicas(self.east),
             ),
             destination=Destination(
-                side=self.west.side(),
-                sealing=MemorySealing(self.west),
+                cluster=self.west.side(),
+                sealing=MemoryProducerFencing(self.west),
                 opening=MemoryOpening(self.west, self.must_be_sealed),
                 replicas=MemoryReplicas(self.west),
                 approvals=MemoryApprovals(self.west, user, approver=approver),
@@ -233,16 +233,16 @@ class World:
         self.moved.append((tuple(topics), tuple(groups)))
         return self.groups_moved
 
-    def command(self, seconds: float = 600) -> Run:
-        return Run(clock=self.clock, by=self.clock.deadline(seconds))
+    def command(self, seconds: float = 600) -> CommandContext:
+        return CommandContext(clock=self.clock, by=self.clock.deadline(seconds))
 
     def plan(self, mode: Mode = Mode.PLANNED, *include: str) -> planning.Planned:
-        return planning.plan(Asked(mode=mode, include=include or (".*",)), self.clusters(), self.command())
+        return planning.plan(FailoverRequest(mode=mode, include=include or (".*",)), self.clusters(), self.command())
 
     def approve(
         self, mode: Mode = Mode.PLANNED, *include: str, valid: float = 3600.0, on_behalf_of: str = "", request: str = ""
     ) -> Approval:
-        asked = Asked(mode=mode, include=include or (".*",))
+        asked = FailoverRequest(mode=mode, include=include or (".*",))
         made = self.plan(mode, *include)
         return planning.approve(
             made.plan.hash,
@@ -256,7 +256,7 @@ class World:
         )
 
     def tools(self, checkpoint: Callable[[str], None] = lambda _: None, runner: str = "eve@host") -> Tools:
-        patience = Patience(proof=2.0, drain=60.0, budget=5.0)
+        patience = Timeouts(proof=2.0, drain=60.0, budget=5.0)
         return Tools(patience=patience, sink=self.sink, runner=runner, checkpoint=checkpoint)
 
     def run(
@@ -268,7 +268,7 @@ class World:
         until: str | None = None,
         runner: str = "eve@host",
         request: str | None = None,
-    ) -> Outcome:
+    ) -> RunOutcome:
         tools, clusters = self.tools(checkpoint, runner), self.clusters("operator")
         halves = Halves(clusters.destination.sealing, checkpoint)
         clusters = replace(clusters, destination=replace(clusters.destination, sealing=halves))

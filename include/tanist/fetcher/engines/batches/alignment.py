@@ -25,7 +25,7 @@ MOST_AT_ONCE: Final = 400_000
 """Offsets in one batch: some 560 kB, under the default max.message.bytes of 1 MiB."""
 
 
-class Alignment:
+class StartFilling:
     """One chunk a call, so that a long way does not hold up the other partitions of the lane.
 
     The batches carry an id of their own and the offset as their sequence: two workers doing the same, or one doing it

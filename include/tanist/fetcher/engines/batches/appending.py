@@ -24,7 +24,7 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import DestinationOffset
-from tanist.fetcher.engines.batches.alignment import Alignment
+from tanist.fetcher.engines.batches.alignment import StartFilling
 from tanist.fetcher.engines.batches.filling import Filling
 from tanist.fetcher.engines.engine import Phase
 from tanist.kafka.protocol.batch import BatchHeader, patch
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
     from tanist.domain.appending import Sent
     from tanist.domain.names import BrokerId
-    from tanist.domain.offset_map import OffsetMap, OffsetRun
+    from tanist.domain.offset_map import OffsetMap, OffsetRange
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
-    from tanist.fetcher.tools import LaneTools
+    from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.protocol.frames import ProducedPartition
     from tanist.kafka.wire.router import Router
 
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 REPLICATION_MS: Final = 10_000
 ANSWER_SECONDS: Final = 15.0
 CONTROL_SECONDS: Final = 10.0
-TEND_EVERY_SECONDS: Final = 5.0
+CHECK_IDLE_EVERY_SECONDS: Final = 5.0
 DATA_EPOCH: Final = 0
 
 
@@ -63,14 +63,14 @@ class _Posted(NamedTuple):
 class Appending:
     """Owned by the lane's thread."""
 
-    def __init__(self, destination: Router, runs: OffsetRuns, tools: LaneTools) -> None:
+    def __init__(self, destination: Router, runs: OffsetRuns, tools: FetcherThreadTools) -> None:
         self._destination = destination
         self._runs = runs
         self._claims = tools.claims
         self._clock = tools.clock
         self._remembered_ms = tools.remembered_ms
         self._filling = Filling(destination, tools.claims, tools.clock)
-        self._alignment = Alignment(destination, tools.clock)
+        self._alignment = StartFilling(destination, tools.clock)
         self._connections: dict[BrokerId, Appends] = {}
         self._posted: deque[_Posted] = deque()
         self._tend_at = 0.0
@@ -132,7 +132,7 @@ class Appending:
             of.halt(why, self._clock.monotonic())
         return why is None
 
-    def _write_run(self, of: BatchPartition, run: OffsetRun, why: str) -> OffsetMap:
+    def _write_run(self, of: BatchPartition, run: OffsetRange, why: str) -> OffsetMap:
         log.info("wrote offset run", extra={"partition": str(of.at), "run": str(run), "why": why})
         return self._runs.write(of.assigned, [run], why, self._clock.deadline(CONTROL_SECONDS))
 
@@ -170,7 +170,7 @@ class Appending:
         held = self._connections.get(broker)
         if held is None or held.connection.lost:
             by = self._clock.deadline(CONTROL_SECONDS)
-            connection = self._destination.connection(broker, by, lane="append")
+            connection = self._destination.connection(broker, by, channel="append")
             held = self._connections[broker] = Appends(connection, REPLICATION_MS)
         return held
 
@@ -239,7 +239,7 @@ class Appending:
 
     def _fill(self, gaps: Sequence[BatchPartition]) -> None:
         try:
-            failed = self._filling.fill(gaps, self._clock.deadline(CONTROL_SECONDS))
+            failed = self._filling.fill_gaps(gaps, self._clock.deadline(CONTROL_SECONDS))
         except Stopped:
             raise
         except TanistError as why:
@@ -248,7 +248,7 @@ class Appending:
             if each.at in failed:
                 each.halt(failed[each.at], self._clock.monotonic())
 
-    def align(self, of: BatchPartition) -> Phase | TanistError:
+    def fill_start(self, of: BatchPartition) -> Phase | TanistError:
         """The next chunk: FILL_START while there is more to do, then RECOVER; or what went wrong."""
         try:
             leader = self._destination.leader(of.at)
@@ -271,11 +271,11 @@ class Appending:
         of.start_fill = None
         return Phase.RECOVER
 
-    def tend(self, partitions: Sequence[BatchPartition]) -> None:
+    def check_idle(self, partitions: Sequence[BatchPartition]) -> None:
         """Now and then, what no append would show: a copy that somebody changed, and a source that deleted records."""
         now = self._clock.monotonic()
         if now >= self._tend_at:
-            self._tend_at = now + TEND_EVERY_SECONDS
+            self._tend_at = now + CHECK_IDLE_EVERY_SECONDS
             self._look_at_ends([each for each in partitions if each.idle])
             self._trim(partitions)
 

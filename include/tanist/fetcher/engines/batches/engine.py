@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.fetcher.engines.batches.appending import Appending
 from tanist.fetcher.engines.batches.partition import BatchPartition
-from tanist.fetcher.engines.batches.reading import Reading
+from tanist.fetcher.engines.batches.reading import SourceReading
 from tanist.fetcher.engines.batches.recovery import Recovery
 from tanist.fetcher.runs import OffsetRuns
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from tanist.domain.names import BrokerId
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.engines.engine import Incoming, Phase, Trouble
-    from tanist.fetcher.tools import LaneTools
+    from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
 
 
 class BatchEngine:
     """Owned by the thread of one source broker, with the two routers that it is given."""
 
-    def __init__(self, routers: tuple[Router, Router], broker: BrokerId, tools: LaneTools) -> None:
+    def __init__(self, routers: tuple[Router, Router], broker: BrokerId, tools: FetcherThreadTools) -> None:
         source, destination = routers
         runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
         self._recovery = Recovery(routers, runs, tools.clock)
-        self._reading = Reading(source, broker, tools.clock)
+        self._reading = SourceReading(source, broker, tools.clock)
         self._appending = Appending(destination, runs, tools)
 
     @property
@@ -45,7 +45,7 @@ class BatchEngine:
         found = dict(zip(map(id, fresh), self._recovery.recover(fresh), strict=True))
         for each in partitions:
             if each.start_fill is not None:
-                found[id(each)] = self._appending.align(each)
+                found[id(each)] = self._appending.fill_start(each)
         return [found[id(each)] for each in partitions]
 
     def read(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> Incoming | None:
@@ -55,7 +55,7 @@ class BatchEngine:
         self._appending.append(partitions, until)
 
     def idle(self, partitions: Sequence[BatchPartition]) -> None:
-        self._appending.tend(partitions)
+        self._appending.check_idle(partitions)
 
     def report(self, partition: BatchPartition, trouble: Trouble) -> Report:
         return partition.report(trouble)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.anchoring import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
 from tanist.domain.broker_errors import OffsetOutOfRange
-from tanist.domain.copying import Aborted, decide
+from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.kafka.protocol.batch import same_records, walk
@@ -88,7 +88,7 @@ def _ends(start: int | TanistError, ends: tuple[int, int] | TanistError) -> Copy
     return CopyEnds(DestinationOffset(start), DestinationOffset(ends[0]), DestinationOffset(ends[1]))
 
 
-class WireEvidence:
+class WireLogReader:
     """The evidence on one partition. `ends` were read just before, in bulk; everything else is read on demand."""
 
     def __init__(
@@ -106,7 +106,9 @@ class WireEvidence:
         ends, self._first_ends = self._first_ends, None
         return ends if ends is not None else value(copy_ends(self._destination, [self._at], self._by)[self._at])
 
-    def copy(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[BatchHeader, memoryview]]:
+    def destination(
+        self, start: DestinationOffset, until: DestinationOffset
+    ) -> Sequence[tuple[BatchHeader, memoryview]]:
         found: list[tuple[BatchHeader, memoryview]] = []
         at: int = start
         size = FIRST_READ if until - start <= FIRST_LOOK else NEXT_READ
@@ -130,7 +132,7 @@ class WireEvidence:
             if position < self.source_start().log_start:
                 return None
             raise SourceBehind(f"{self._at}: the source ends before {position}, which was already copied") from beyond
-        aborted = [Aborted(*each) for each in fetched.aborted]
+        aborted = [AbortedTransaction(*each) for each in fetched.aborted]
         steps = list(decide(position, walk(fetched.records), aborted, ends_abort))
         if not steps:
             raise SourceBehind(

@@ -39,7 +39,7 @@ class Filling:
         self._claims = claims
         self._clock = clock
 
-    def fill(self, partitions: Sequence[BatchPartition], by: Deadline) -> Mapping[TopicPartition, TanistError]:
+    def fill_gaps(self, partitions: Sequence[BatchPartition], by: Deadline) -> Mapping[TopicPartition, TanistError]:
         """Fill the gap that each pipeline asks for (FILL_GAP); what failed, by partition, and has to be halted.
 
         Nothing may be in flight for any of them.
@@ -81,9 +81,9 @@ class Filling:
     def _renew_epoch(self, of: BatchPartition, by: Deadline) -> None:
         """The next epoch, above whatever the leader has seen of the id that markers are written with."""
         producers = value(requests.describe_producers(self._destination, [of.at], by)[of.at])
-        filler = of.assigned.spec.filler_id
+        filler = of.assigned.spec.marker_id
         seen = max((p.producer_epoch for p in producers if p.producer_id == filler), default=0)
-        of.markers.renewed(self._claims.raise_epoch(of.assigned.slice, max(seen, of.markers.value), by))
+        of.markers.renewed(self._claims.raise_epoch(of.assigned.state_partition, max(seen, of.markers.value), by))
 
     def _write(
         self, missing: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, BatchPartition], by: Deadline
@@ -126,4 +126,4 @@ class Filling:
 
 
 def _markers(of: BatchPartition, number: int) -> Markers:
-    return Markers(of.assigned.spec.filler_id, of.markers.value, coordinator_epochs(of.pipeline.end, number))
+    return Markers(of.assigned.spec.marker_id, of.markers.value, coordinator_epochs(of.pipeline.end, number))

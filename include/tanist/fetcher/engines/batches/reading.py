@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange, UnknownTopicOrPartition
-from tanist.domain.copying import Aborted, Refuse, Step, decide
+from tanist.domain.copying import AbortedTransaction, Refuse, Step, decide
 from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
 from tanist.fetcher.engines.batches.evidence import ends_abort
 from tanist.kafka.protocol.batch import walk
@@ -33,7 +33,7 @@ HURRY_MS: Final = 20
 ANSWER_SECONDS: Final = 15.0
 
 
-class Reading:
+class SourceReading:
     """Owned by the lane's thread."""
 
     def __init__(self, source: Router, broker: BrokerId, clock: Clock) -> None:
@@ -75,7 +75,7 @@ class Reading:
             by = self._clock.deadline(ANSWER_SECONDS)
             if self._broker not in self._source.brokers:
                 self._source.refresh(sorted({each.at.topic for each in self._posted}), by)
-            self._fetches = Fetches(self._source.connection(self._broker, by, lane="fetch"))
+            self._fetches = Fetches(self._source.connection(self._broker, by, channel="fetch"))
         return self._fetches
 
     def ready(self) -> bool:
@@ -132,7 +132,7 @@ class Reading:
 
 
 def _steps(position: SourceOffset, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
-    aborted = [Aborted(*each) for each in fetched.aborted]
+    aborted = [AbortedTransaction(*each) for each in fetched.aborted]
     try:
         yield from decide(position, walk(fetched.records), aborted, ends_abort)
     except PartitionBroken as broken:

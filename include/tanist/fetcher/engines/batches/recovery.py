@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.anchoring import anchor
+from tanist.domain.anchoring import recover_position
 from tanist.domain.appending import Pipeline
 from tanist.domain.errors import Stopped, TanistError, TimedOut, Unreachable
-from tanist.fetcher.engines.batches.evidence import WireEvidence, ids_and_ends
+from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
 from tanist.kafka.wire.leaders import value
@@ -64,18 +64,18 @@ class Recovery:
             return why
 
     def _resume(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> Phase:
-        evidence = WireEvidence(of.at, ends, self._routers, self._runs, by)
+        evidence = WireLogReader(of.at, ends, self._routers, self._runs, by)
         suspect_from = of.halted.suspect_from if of.halted else None
-        found = anchor(evidence, of.assigned.spec.producer_ids, suspect_from)
+        found = recover_position(evidence, of.assigned.spec.producer_ids, suspect_from)
         offsets = evidence.map_read or self._runs.read(of.at, by)
         if found.runs:
             offsets = self._runs.write(of.assigned, found.runs, "recovery", by)
         of.log_start = ends.start
         of.enter_at = evidence.source_start().log_start
-        if found.align is not None:
+        if found.start_fill is not None:
             if found.sequence:  # so we have written here before
                 of.note = f"the source deleted offsets up to {of.enter_at} before they were copied"
-            of.start_fill = StartFill(found.align.to, found.end)
+            of.start_fill = StartFill(found.start_fill.to, found.end)
             return Phase.FILL_START
         of.pipeline = Pipeline.resume(found, offsets)
         return Phase.COPY

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     """Compaction first touches a log once nobody compares it with the source any more."""
-    side = work.clusters.destination.side
+    side = work.clusters.destination.cluster
     topics = side.topics
-    described = topics.describe(work.intent.names, work.run.by)
+    described = topics.describe(work.intent.names, work.context.by)
     done: dict[str, dict[str, str | None]] = {}
     failed: dict[str, TanistError] = {}
     for topic in work.wanted():
@@ -28,7 +28,7 @@ def do(work: Work) -> Done:
             continue
         changes = missing(topic, facts.replication_factor, facts.configs)
         work.confirm()
-        error = topics.alter_configs(topic.topic, changes, work.run.by)
+        error = topics.alter_configs(topic.topic, changes, work.context.by)
         if error is not None:
             failed[topic.topic] = named(error, side, f"ALTER_CONFIGS on Topic {topic.topic}")
         done[topic.topic] = changes

@@ -47,7 +47,7 @@ def _planned(work: Work) -> Done:
     Raises:
         DrainMissed: not in time; whoever runs the steps undoes the fence.
     """
-    clock = work.run.clock
+    clock = work.context.clock
     by = clock.deadline(work.tools.patience.drain)
     heard = clock.monotonic()
     while not DRAIN.holds(work.intent, work.look()):
@@ -58,17 +58,17 @@ def _planned(work: Work) -> Done:
         if not by.left(clock.monotonic()):
             raise DrainMissed(_behind(work))
         work.wait()
-    return Done(_told(work))
+    return Done(_report(work))
 
 
 def _unplanned(work: Work) -> Done:
     """While the source answers, partitions move, and the budget lasts."""
-    clock = work.run.clock
+    clock = work.context.clock
     by = clock.deadline(work.tools.patience.budget)
     while by.left(clock.monotonic()) and _gives(work.look()):
         work.wait()
     work.mark("drain")
-    return Done(_told(work))
+    return Done(_report(work))
 
 
 def _gives(facts: Facts) -> bool:
@@ -94,7 +94,7 @@ def _lag(each: PartitionFacts) -> str:
     return f"{each.partition} by {each.at_risk}" + (" (not yet on all in-sync replicas)" if stalled else "")
 
 
-def _told(work: Work) -> dict[str, Any]:
+def _report(work: Work) -> dict[str, Any]:
     cost = forecast(work.intent, work.facts)
     ends = {str(each.partition): each.end for each in work.facts.partitions}
     return {"offsets_lost": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms, "ends": ends}

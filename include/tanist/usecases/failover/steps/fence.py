@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.fences import FenceBefore
     from tanist.ports.clock import Deadline
-    from tanist.usecases.failover.watching import Grown
+    from tanist.usecases.failover.watching import WriteActivity
     from tanist.usecases.failover.work import Work
 
 _LOOK_SECONDS: Final = 0.5
@@ -35,7 +35,7 @@ def do(work: Work) -> Done:
     """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
     if not isinstance(work.clusters.source, Source) or work.facts.source is SourceState.SILENT:
         return _owe_all(work, work.facts.source_reason)
-    by = work.run.clock.deadline(SOURCE_SECONDS)
+    by = work.context.clock.deadline(SOURCE_SECONDS)
     entries = _snapshot(work, work.clusters.source, by)
     work.tools.checkpoint("fence:stored")
     entries = _apply(work, work.clusters.source, entries, by)
@@ -52,22 +52,22 @@ def do(work: Work) -> Done:
 def store(work: Work, entries: Iterable[FencedTopic]) -> None:
     """Put `entries` into the mirror's record of fences; those of other topics stay."""
     held = work.observer.view().source_fences(work.intent.mirror)
-    changed = fences_with(held, entries, work.clusters.spec, work.run.clock.now())
+    changed = fences_with(held, entries, work.clusters.spec, work.context.clock.now())
     if changed is not None:
         work.write([changed])
 
 
 def _owe_all(work: Work, reason: str) -> Done:
     held = {each.topic: each for each in work.observer.view().source_fences(work.intent.mirror)}
-    store(work, (_owed(work, name, held.get(name), reason) for name in work.intent.names))
+    store(work, (_pending(work, name, held.get(name), reason) for name in work.intent.names))
     return Done({"owed": sorted(work.intent.names), "reason": reason})
 
 
-def _owed(work: Work, topic: str, held: FencedTopic | None, reason: str) -> FencedTopic:
+def _pending(work: Work, topic: str, held: FencedTopic | None, reason: str) -> FencedTopic:
     before = held.before if held and held.status is not FenceStatus.LIFTED else None
     settled = held is not None and held.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}
-    status = held.status if held is not None and settled else FenceStatus.OWED
-    return FencedTopic(topic=topic, status=status, owed_by=work.record.plan, before=before, reason=reason)
+    status = held.status if held is not None and settled else FenceStatus.PENDING
+    return FencedTopic(topic=topic, status=status, wanted_by=work.record.plan, before=before, reason=reason)
 
 
 def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic]:
@@ -77,7 +77,7 @@ def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic
     """
     held = {each.topic: each for each in work.observer.view().source_fences(work.intent.mirror)}
     lifted = [each.before for each in held.values() if each.before and not may_stand(each)]
-    stands = source.fencing.standing(lifted, by) if lifted else {}
+    stands = source.fencing.fence_status(lifted, by) if lifted else {}
     entries: dict[str, FencedTopic] = {}
     new = []
     for name in work.intent.names:
@@ -87,7 +87,7 @@ def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic
             _must_not_be_planned(work, name, again)
         if old and (may_stand(old) or is_stray(old, stands=again is True)):
             status = old.status if old.status in HOLDS_PRODUCERS_OFF else FenceStatus.SNAPSHOT
-            entries[name] = replace(old, status=status, owed_by=work.record.plan)
+            entries[name] = replace(old, status=status, wanted_by=work.record.plan)
         else:
             new.append(name)
     answers = attempt(lambda: source.fencing.snapshot(new, by)) if new else {}
@@ -101,22 +101,22 @@ def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic
 def _taken(work: Work, name: str, found: FenceBefore | TanistError) -> FencedTopic:
     if isinstance(found, TanistError):
         _must_not_be_planned(work, name, found)
-        return _owed(work, name, None, str(found))
-    return FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, owed_by=work.record.plan, before=found)
+        return _pending(work, name, None, str(found))
+    return FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, wanted_by=work.record.plan, before=found)
 
 
 def _apply(work: Work, source: Source, entries: Mapping[str, FencedTopic], by: Deadline) -> dict[str, FencedTopic]:
-    before = [each.before for each in entries.values() if each.before and each.status is not FenceStatus.OWED]
+    before = [each.before for each in entries.values() if each.before and each.status is not FenceStatus.PENDING]
     work.confirm()
     answers = attempt(lambda: source.fencing.apply(before, by)) if before else {}
     after = dict(entries)
     for each in before:
         error = answers if isinstance(answers, TanistError) else answers[each.topic]
         if error is None:
-            after[each.topic] = replace(entries[each.topic], status=FenceStatus.STANDING, reason="")
+            after[each.topic] = replace(entries[each.topic], status=FenceStatus.IN_FORCE, reason="")
         else:
             _must_not_be_planned(work, each.topic, error)
-            after[each.topic] = replace(entries[each.topic], status=FenceStatus.OWED, reason=str(error))
+            after[each.topic] = replace(entries[each.topic], status=FenceStatus.PENDING, reason=str(error))
     store(work, after.values())
     return after
 
@@ -126,30 +126,30 @@ def _must_not_be_planned(work: Work, topic: str, error: TanistError) -> None:
         raise CouldNotTell(f"topic {topic!r} of the source could not be fenced: {error}") from error
 
 
-def _prove(work: Work, source: Source, standing: list[FencedTopic]) -> tuple[float, frozenset[str]]:
+def _prove(work: Work, source: Source, in_force: list[FencedTopic]) -> tuple[float, frozenset[str]]:
     """Seconds waited until no log of a fenced partition had taken a record for the whole window, and what is unproved.
 
     Logs are watched to their leaders' true ends. Markers are no records: transactions that were open may still end, and
     a producer that tries again behind the fence ends each of its transactions with one.
     """
     window = work.tools.patience.proof
-    fenced_topics = {each.topic for each in standing}
+    fenced_topics = {each.topic for each in in_force}
     partitions = [at for at in work.intent.partitions if at.topic in fenced_topics]
     if not window or not partitions:
         return 0.0, frozenset(fenced_topics)
-    clock, watch = work.run.clock, Watch(source.side.logs, partitions)
+    clock, watch = work.context.clock, Watch(source.cluster.logs, partitions)
     began = still = clock.monotonic()
     seen = watch.look(clock.deadline(SOURCE_SECONDS))
-    while clock.monotonic() - still < window or (seen.untold and work.intent.mode is Mode.PLANNED):
+    while clock.monotonic() - still < window or (seen.unreported and work.intent.mode is Mode.PLANNED):
         work.wait(min(_LOOK_SECONDS, window))
         seen = watch.look(clock.deadline(SOURCE_SECONDS))
         still = clock.monotonic() if seen.data else still
-        if (seen.data or seen.untold) and clock.monotonic() - began > work.tools.patience.drain:
+        if (seen.data or seen.unreported) and clock.monotonic() - began > work.tools.patience.drain:
             raise FenceLeaks(_why(seen, clock.monotonic() - began))
-    return clock.monotonic() - began, frozenset(at.topic for at in seen.untold)
+    return clock.monotonic() - began, frozenset(at.topic for at in seen.unreported)
 
 
-def _why(seen: Grown, seconds: float) -> str:
+def _why(seen: WriteActivity, seconds: float) -> str:
     if seen.data:
         return f"{', '.join(map(str, seen.data[:5]))} kept growing for {seconds:.0f} s after they were fenced"
-    return f"{', '.join(map(str, seen.untold[:5]))} could not be read to the end of the log within {seconds:.0f} s"
+    return f"{', '.join(map(str, seen.unreported[:5]))} could not be read to the end of the log within {seconds:.0f} s"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.records import Generation, PartitionObserved
-from tanist.domain.states import Finding, MirrorState, Wish, next_row
+from tanist.domain.records import PartitionObserved, PromotionEpoch
+from tanist.domain.states import DesiredState, Finding, MirrorState, next_row
 from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
@@ -25,22 +25,22 @@ def do(work: Work) -> Done:
 
 
 def _records(work: Work) -> Iterator[StateRecord]:
-    view, now = work.observer.view(), work.run.clock.now()
+    view, now = work.observer.view(), work.context.clock.now()
     for topic in work.wanted():
-        if topic.wish is not Wish.REMOVED:
-            yield replace(topic, wish=Wish.REMOVED, changed_at=now)
+        if topic.desired is not DesiredState.REMOVED:
+            yield replace(topic, desired=DesiredState.REMOVED, changed_at=now)
     yield from generations(work)
     for at in work.intent.partitions:
         yield from _stopped(work, view, at, now)
 
 
-def generations(work: Work) -> Iterator[Generation]:
+def generations(work: Work) -> Iterator[PromotionEpoch]:
     for each in work.intent.topics:
-        yield Generation(
+        yield PromotionEpoch(
             mirror=work.intent.mirror,
             mirror_id=work.clusters.spec.mirror_id,
             topic=each.topic,
-            count=each.generation + 1,
+            count=each.promotion_epoch + 1,
         )
 
 
@@ -56,8 +56,8 @@ def _stopped(work: Work, view: StateView, at: TopicPartition, now: EpochMs) -> I
         row=0,
         at=now,
     )
-    count = next(each.generation for each in work.intent.topics if each.topic == at.topic) + 1
-    while row := next_row(Wish.REMOVED, state, Finding.SEALED):
+    count = next(each.promotion_epoch for each in work.intent.topics if each.topic == at.topic) + 1
+    while row := next_row(DesiredState.REMOVED, state, Finding.FENCED):
         state = row.after
         known = held or blank
-        yield replace(known, state=state, row=row.number, reason=row.reason, error=None, generation=count, at=now)
+        yield replace(known, state=state, row=row.number, reason=row.reason, error=None, promotion_epoch=count, at=now)

@@ -12,7 +12,7 @@ from tanist.usecases.groups.items import position_item
 if TYPE_CHECKING:
     from tanist.usecases.failover.work import Work
     from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.groups.sync import Synced
+    from tanist.usecases.groups.sync import GroupSyncResult
 
 
 def do(work: Work) -> Done:
@@ -22,7 +22,7 @@ def do(work: Work) -> Done:
     """
     asked = work.facts.source is not SourceState.SILENT
     moved = work.clusters.move_groups(
-        work.intent.names, work.intent.groups, work.run.by, work.confirm, ask_source=asked
+        work.intent.names, work.intent.groups, work.context.by, work.confirm, ask_source=asked
     )
     work.tools.checkpoint("groups:moved")
     work.mark("groups")
@@ -30,14 +30,14 @@ def do(work: Work) -> Done:
     return Done({"rows": rows, "problems": list(moved.problems), "mismatches": list(moved.mismatches)})
 
 
-def moved_by(synced: Synced) -> GroupsMoved:
+def moved_by(synced: GroupSyncResult) -> GroupsMoved:
     """A synchronisation as the evidence tells it."""
     return GroupsMoved(
         rows=tuple(position_item(row) for row in synced.rows),
-        problems=tuple(map(_told, synced.problems)),
-        mismatches=tuple(map(_told, synced.mismatches)),
+        problems=tuple(map(_describe, synced.problems)),
+        mismatches=tuple(map(_describe, synced.mismatches)),
     )
 
 
-def _told(row: PositionRow) -> str:
+def _describe(row: PositionRow) -> str:
     return f"{row.group} on {row.partition}: {row.reason}"

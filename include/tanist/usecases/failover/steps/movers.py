@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
-from tanist.domain.generations import untold
+from tanist.domain.generations import unreported
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.left_behind import left_behind
@@ -29,20 +29,20 @@ _WINDOWS: Final = 3
 
 def do(work: Work) -> Done:
     """A list, no judgement: `tanist status` goes on watching (`left_behind`)."""
-    began = work.run.clock.monotonic()
-    found = {"fences_owed": _owed(work), **_seen(work)}
-    waited = work.run.clock.monotonic() - began
-    told = attempt(lambda: _tell_source(work)) if "why" not in found else TimedOut(str(found["why"]))
+    began = work.context.clock.monotonic()
+    found = {"fences_owed": _pending_fences(work), **_seen(work)}
+    waited = work.context.clock.monotonic() - began
+    reported = attempt(lambda: _tell_source(work)) if "why" not in found else TimedOut(str(found["why"]))
     work.tools.checkpoint("movers:told")
     work.mark("movers")
-    return Done(found | {"source": f"not told: {told}" if isinstance(told, TanistError) else "told"}, waited)
+    return Done(found | {"source": f"not told: {reported}" if isinstance(reported, TanistError) else "told"}, waited)
 
 
-def _owed(work: Work) -> list[str]:
+def _pending_fences(work: Work) -> list[str]:
     return [
         each.topic
         for each in work.observer.view().source_fences(work.intent.mirror)
-        if each.status is FenceStatus.OWED and each.topic in work.intent.names
+        if each.status is FenceStatus.PENDING and each.topic in work.intent.names
     ]
 
 
@@ -59,8 +59,8 @@ def _seen(work: Work) -> dict[str, Any]:
 
 
 def _lacking(work: Work, source: Source) -> dict[str, Any]:
-    by, view = work.run.clock.deadline(SOURCE_SECONDS), work.observer.view()
-    behind = attempt(lambda: left_behind(work.clusters.spec, view, source.side.logs, source.replicas, by))
+    by, view = work.context.clock.deadline(SOURCE_SECONDS), work.observer.view()
+    behind = attempt(lambda: left_behind(work.clusters.spec, view, source.cluster.logs, source.replicas, by))
     if isinstance(behind, TanistError):
         return {"left_behind": None, "untold": str(behind)}
     ours = {at: count for at, count in behind.items() if at.topic in work.intent.names and count != 0}
@@ -69,8 +69,8 @@ def _lacking(work: Work, source: Source) -> dict[str, Any]:
 
 def _watched(work: Work, source: Source) -> tuple[set[TopicPartition], bool]:
     """Partitions that took a record, and whether none did for a whole window at last: as long as producers rest."""
-    window, clock = work.tools.patience.proof, work.run.clock
-    watch = Watch(source.side.logs, work.intent.partitions)
+    window, clock = work.tools.patience.proof, work.context.clock
+    watch = Watch(source.cluster.logs, work.intent.partitions)
     watch.look(clock.deadline(SOURCE_SECONDS))
     began = still = clock.monotonic()
     grown: set[TopicPartition] = set()
@@ -78,7 +78,7 @@ def _watched(work: Work, source: Source) -> tuple[set[TopicPartition], bool]:
         work.wait(min(_LOOK_SECONDS, window))
         seen = watch.look(clock.deadline(SOURCE_SECONDS))
         grown |= set(seen.data)
-        still = clock.monotonic() if seen.data or seen.untold else still
+        still = clock.monotonic() if seen.data or seen.unreported else still
     return grown, clock.monotonic() - still >= window
 
 
@@ -95,8 +95,8 @@ def _tell_source(work: Work) -> None:
     source = work.clusters.source
     if not isinstance(source, Source):
         raise source
-    by = work.run.clock.deadline(2 * SOURCE_SECONDS)
-    source.side.topics.cluster_id(work.run.clock.deadline(SOURCE_SECONDS))
-    with closing(source.side.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
-        if missing := tuple(untold(store.catch_up(by), generations(work))):
+    by = work.context.clock.deadline(2 * SOURCE_SECONDS)
+    source.cluster.topics.cluster_id(work.context.clock.deadline(SOURCE_SECONDS))
+    with closing(source.cluster.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
+        if missing := tuple(unreported(store.catch_up(by), generations(work))):
             store.append(missing, by)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted
 from tanist.domain.logins import SETTING, principals
-from tanist.usecases.failover.work import WAIT_SECONDS, Done, NotYet, must_all
+from tanist.usecases.failover.work import WAIT_SECONDS, Done, NotDrainedYet, must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class MirrorNotShutOut(CouldNotTell):
 
 def do(work: Work) -> Done:
     opening = work.clusters.destination.opening
-    held = {topic.topic: topic.held_rules for topic in work.wanted()}
+    held = {topic.topic: topic.deferred_acls for topic in work.wanted()}
     work.confirm()
-    answers = opening.open(held, work.run.by, principals(work.facts.logins))
-    side = work.clusters.destination.side
+    answers = opening.open(held, work.context.by, principals(work.facts.logins))
+    side = work.clusters.destination.cluster
     failed = {topic: named(error, side, "ALTER on Cluster kafka-cluster") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) could not be opened")
     given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}
-    guarded = opening.has_authorizer(work.run.by)
+    guarded = opening.has_authorizer(work.context.by)
     detail = {"topics": sorted(answers), "authorizer": guarded, "writers": given}
     return Done(detail | _proved(work, sorted(answers)) if guarded else detail)
 
@@ -54,27 +54,27 @@ def _proved(work: Work, topics: Sequence[str]) -> dict[str, Any]:
     if may and not has_accepted(work.record, NOT_SHUT_OUT):
         raise MirrorNotShutOut(f"the mirror's login may still write to {len(may)} topic(s): {', '.join(may[:3])}")
     work.mark("open")
-    own, told = work.clusters.destination.opening.principal(), principals(work.facts.logins)
+    own, reported = work.clusters.destination.opening.principal(), principals(work.facts.logins)
     proof = (
         "authorized operations of this login"
-        if own in told or not told
+        if own in reported or not reported
         else "ACLs only: this login is not the mirror's"
     )
-    mirror = sorted(told) or [own or "not known"]
+    mirror = sorted(reported) or [own or "not known"]
     return {"mirror": mirror, "shut_out": sorted(set(topics) - set(may)), "not_shut_out": may, "proof": proof}
 
 
 def _may_write(work: Work, topics: Sequence[str]) -> list[str]:
     """The topics that the mirror may still write to, by its brokers' own word, once they have had time to learn."""
-    clock, ours = work.run.clock, principals(work.facts.logins)
+    clock, ours = work.context.clock, principals(work.facts.logins)
     by = clock.deadline(_PROVE_SECONDS)
     while True:
-        told = work.clusters.destination.opening.shut_out(topics, work.run.by, ours)
-        if unknown := [f"{topic}: {told[topic]}" for topic in topics if not isinstance(told[topic], bool)]:
-            raise NotYet(
+        reported = work.clusters.destination.opening.shut_out(topics, work.context.by, ours)
+        if unknown := [f"{topic}: {reported[topic]}" for topic in topics if not isinstance(reported[topic], bool)]:
+            raise NotDrainedYet(
                 f"cannot determine what the mirror may do on {len(unknown)} topic(s): {'; '.join(unknown[:3])}"
             )
-        may = [topic for topic in topics if told[topic] is not True]
+        may = [topic for topic in topics if reported[topic] is not True]
         if not may or not by.left(clock.monotonic()):
             return may
         work.wait(WAIT_SECONDS)
