@@ -76,6 +76,20 @@ def problem(quoted: Quoted) -> str:
     return _problem(_root(), words, typed=quoted.typed)
 
 
+def paths(text: str) -> list[tuple[str, ...]]:
+    """The commands that a quoted text names, as their words below `tanist`; `a|b` stands for each of them."""
+    found: list[tuple[str, ...]] = [()]
+    command: Any = _root()
+    for word in _words(text)[1:]:
+        inside = getattr(command, "commands", None)
+        names = word.split("|")
+        if inside is None or any(name not in inside for name in names):
+            break
+        found = [(*path, name) for path in found for name in names]
+        command = inside[names[0]]
+    return found
+
+
 @cache
 def _root() -> Any:
     root: Any = typer.main.get_command(app)

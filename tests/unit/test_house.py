@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
 import tanist
 import tanist_testkit
 from tanist.cli import extensions
+from tanist.cli.app import app
 from tanist.domain.errors import BrokerError, TanistError
-from tests import quoted
+from tanist.domain.failover.plan import ROUTE
+from tanist.domain.states import MirrorState
+from tests import quoted, reference
 from tests.quoted import Quoted
 
 if TYPE_CHECKING:
@@ -146,8 +150,8 @@ def test_no_module_is_too_long_to_read() -> None:
 
 
 def test_every_promise_of_the_invariants_has_its_test() -> None:
-    """Every row of docs/invariants.md names a test, and the test is there."""
-    text = (ROOT / "docs" / "invariants.md").read_text(encoding="utf-8")
+    """Every row of docs/invariants-tests.md names a test, and the test is there."""
+    text = (ROOT / "docs" / "invariants-tests.md").read_text(encoding="utf-8")
     rows = [row for row in text.splitlines() if row.startswith("| ") and not row.startswith("| must hold ")]
     assert [row for row in rows if not re.search(r"`tests/[^`]+\.py::\w+`", row)] == []
     named = re.findall(r"`(tests/[^`]+\.py)::(\w+)`", text)
@@ -167,7 +171,7 @@ def test_what_make_test_leaves_out_make_storm_runs() -> None:
 
 def documents() -> Iterator[tuple[str, str]]:
     """What users read, with its name."""
-    for file in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for file in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))):
         yield str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
 
 
@@ -181,6 +185,31 @@ def test_every_command_that_is_quoted_exists() -> None:
     assert len(found) > 150
     wrong = {f"{each.where}: {each.text}": why for each in found if (why := quoted.problem(each))}
     assert wrong == {}
+
+
+def test_the_help_of_every_command_that_is_quoted_can_be_shown() -> None:
+    """Each command once, in this process; `a|b` stands for each of them."""
+    texts = [each.text for name, text in documents() for each in quoted.in_text(name, text)]
+    texts += [each.text for error in errors() for each in quoted.in_text(error.name, error.operator_action)]
+    paths = sorted({path for text in texts for path in quoted.paths(text)})
+    assert len(paths) > 25
+    shown = {path: CliRunner().invoke(app, [*path, "--help"]) for path in paths}
+    assert {path: each.output for path, each in shown.items() if each.exit_code or "Usage:" not in each.output} == {}
+
+
+def test_the_concepts_show_the_route_and_the_states_of_the_code() -> None:
+    """Every step in its order, every state."""
+    text = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \d+ \| `(\w+)` \|", text, re.MULTILINE) == [step.id for step in ROUTE]
+    named = re.search(r"^## States$(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    assert named
+    assert set(re.findall(r"\b[A-Z]{5,}\b", named[1])) == set(MirrorState)
+
+
+@pytest.mark.parametrize("page", sorted(reference.pages()))
+def test_the_committed_reference_is_what_the_code_says(page: str) -> None:
+    """`python -m tests.reference` writes it again."""
+    assert (reference.FOLDER / page).read_text(encoding="utf-8") == reference.pages()[page]
 
 
 def test_every_option_that_an_error_quotes_exists() -> None:
