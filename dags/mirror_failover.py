@@ -21,8 +21,8 @@ from airflow.sdk import DAG, chain, task, teardown
 
 from tanist.airflow import failover
 from tanist.airflow.gate import PlanGate
+from tanist.airflow.params import PARAMS
 from tanist.airflow.validation import AFTERWARDS, Validate
-from tanist.airflow.wish import PARAMS
 
 with DAG(
     "mirror_failover",

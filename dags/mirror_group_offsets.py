@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, task, teardown
 
-from tanist.airflow import upkeep
+from tanist.airflow import periodic_sync
 
 with DAG(
     "mirror_group_offsets",
@@ -25,5 +25,5 @@ with DAG(
     tags=["tanist", "kafka"],
     default_args={"owner": "tanist"},
 ):
-    sync = task(task_id="sync", map_index_template="{{ of }}")(upkeep.sync_positions)
-    sync.expand(target=task(upkeep.mirrors)()) >> teardown(upkeep.report)("sync").as_teardown()
+    sync = task(task_id="sync", map_index_template="{{ of }}")(periodic_sync.sync_positions)
+    sync.expand(target=task(periodic_sync.mirrors)()) >> teardown(periodic_sync.report)("sync").as_teardown()

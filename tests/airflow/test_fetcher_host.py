@@ -21,7 +21,7 @@ import pytest
 import structlog
 
 from tanist.airflow import host
-from tanist.airflow.child import Ended, FetcherProcess
+from tanist.airflow.fetcher_process import Ended, FetcherProcess
 from tanist.airflow.host import FetcherHost, describe_events, pause_after
 from tanist.airflow.worker import RemoteConnections
 from tanist.domain.errors import Misconfigured, TimedOut

@@ -15,8 +15,8 @@ from sqlalchemy import event
 
 from tanist.airflow import validation
 from tanist.airflow.gate import NotAnswered, PlanGate
+from tanist.airflow.params import PARAMS, FailoverParams
 from tanist.airflow.variables import four_eyes
-from tanist.airflow.wish import PARAMS, FailoverParams
 from tanist.domain.errors import CouldNotTell, Misconfigured, SourceSilent, Unreachable
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tests.airflow.conftest import ROOT, SPARK, environment

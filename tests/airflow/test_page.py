@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.airflow import readings as module
+from tanist.airflow import status_cache as module
 from tanist.airflow.page import render
-from tanist.airflow.readings import StatusCache
+from tanist.airflow.status_cache import StatusCache
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.errors import Unreachable
 from tanist.domain.failover.health import Status

@@ -18,7 +18,7 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from sqlalchemy import delete, select, update
 
-from tanist.airflow.wish import PARAMS, FailoverParams, request_of
+from tanist.airflow.params import PARAMS, FailoverParams, request_of
 from tests.airflow.conftest import login
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tanist.airflow import failover
+from tanist.airflow.params import FailoverParams
 from tanist.airflow.verdict import VerdictSeen, green, verdict
-from tanist.airflow.wish import FailoverParams
 from tanist.domain.errors import MirrorLocked, RunUnderWay, Unreachable
 from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.records import FailoverRun, RunStatus

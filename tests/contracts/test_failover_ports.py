@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.anchoring import ProducerIds
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
@@ -27,7 +28,6 @@ from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import Tombstone
-from tanist.domain.write_rules import AclEntry
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.adapters.fencing import KafkaFencing

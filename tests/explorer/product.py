@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 from uuid import UUID
 
+from tanist.domain.acl_entries import ANYBODY, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
@@ -34,9 +35,8 @@ from tanist.domain.records import (
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, Finding, MirrorState
 from tanist.domain.translation import Proof
-from tanist.domain.write_rules import ANYBODY, AclEntry
 from tanist.fetcher.assignment import Report
-from tanist.fetcher.debts import EVERY_SECONDS, FenceReconciler, Guards
+from tanist.fetcher.fence_reconciler import EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, next_observed, owned
 from tanist.ports.clock import Deadline
 from tanist.ports.positions import CommittedPosition, ProofResult

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.acl_entries import AclEntry, learnt
 from tanist.domain.broker_errors import ClusterAuthorizationFailed
 from tanist.domain.logins import Login, LoginSeen, Origin, unbound
-from tanist.domain.write_rules import AclEntry, learnt
 from tanist.ports.access import AclCheck, Permission, Verdict
 
 if TYPE_CHECKING:

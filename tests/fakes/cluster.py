@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tests.fakes.state import StateLog
 

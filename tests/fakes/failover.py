@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.acl_entries import ANYBODY, writers
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import (
@@ -19,7 +20,6 @@ from tanist.domain.failover.approving import (
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
-from tanist.domain.write_rules import ANYBODY, writers
 from tanist.ports.replicas import ClusterSeen, InSync
 from tanist.ports.sealing import Kept, ProducerFence
 from tests.fakes.cluster import MemoryCluster
@@ -28,10 +28,10 @@ from tests.fakes.topics import MemoryTopics
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.anchoring import ProducerIds
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import EpochMs
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
 LAST_EPOCH = 32_767

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.house import Environment
+    from tanist_testkit.demo.environment import Environment
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
 HEAL_SECONDS = 90.0

@@ -16,9 +16,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from tanist.airflow import variables
 from tanist.airflow.gate import requester
 from tanist.airflow.markdown import adopted_page, plan_page, status_page
+from tanist.airflow.params import FailoverParams, Unfinished, request_of
 from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, never
 from tanist.airflow.verdict import UNKNOWN, VerdictSeen, green, verdict
-from tanist.airflow.wish import FailoverParams, Unfinished, request_of
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NotApproved
 from tanist.domain.failover.plan import ROUTE

@@ -15,8 +15,8 @@ from airflow.sdk.exceptions import AirflowException, TaskAwaitingInput
 
 from tanist.airflow import variables
 from tanist.airflow.markdown import adopted_page, plan_page
+from tanist.airflow.params import FailoverParams, request_of
 from tanist.airflow.tasks import TASK_SECONDS, at_work, translate_errors
-from tanist.airflow.wish import FailoverParams, request_of
 from tanist.domain.errors import Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import NotApproved
 from tanist.usecases.failover import planning

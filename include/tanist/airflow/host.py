@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from tanist.airflow.child import Ended, FetcherProcess
 from tanist.airflow.connections import serve_connection
+from tanist.airflow.fetcher_process import Ended, FetcherProcess
 
 FIRST_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 60.0

@@ -11,9 +11,9 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from tanist.airflow import connections, variables
+from tanist.airflow.params import PARAMS as WISHED
+from tanist.airflow.params import parameters
 from tanist.airflow.tasks import at_work, leave, translate_errors
-from tanist.airflow.wish import PARAMS as WISHED
-from tanist.airflow.wish import parameters
 from tanist.domain.checks import Mode
 from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
 from tanist.domain.names import mirror_name

@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from tanist.airflow.page import policy, render
-from tanist.airflow.readings import StatusCache
+from tanist.airflow.status_cache import StatusCache
 
 PREFIX: Final = "/tanist"
 

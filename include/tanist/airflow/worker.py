@@ -1,6 +1,6 @@
 """The fetcher as a child of Airflow's triggerer: `python -m tanist.airflow.worker DESTINATION PARENT`.
 
-How it is spoken to: `tanist.airflow.child`. It ends with its parent, whatever that one dies of.
+How it is spoken to: `tanist.airflow.fetcher_process`. It ends with its parent, whatever that one dies of.
 """
 
 from __future__ import annotations

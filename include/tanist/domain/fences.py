@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY
 from tanist.domain.stored_names import stored_under
-from tanist.domain.write_rules import ANY_HOST, ANYBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY
 from tanist.domain.errors import Misconfigured
-from tanist.domain.write_rules import ANY_HOST, ANYBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.records import WorkerAlive
-    from tanist.domain.write_rules import AclEntry
 
 _TOGETHER_MS: Final = 60_000
 USER: Final = "User:"

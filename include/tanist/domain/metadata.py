@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.acl_entries import said
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan_configs, why_never_copied
-from tanist.domain.write_rules import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.records import TopicDesired
     from tanist.domain.topic_configs import TopicConfigs
-    from tanist.domain.write_rules import AclEntry
 
 EXCLUDED: Final = (
     "follower.replication.throttled.replicas",

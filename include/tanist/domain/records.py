@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.anchoring import ProducerIds
 from tanist.domain.fences import FencedTopic
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.stored_names import stored_under
-from tanist.domain.write_rules import AclEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import quote
 
 from tanist.domain.names import TopicPartition
-from tanist.domain.slices import murmur2
+from tanist.domain.state_partitions import murmur2
 from tanist.domain.stored_names import stored_name
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned, Report
     from tanist.fetcher.claims import Claims
-    from tanist.fetcher.lanes import FetcherThreads
+    from tanist.fetcher.fetcher_threads import FetcherThreads
     from tanist.fetcher.own_login import OwnLogin
     from tanist.ports.clock import Clock
     from tanist.ports.membership import Membership, Ownership

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.generations import copy_blocked_reason
+from tanist.domain.promotions import copy_blocked_reason
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_view import NOTHING_YET
 

@@ -13,7 +13,7 @@ from tanist.domain.broker_errors import (
 )
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.names import SourceOffset, TopicPartition
-from tanist.fetcher.group_book import Answered, GroupOffsetCache
+from tanist.fetcher.group_offset_cache import Answered, GroupOffsetCache
 from tanist.kafka.protocol import group_log, record_proof
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.protocol.group_log import UnreadableGroupRecord

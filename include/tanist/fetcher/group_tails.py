@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import TopicPartition
-from tanist.domain.slices import state_partition_of
+from tanist.domain.state_partitions import state_partition_of
 from tanist.fetcher.group_tail import GroupTail, TailTools
 from tanist.fetcher.rounds import RoundThread
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.names import topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
-from tanist.domain.slices import state_partition_of
+from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import Finding, MirrorState, next_row
 from tanist.fetcher.assignment import Assigned, MirrorPartition, Report
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.state_view import NOTHING_YET
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
-from tanist.fetcher.debts import FenceReconciler, Guards
+from tanist.fetcher.fence_reconciler import FenceReconciler, Guards
+from tanist.fetcher.fetcher_thread import FetcherThread
+from tanist.fetcher.fetcher_threads import FetcherThreads
 from tanist.fetcher.group_tails import GroupTails, TailsTools
-from tanist.fetcher.lane import FetcherThread
-from tanist.fetcher.lanes import FetcherThreads
 from tanist.fetcher.own_login import OwnLogin
 from tanist.fetcher.tools import FetcherThreadTools
 

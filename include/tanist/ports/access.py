@@ -10,8 +10,8 @@ from tanist.domain.checks import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.logins import LoginSeen
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
 __all__ = ["Access", "AclCheck", "Permission", "Verdict"]

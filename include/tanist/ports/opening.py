@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.errors import TanistError
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
 

@@ -72,7 +72,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
     """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
     from tanist import __version__  # noqa: PLC0415
     from tanist.fetcher.coordination import Worker  # noqa: PLC0415
-    from tanist.fetcher.debts import Guards  # noqa: PLC0415
+    from tanist.fetcher.fence_reconciler import Guards  # noqa: PLC0415
     from tanist.fetcher.service import Parts  # noqa: PLC0415
     from tanist.kafka.adapters.access import KafkaAccess  # noqa: PLC0415
     from tanist.kafka.adapters.fencing import KafkaFencing  # noqa: PLC0415

@@ -17,8 +17,8 @@ from tanist.kafka.wire.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tanist_testkit.demo.chapters import DemoOptions
     from tanist_testkit.demo.promises import Promise
-    from tanist_testkit.demo.story import DemoOptions
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
 
 CLUSTERS = "two Kafka clusters (6 Java processes, 2 GB of memory)"
@@ -59,7 +59,7 @@ def demo(
 
     Example: tanist demo --yes --keep
     """
-    from tanist_testkit.demo.story import DemoOptions  # noqa: PLC0415 -- `tanist --help` needs no client library
+    from tanist_testkit.demo.chapters import DemoOptions  # noqa: PLC0415 -- `tanist --help` needs no client library
 
     as_json = json or output is Format.JSON
     with guard(as_json):
@@ -76,8 +76,8 @@ def demo(
 
 def _promises(how: DemoOptions, as_json: bool) -> Sequence[Promise]:
     """The promises, which are shown before what was to be seen is gone."""
+    from tanist_testkit.demo.chapters import run_demo  # noqa: PLC0415
     from tanist_testkit.demo.screen import Screen  # noqa: PLC0415 -- as above
-    from tanist_testkit.demo.story import run_demo  # noqa: PLC0415
 
     clock = SystemClock()
     screen = Screen(Console(stderr=True), clock)

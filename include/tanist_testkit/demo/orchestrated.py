@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import ProcessFailed
 from tanist.settings import load
+from tanist_testkit.demo.context import DemoContext
 from tanist_testkit.demo.dag_runs import DONE, DagRun, judge_runs
 from tanist_testkit.demo.dag_watch import GATE, DagWatch
 from tanist_testkit.demo.runbooks import Link
-from tanist_testkit.demo.scene import DemoContext
 from tanist_testkit.sandbox.airflow.connections import APPROVES, connections, variables
 
 if TYPE_CHECKING:

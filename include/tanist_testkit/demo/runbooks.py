@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.errors import ProcessFailed
 from tanist_testkit.demo.commands import items_of
-from tanist_testkit.demo.scene import DemoContext
+from tanist_testkit.demo.context import DemoContext
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TimedOut
+from tanist_testkit.demo.context import ABORTED, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, DemoContext
 from tanist_testkit.demo.members import Member, ReadRecord
 from tanist_testkit.demo.outcomes import AbortedRun, Moved, UnplannedResult, absent_from, unplanned_result
 from tanist_testkit.demo.runbooks import WEST, Typed, Wanted
-from tanist_testkit.demo.scene import ABORTED, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, DemoContext
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.reading import LogExtent, bounds, read
 from tanist_testkit.verify.traces import Place, total

@@ -36,7 +36,7 @@ DEMO = (sys.executable, "-m", "tanist.cli.main", "demo", "--yes")
 BY_HAND = (*DEMO, "--no-airflow")
 FEW = ("--records", "20000")
 """What is killed is killed within the first seconds, whatever is written after it."""
-WITHOUT_AIRFLOW = "import sys; sys.modules |= dict.fromkeys(['airflow', 'httpx']); import tanist_testkit.demo.story"
+WITHOUT_AIRFLOW = "import sys; sys.modules |= dict.fromkeys(['airflow', 'httpx']); import tanist_testkit.demo.chapters"
 
 
 def processes_of(directory: Path) -> list[str]:

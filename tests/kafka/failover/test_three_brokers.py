@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.errors import TanistError
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tanist.ports.opening import Opening
     from tanist.usecases.failover.clusters import FailoverContext

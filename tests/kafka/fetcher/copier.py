@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from tanist.fetcher.assignment import Assigned, MirrorPartition
 from tanist.fetcher.claims import Claims, held_epoch
-from tanist.fetcher.lane import FetcherThread
-from tanist.fetcher.lanes import FetcherThreads
+from tanist.fetcher.fetcher_thread import FetcherThread
+from tanist.fetcher.fetcher_threads import FetcherThreads
 from tanist.fetcher.sources import SourceLeaders, by_lane
 from tanist.fetcher.tools import FetcherThreadTools
 from tanist.kafka.wire.clock import SystemClock

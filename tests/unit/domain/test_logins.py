@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tanist.domain.acl_entries import ANYBODY, AclEntry, writers
 from tanist.domain.logins import MirrorLogin, logins_of, principals, unbound
 from tanist.domain.names import EpochMs
 from tanist.domain.records import WorkerAlive
-from tanist.domain.write_rules import ANYBODY, AclEntry, writers
 
 ME = "User:CN=mirror"
 ALLOWED = AclEntry(ME, "*", allowed=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.errors import TimedOut
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.metadata import EXCLUDED, Change, Decision, Kind, MetadataRules, Outcome, TopicMetadata, decide
@@ -14,7 +15,6 @@ from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState
 from tanist.domain.topic_configs import plan_configs
-from tanist.domain.write_rules import AclEntry
 from tests.fakes import topics
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tanist.domain.records import STATE_TOPIC, MirrorSpec, TopicDesired
 from tanist.domain.states import DesiredState
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.coordination import Coordination, Worker
-from tanist.fetcher.lanes import FetcherThreads
+from tanist.fetcher.fetcher_threads import FetcherThreads
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.ports import free_ports
 from tests.fakes.cluster import MemoryCluster

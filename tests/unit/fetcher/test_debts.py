@@ -12,8 +12,8 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import MirrorProducerFenced, SourceReplaced, TimedOut
 from tanist.domain.failover.health import fences_check
 from tanist.domain.fences import STRAY, FenceStatus
-from tanist.domain.generations import copy_blocked_reason
 from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.promotions import copy_blocked_reason
 from tanist.domain.records import (
     STATE_TOPIC,
     Fences,
@@ -23,9 +23,9 @@ from tanist.domain.records import (
 from tanist.domain.state_view import NOTHING_YET, fold
 from tanist.domain.states import MirrorState
 from tanist.fetcher.assignment import Report
-from tanist.fetcher.barriers import SEAL_AGAIN_SECONDS
-from tanist.fetcher.debts import ANSWER_SECONDS, EVERY_SECONDS, FenceReconciler, Guards
+from tanist.fetcher.fence_reconciler import ANSWER_SECONDS, EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
+from tanist.fetcher.producer_fences import SEAL_AGAIN_SECONDS
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.sides import CommandContext

@@ -30,12 +30,12 @@ from tanist.domain.names import (
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import Engine, MirrorSpec
 from tanist.domain.states import Finding
-from tanist.fetcher import lane
+from tanist.fetcher import fetcher_thread
 from tanist.fetcher.assignment import Assigned, FetcherThreadKey
 from tanist.fetcher.engines.batches.partition import BatchPartition
 from tanist.fetcher.engines.engine import Phase
+from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.gate import Gate
-from tanist.fetcher.lane import FetcherThread
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ class PlayedEngine:
 @pytest.fixture
 def a_lane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FetcherThread]]:
     """A lane with one partition and a played engine; `look` is what its gate answers."""
-    monkeypatch.setattr(lane, "IDLE_SECONDS", 0)
+    monkeypatch.setattr(fetcher_thread, "IDLE_SECONDS", 0)
     begun: list[FetcherThread] = []
 
     def make(engine: CopyEngine[BatchPartition], look: Callable[[Deadline], object]) -> FetcherThread:
-        monkeypatch.setattr(lane, "ENGINES", {Engine.BATCHES: lambda *_: engine})
+        monkeypatch.setattr(fetcher_thread, "ENGINES", {Engine.BATCHES: lambda *_: engine})
         monkeypatch.setattr(Gate, "look", lambda _, by: look(by))
         claims = SimpleNamespace(first_use=lambda _: True)
         tools = SimpleNamespace(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain import errors
+from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.names import MirrorName
 from tanist.domain.problems import Problems, each, exit_code
 from tanist.domain.records import (
@@ -20,7 +21,6 @@ from tanist.domain.records import (
     TopicDesired,
 )
 from tanist.domain.states import DesiredState
-from tanist.domain.write_rules import CLOSED, AclEntry
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS, CreateRequest, create
 from tanist.usecases.rights import CLUSTER
 from tests.fakes.cluster import MemoryCluster

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain import errors
+from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.problems import Problems
@@ -30,7 +31,6 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_view import StateView
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.write_rules import CLOSED, AclEntry
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tanist.domain import errors
+from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.broker_errors import InvalidConfig
 from tanist.domain.metadata import Change, Outcome
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
@@ -21,7 +22,6 @@ from tanist.domain.records import (
     TopicDesired,
 )
 from tanist.domain.states import DesiredState
-from tanist.domain.write_rules import CLOSED, AclEntry
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.metadata import sync as sync_module
 from tanist.usecases.metadata.compare import MetadataRequest, diff

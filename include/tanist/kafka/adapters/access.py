@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from tanist.domain.acl_entries import learnt
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.logins import LoginSeen, PrincipalUnknown, nameless, unbound
-from tanist.domain.write_rules import learnt
 from tanist.kafka.adapters import rules
 from tanist.kafka.adapters.asking import Asking
 from tanist.kafka.adapters.librdkafka import Operation
@@ -20,8 +20,8 @@ from tanist.ports.access import AclCheck, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.write_rules import AclEntry
     from tanist.kafka.wire.coordinators import ByGroup
     from tanist.kafka.wire.router import Router
     from tanist.ports.access import Permission

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.acl_entries import ANYBODY
 from tanist.domain.errors import BrokerError, TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
-from tanist.domain.write_rules import ANYBODY
 from tanist.kafka.adapters import rules
 from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, ConfigValue, alter_configs, topic_config
 from tanist.kafka.wire.router import Router

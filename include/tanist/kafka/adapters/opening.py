@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.acl_entries import ANYBODY, writers
 from tanist.domain.names import TopicPartition
-from tanist.domain.write_rules import ANYBODY, writers
 from tanist.kafka.adapters import rules
 from tanist.kafka.adapters.logins import login_of
 from tanist.kafka.wire.rights import may_write
@@ -15,10 +15,10 @@ from tanist.kafka.wire.transactions import empty_transaction
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
 
 

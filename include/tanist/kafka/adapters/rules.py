@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.acl_entries import ANY_HOST, AclEntry
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, SecurityDisabled
 from tanist.domain.errors import TanistError
-from tanist.domain.write_rules import ANY_HOST, AclEntry
 from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls, describe_acls
 
 if TYPE_CHECKING:

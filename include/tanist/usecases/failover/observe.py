@@ -18,7 +18,7 @@ from tanist.domain.logins import logins_of, principals
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, RunStatus
-from tanist.domain.slices import state_partition_of
+from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import loses_records
 from tanist.ports.clock import Deadline

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from tanist.domain import metadata
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
-from tanist.domain.generations import copy_blocked_reason
 from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, MetadataRules, Outcome, TopicMetadata
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector, exit_code
+from tanist.domain.promotions import copy_blocked_reason
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.state_view import NOTHING_YET
@@ -21,15 +21,15 @@ from tanist.usecases import rights, sides
 from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
-from tanist.usecases.mirrors.generations import promotion_epochs_on_add, read_promotions
+from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, read_promotions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.state import StateStore
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.decide import Situation, TopicPlan

@@ -13,7 +13,7 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import sides
 from tanist.usecases.mirrors import take
-from tanist.usecases.mirrors.generations import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

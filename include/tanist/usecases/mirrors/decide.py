@@ -14,10 +14,10 @@ from tanist.ports.topics import NewTopic
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.mirrors.observe import DestinationTopic
 

@@ -21,7 +21,7 @@ from tanist.domain.states import DesiredState
 from tanist.usecases import sides
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take
-from tanist.usecases.mirrors.generations import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,8 +15,8 @@ from tanist.usecases import rights
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.selection import Selection
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.sides import Cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.acl_entries import ANYBODY
 from tanist.domain.broker_errors import InvalidReplicationFactor, TopicAlreadyExists
 from tanist.domain.errors import (
     AuthorizationFailed,
@@ -19,7 +20,6 @@ from tanist.domain.errors import (
 from tanist.domain.metadata import is_fenced
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
-from tanist.domain.write_rules import ANYBODY
 from tanist.usecases import rights
 from tanist.usecases.mirrors import observe
 from tanist.usecases.mirrors.decide import Situation, TopicPlan, owners, plan_topic
@@ -27,9 +27,9 @@ from tanist.usecases.mirrors.decide import Situation, TopicPlan, owners, plan_to
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
-    from tanist.domain.write_rules import AclEntry
     from tanist.ports.clock import Deadline
     from tanist.ports.topics import NewTopic, TopicFacts
     from tanist.usecases.sides import Cluster

@@ -193,7 +193,7 @@ class Airflow:
         if self._temporary:
             self._guardian.remove_at_end(self.directory)
         self._home.log("keeper").write_text("", encoding="utf-8")
-        argv = [sys.executable, "-m", "tanist_testkit.sandbox.airflow.keeper", str(self.directory)]
+        argv = [sys.executable, "-m", "tanist_testkit.sandbox.airflow.supervisor", str(self.directory)]
         keeper = self._guardian.spawn(argv, self._home.log("keeper"), bound=self._bound)
         self._home.remember(replace(state, keeper=keeper))
 

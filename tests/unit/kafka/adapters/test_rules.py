@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.write_rules import CLOSED, AclEntry, learnt
+from tanist.domain.acl_entries import CLOSED, AclEntry, learnt
 from tanist.kafka.adapters.rules import of_topics
 from tanist.kafka.wire.admin import AclBinding
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
@@ -28,7 +29,6 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.write_rules import AclEntry
 from tanist.kafka.protocol.stored import Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")

@@ -9,7 +9,7 @@ import pytest
 from tanist.domain.broker_errors import MessageTooLarge
 from tanist.domain.checks import Verdict
 from tanist.domain.records import RunStatus
-from tanist.fetcher.barriers import KEEP_SECONDS
+from tanist.fetcher.producer_fences import KEEP_SECONDS
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
 from tests.fakes.failover import MemoryProducerFencing

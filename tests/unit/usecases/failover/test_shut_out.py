@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import Interrupted
 from tanist.domain.failover.approving import NotPermitted
@@ -14,7 +15,6 @@ from tanist.domain.failover.page import as_json
 from tanist.domain.failover.plan import NOT_SHUT_OUT
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.records import RunStatus
-from tanist.domain.write_rules import AclEntry
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
 from tests.unit.usecases.failover.world import DATA, DR, TOPICS, WRITER, FailoverWorld

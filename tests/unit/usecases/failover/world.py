@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tanist.domain.acl_entries import AclEntry
 from tanist.domain.checks import Mode
 from tanist.domain.logins import MirrorLogin
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
@@ -19,7 +20,6 @@ from tanist.domain.records import (
     WorkerAlive,
 )
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.write_rules import AclEntry
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.clusters import Destination, FailoverContext, GroupsMoved, Source, Timeouts
 from tanist.usecases.failover.planning import FailoverRequest

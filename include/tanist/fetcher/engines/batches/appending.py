@@ -24,8 +24,8 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import DestinationOffset
-from tanist.fetcher.engines.batches.alignment import StartFilling
 from tanist.fetcher.engines.batches.filling import Filling
+from tanist.fetcher.engines.batches.start_filling import StartFilling
 from tanist.fetcher.engines.engine import Phase
 from tanist.kafka.protocol.batch import BatchHeader, patch
 from tanist.kafka.protocol.codes import NONE, error_for

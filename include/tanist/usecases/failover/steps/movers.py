@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
-from tanist.domain.generations import unreported
+from tanist.domain.promotions import unreported
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
 from tanist.usecases.failover.left_behind import left_behind

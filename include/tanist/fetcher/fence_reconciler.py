@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from tanist.domain.errors import CouldNotTell, MirrorLocked, OperatorFenced, Stopped, TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus, is_stray
-from tanist.domain.generations import promotions, unreported
 from tanist.domain.names import TopicPartition
+from tanist.domain.promotions import promotions, unreported
 from tanist.domain.records import fences_with
-from tanist.domain.slices import state_partition_of
-from tanist.fetcher.barriers import ProducerFences
+from tanist.domain.state_partitions import state_partition_of
+from tanist.fetcher.producer_fences import ProducerFences
 from tanist.fetcher.rounds import RoundThread
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import ProcessFailed, TanistError
 from tanist_testkit.demo.commands import DemoCommands, items_of
-from tanist_testkit.demo.house import environment, say_goodbye
+from tanist_testkit.demo.context import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, DemoContext
+from tanist_testkit.demo.environment import environment, say_goodbye
 from tanist_testkit.demo.judging import DemoEvidence, judge, judge_validation
 from tanist_testkit.demo.positions import Carried, carry
 from tanist_testkit.demo.runbooks import Link, Typed
-from tanist_testkit.demo.scene import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, DemoContext
 from tanist_testkit.demo.takeovers import Takeovers
 from tanist_testkit.demo.takeovers_judged import judge_takeovers
 from tanist_testkit.sandbox.spec import ClusterSpec

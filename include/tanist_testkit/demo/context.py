@@ -10,7 +10,7 @@ from tanist_testkit.verify.flows import Flow
 if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
     from tanist_testkit.demo.commands import DemoCommands
-    from tanist_testkit.demo.house import Environment
+    from tanist_testkit.demo.environment import Environment
     from tanist_testkit.demo.screen import Screen
 
 STORM: Final = "m1"

@@ -1,6 +1,6 @@
 """The process that keeps one Airflow running: starts all its parts, starts again what dies, ends them all.
 
-    python -m tanist_testkit.sandbox.airflow.keeper DIRECTORY
+    python -m tanist_testkit.sandbox.airflow.supervisor DIRECTORY
 
 SIGTERM ends everything in order. When it is killed, its guardian kills everything at once.
 """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import Assigned, Assignment, FetcherThreadKey, MirrorPartition, Report
-    from tanist.fetcher.lane import FetcherThread
+    from tanist.fetcher.fetcher_thread import FetcherThread
     from tanist.ports.clock import Clock
 
 log = logging.getLogger(__name__)

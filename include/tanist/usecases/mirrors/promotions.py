@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
-from tanist.domain.generations import replaced
 from tanist.domain.problems import refuse
+from tanist.domain.promotions import replaced
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.usecases import rights, sides
 
