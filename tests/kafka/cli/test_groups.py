@@ -61,7 +61,7 @@ def test_list_translate_sync_explain(
     assert reported.code == 0
     assert "reported by the source now" in reported.out
     assert "map: identical" in reported.out
-    assert f"committed by us (tanist {mirror} east@0)" in reported.out
+    assert f"committed by Tanist (tanist {mirror} east@0)" in reported.out
 
 
 @pytest.mark.parametrize(
