@@ -282,7 +282,7 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
     """Do record and source agree on every source fence? `stands`: what the source says; None or missing: nothing.
 
     Of a `promoted` topic it must stand until it is lifted by command; one that was lifted must not, and none may stand
-    that is not on record.
+    that is not on record. Of either, a source that says nothing is no proof that they agree.
     """
     held = list(fences)
     strange = [f"{each.topic}: {UNRECORDED}" for each in held if each.status is FenceStatus.UNRECORDED]
@@ -302,13 +302,24 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
         if each.status in HOLDS_PRODUCERS_OFF and each.topic in promoted and stands.get(each.topic) is False
     ]
     wrong = [*gone, *stray, *strange, *owed]
+    blind = [f"{e.topic}: {_SOURCE_SILENT}" for e in held if stands.get(e.topic) is None and _must_agree(e, promoted)]
     return Check(
         name="fences",
-        verdict=Verdict.FAIL if wrong else Verdict.PASS,
+        verdict=Verdict.FAIL if wrong else Verdict.UNKNOWN if blind else Verdict.PASS,
         observed=f"{len(owed)} pending, {len(gone) + len(stray) + len(strange)} differ from the record, of {len(held)}",
         limit="none pending, all match the record",
-        reason=named(wrong),
+        reason=named([*wrong, *blind]),
     )
+
+
+_SOURCE_SILENT: Final = "the source does not say whether its source fence is in force"
+
+
+def _must_agree(fence: FencedTopic, promoted: Container[str]) -> bool:
+    """Whether the record says that it is in force, or that it is not, so that the source can differ."""
+    if fence.status is FenceStatus.LIFTED:
+        return not fence.reason and is_stray(fence, stands=True)
+    return fence.status in HOLDS_PRODUCERS_OFF and fence.topic in promoted
 
 
 def runs_check(runs: Sequence[FailoverRun]) -> Check:
