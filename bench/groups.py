@@ -9,7 +9,6 @@ import json
 import sys
 import threading
 import time
-from contextlib import closing
 from dataclasses import replace
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,6 @@ from bench.rigs import rigged
 from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.fetcher.group_tail import GroupTail, TailTools
 from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout
-from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.positions import CommitChange, CommittedPosition
 from tanist.usecases.groups.gather import Chosen
@@ -27,6 +25,7 @@ from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.rig import soon, until
 from tests.kafka.groups.mirrors import Mirrored, run
 from tests.kafka.groups.readers import committing, wanted
+from tests.ports import over_positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +139,7 @@ def _bulk(rig: Rig, at: Sequence[TopicPartition]) -> dict[str, float]:
     with rig.copier(at) as copier:
         rig.copied(copier, 60)
     groups = [f"bulk-{n}" for n in range(GROUPS)]
-    with closing(KafkaPositions(rig.source.cluster.endpoint(), rig.spec.mirror)) as source:
+    with over_positions(rig.source.cluster.endpoint(), rig.spec.mirror) as source:
         began = time.monotonic()
         positions = {
             group: {each: CommitChange(None, CommittedPosition((n * 7 + each.partition) % RECORDS, "")) for each in at}

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tanist.domain.names import MirrorName, TopicPartition
-from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.ports.positions import CommittedPosition
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.kafka.fetcher.rig import until
 from tests.kafka.groups import readers
+from tests.ports import over_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +91,7 @@ class OnKafka:
         self.positions = self.another()
 
     def another(self) -> Positions:
-        return self.stack.enter_context(closing(KafkaPositions(self.side.cluster.endpoint(), MIRROR)))
+        return self.stack.enter_context(over_positions(self.side.cluster.endpoint(), MIRROR))
 
     def topic(self, name: str, partitions: int = 1) -> tuple[TopicPartition, ...]:
         made = self.side.create(name, partitions)

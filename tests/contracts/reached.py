@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,9 +22,11 @@ from tests.fakes.access import MemoryAccess
 from tests.fakes.configs import MemoryConfigs
 from tests.fakes.logs import MemoryLogs
 from tests.fakes.topics import MemoryTopics
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
 
     from tanist.kafka.wire.router import Router
     from tanist.ports.access import Access
@@ -161,10 +162,10 @@ def in_memory(cluster: MemoryCluster) -> Reached:
 
 def real(endpoint: Endpoint, world: Real, stack: ExitStack) -> Reached:
     return Reached(
-        topics=stack.enter_context(closing(KafkaTopics(endpoint))),
-        logs=stack.enter_context(closing(KafkaLogs(endpoint))),
-        access=stack.enter_context(closing(KafkaAccess(endpoint))),
-        configs=stack.enter_context(closing(KafkaConfigs(endpoint))),
+        topics=stack.enter_context(over(KafkaTopics, endpoint)),
+        logs=stack.enter_context(over(KafkaLogs, endpoint)),
+        access=stack.enter_context(over(KafkaAccess, endpoint)),
+        configs=stack.enter_context(over(KafkaConfigs, endpoint)),
         clock=SystemClock(),
         world=world,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from tanist.kafka.wire.router import Router
 from tanist.ports.access import Permission, Verdict
 from tanist.ports.topics import NewTopic
 from tests.contracts.reached import SOON, allow_everything
+from tests.ports import over
 
 if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
@@ -99,11 +99,11 @@ def test_a_super_user_and_a_wrong_name_are_told_by_rights_no_rule_gives(
 ) -> None:
     """Before anything is taken over, and without changing anything."""
     wrong = replace(guarded.endpoint_for("approver"), principal="User:somebody")
-    with closing(KafkaTopics(guarded.endpoint())) as topics, Router(guarded.endpoint(), "tanist-test") as router:
+    with over(KafkaTopics, guarded.endpoint()) as topics, Router(guarded.endpoint(), "tanist-test") as router:
         allow_everything(router)
         assert topics.create([NewTopic(name=topic_name, partitions=1, replication_factor=1)], SOON(10))
     for endpoint, origin in ((guarded.endpoint(), Origin.SASL), (wrong, Origin.SETTING)):
-        with closing(KafkaAccess(endpoint)) as access:
+        with over(KafkaAccess, endpoint) as access:
             seen = access.login([topic_name], SOON(10))
         assert seen.login.origin is origin
         assert f"no ACL allows {seen.login.principal} to write to {topic_name}" in seen.unbound

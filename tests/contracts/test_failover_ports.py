@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,7 @@ from tests.fakes.failover import (
 )
 from tests.fakes.topics import MemoryTopics
 from tests.leading import leads
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -275,13 +276,13 @@ def on(cluster: SandboxCluster, kind: FenceKind, config: ClientConfig, stack: Ex
     mirror = endpoints["mirror"]
     return Rig(
         kind=kind,
-        topics=stack.enter_context(closing(KafkaTopics(endpoints["admin"]))),
-        sealing=stack.enter_context(closing(KafkaProducerFencing(mirror))),
-        fencing=stack.enter_context(closing(KafkaFencing(mirror))),
-        opening=stack.enter_context(closing(KafkaOpening(mirror, DR))),
-        super_opening=stack.enter_context(closing(KafkaOpening(endpoints["admin"], DR))),
-        replicas=stack.enter_context(closing(KafkaReplicas(mirror))),
-        approvals=stack.enter_context(closing(KafkaApprovals(mirror, allow_small=True))),
+        topics=stack.enter_context(over(KafkaTopics, endpoints["admin"])),
+        sealing=stack.enter_context(over(KafkaProducerFencing, mirror)),
+        fencing=stack.enter_context(over(KafkaFencing, mirror)),
+        opening=stack.enter_context(over(KafkaOpening, mirror)),
+        super_opening=stack.enter_context(over(KafkaOpening, endpoints["admin"])),
+        replicas=stack.enter_context(over(KafkaReplicas, mirror)),
+        approvals=stack.enter_context(over(KafkaApprovals, mirror, allow_small=True)),
         writers=writers,
         world=Real(router, {user: config(endpoint) for user, endpoint in endpoints.items()}),
     )
@@ -489,8 +490,8 @@ def test_where_everybody_may_write_a_rule_for_the_mirror_does_not_keep_all_other
     cluster = cluster_factory("lenient", brokers=1, authorizer=True, properties=lenient)
     mirror, app = (cluster.endpoint_for(user) for user in ("mirror", "app"))
     with ExitStack() as stack:
-        topics = stack.enter_context(closing(KafkaTopics(mirror)))
-        opening = stack.enter_context(closing(KafkaOpening(mirror, DR)))
+        topics = stack.enter_context(over(KafkaTopics, mirror))
+        opening = stack.enter_context(over(KafkaOpening, mirror))
         assert topics.create([NewTopic(name="free", partitions=1, replication_factor=1)], SOON(20)) == {"free": None}
         real = Real(stack.enter_context(Router(cluster.endpoint(), "tanist-test")), {"app": client_config(app)})
         wait_until(lambda: real.writes("free", "app"), 10)
@@ -528,7 +529,7 @@ def test_a_topic_is_open_once_its_rules_are_there_and_the_mirror_is_given_none(r
 def test_a_canary_spends_offsets_that_no_reader_ever_sees(rig: Rig, topic_name: str) -> None:
     (at, other) = rig.topic(topic_name)
     for _ in range(2):
-        assert rig.opening.canary([topic_name], SOON(20)) == {topic_name: None}
+        assert rig.opening.canary(DR, [topic_name], SOON(20)) == {topic_name: None}
     assert rig.world.end(at) > 0
     assert rig.world.end(other) == 0
     assert rig.world.seen(topic_name) == 0
@@ -538,7 +539,7 @@ def test_a_canary_spends_offsets_that_no_reader_ever_sees(rig: Rig, topic_name: 
 def test_a_canary_passes_a_near_fence(rig: Rig, topic_name: str) -> None:
     """It is markers only: that it was sung does not say that records of any size get in."""
     rig.topic(topic_name, 1, max_message_bytes="78")
-    assert rig.opening.canary([topic_name], SOON(20)) == {topic_name: None}
+    assert rig.opening.canary(DR, [topic_name], SOON(20)) == {topic_name: None}
 
 
 def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str) -> None:
@@ -580,7 +581,7 @@ def test_who_may_not_describe_transactions_is_told_so_and_not_that_there_are_non
         rig = on(guarded, FenceKind.DENY_WRITE, client_config, stack)
         (at,) = rig.topic("unseen-transactions", 1, max_message_bytes="78")
         stack.enter_context(rig.world.names_in_a_transaction(at))
-        nobody = stack.enter_context(closing(KafkaReplicas(guarded.endpoint_for("operator"))))
+        nobody = stack.enter_context(over(KafkaReplicas, guarded.endpoint_for("operator")))
         with pytest.raises(TransactionalIdAuthorizationFailed):
             nobody.named_in_transactions([at], SOON(10))
 
@@ -622,7 +623,7 @@ def test_who_is_no_approver_writes_nothing(guarded: SandboxCluster, client_confi
         rig = on(guarded, FenceKind.DENY_WRITE, client_config, stack)
         if not rig.approvals.exists(SOON(10)):
             rig.approvals.create(SOON(20))
-        nobody = stack.enter_context(closing(KafkaApprovals(guarded.endpoint_for("operator"), allow_small=True)))
+        nobody = stack.enter_context(over(KafkaApprovals, guarded.endpoint_for("operator"), allow_small=True))
         count = len(rig.approvals.all(SOON(10)))
         with pytest.raises((AuthorizationFailed, KafkaException)):
             nobody.append(approval_request("p"), SOON(10))
@@ -637,7 +638,7 @@ def test_an_approval_at_an_unknown_offset_is_not_the_one_at_offset_0(
     """Its id was `0-0`, somebody else's: the offset of a record that was confirmed without one became 0."""
     written = KafkaApprovals._write
     monkeypatch.setattr(KafkaApprovals, "_write", lambda *args: written(*args) and None)
-    with closing(KafkaApprovals(clusters["west"].endpoint(), allow_small=True)) as approvals:
+    with over(KafkaApprovals, clusters["west"].endpoint(), allow_small=True) as approvals:
         if not approvals.exists(SOON(10)):
             approvals.create(SOON(20))
         before = len(approvals.all(SOON(10)))
@@ -656,7 +657,7 @@ def test_an_approval_is_judged_by_the_leaders_clock_whatever_time_writers_put_in
         store = stack.enter_context(
             CompactedTopic.open(west, STATE_TOPIC, SOON(20), layout=layout, writer=operator, create=True)
         )
-        approvals = stack.enter_context(closing(KafkaApprovals(west, allow_small=True)))
+        approvals = stack.enter_context(over(KafkaApprovals, west, allow_small=True))
         began = SystemClock().now()
         store.append([Tombstone("nothing")], SOON(10))
         first = approvals.brokers_time(SOON(10))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,6 +17,7 @@ from tanist.spark_submit.jars import Module
 from tanist.spark_submit.java import java
 from tanist_testkit.sandbox.jars import KAFKA, KAFKA_VERSION, class_path
 from tests.contracts.reached import SOON, wait_until
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,8 +79,8 @@ def test_the_printed_commands_put_back_exactly_what_was_there(
     config = login(endpoint, tmp_path / "admin.properties") if denies else ""
     own, plain, kept = (f"{topic_name}-{which}" for which in ("own", "plain", "kept"))
     with ExitStack() as stack:
-        topics = stack.enter_context(closing(KafkaTopics(endpoint)))
-        fencing = stack.enter_context(closing(KafkaFencing(endpoint)))
+        topics = stack.enter_context(over(KafkaTopics, endpoint))
+        fencing = stack.enter_context(over(KafkaFencing, endpoint))
         limit = {own: {"max.message.bytes": "5000"}}
         new = [
             NewTopic(name=t, partitions=1, replication_factor=1, configs=limit.get(t, {})) for t in (own, plain, kept)

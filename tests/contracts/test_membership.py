@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -14,6 +13,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.topics import NewTopic
 from tests.fakes.clock import JumpingClock
 from tests.fakes.membership import MemoryGroup, MemoryMembership
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def world(request: pytest.FixtureRequest, topic_name: str) -> Iterator[tuple[Joi
         return
     clusters: Mapping[str, SandboxCluster] = request.getfixturevalue("clusters")
     endpoint = clusters["east"].endpoint()
-    with closing(KafkaTopics(endpoint)) as topics:
+    with over(KafkaTopics, endpoint) as topics:
         topics.create([NewTopic(name=topic_name, partitions=SLICES, replication_factor=1)], CLOCK.deadline(20))
     joined: list[Membership] = []
 

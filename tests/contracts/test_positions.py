@@ -10,13 +10,13 @@ import pytest
 from tanist.domain.broker_errors import UnknownMember, UnknownTopicOrPartition, UnstableOffsetCommit
 from tanist.domain.errors import CouldNotTell, GroupCommitFenced, OperatorFenced, PositionMoved, TanistError
 from tanist.domain.names import TopicPartition
-from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.ports.positions import CommitChange, CommittedPosition, GroupFacts
 from tests.contracts.groups import MINE, MIRROR, InMemory, OnKafka
 from tests.contracts.reached import SOON, nowhere
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.kafka.fetcher.rig import RigCluster, until
+from tests.ports import over_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ def dead(request: pytest.FixtureRequest) -> Iterator[Positions]:
     if request.param == "memory":
         yield MemoryPositions(MemoryGroups(MemoryCluster(dead=True)), MIRROR)
         return
-    with closing(KafkaPositions(nowhere(), MIRROR)) as dead:
+    with over_positions(nowhere(), MIRROR) as dead:
         yield dead
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +19,7 @@ from tanist.ports.topics import NewTopic, TopicFacts
 from tests.contracts.reached import SOON
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ def topics(request: pytest.FixtureRequest) -> Iterator[Topics]:
         yield MemoryTopics(MemoryCluster())
         return
     clusters: Mapping[str, SandboxCluster] = request.getfixturevalue("clusters")
-    with closing(KafkaTopics(clusters["east"].endpoint())) as real:
+    with over(KafkaTopics, clusters["east"].endpoint()) as real:
         yield real
 
 

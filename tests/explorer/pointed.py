@@ -10,17 +10,11 @@ from tests.explorer.place import DR
 from tests.explorer.product import (
     Chosen,
     CommandContext,
-    Destination,
     FailoverContext,
     GroupContacts,
     GroupsMoved,
     MemoryApprovals,
-    MemoryFencing,
-    MemoryOpening,
     MemoryPositions,
-    MemoryProducerFencing,
-    MemoryReplicas,
-    Source,
     SourceContacts,
     SyncRequest,
     moved_by,
@@ -62,7 +56,7 @@ class Pointed:
 
 def side(place: Place, cluster: GuardedCluster) -> Cluster:
     """A cluster as commands see it."""
-    bare = cluster.side()
+    bare: Cluster = cluster.side()
 
     def open_store(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> Any:
         what = "open" if mirror else "read"
@@ -78,6 +72,10 @@ def side(place: Place, cluster: GuardedCluster) -> Cluster:
         configs=Pointed(place, "configs", bare.configs),
         logs=Pointed(place, "logs", bare.logs),
         access=Pointed(place, "access", bare.access),
+        replicas=Pointed(place, "replicas", bare.replicas),
+        fencing=Pointed(place, "fencing", bare.fencing),
+        sealing=Pointed(place, "sealing", bare.sealing),
+        opening=Pointed(place, "opening", bare.opening),
     )
 
 
@@ -86,18 +84,8 @@ def clusters(place: Place, spec: MirrorSpec, context: CommandContext, user: str)
     east, west = side(place, place.east), side(place, place.west)
     return FailoverContext(
         spec=spec,
-        source=Source(
-            cluster=east,
-            fencing=Pointed(place, "fencing", MemoryFencing(place.east)),
-            replicas=Pointed(place, "replicas", MemoryReplicas(place.east)),
-        ),
-        destination=Destination(
-            cluster=west,
-            sealing=Pointed(place, "sealing", MemoryProducerFencing(place.west)),
-            opening=Pointed(place, "opening", MemoryOpening(place.west)),
-            replicas=Pointed(place, "replicas", MemoryReplicas(place.west)),
-            approvals=Pointed(place, "approvals", MemoryApprovals(place.west, user)),
-        ),
+        source=east,
+        destination=replace(west, approvals=Pointed(place, "approvals", MemoryApprovals(place.west, user))),
         move_groups=_MoveGroups(place, spec, context),
     )
 

@@ -43,7 +43,7 @@ from tanist.ports.positions import CommittedPosition, ProofResult
 from tanist.usecases import sides
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover import run as running
-from tanist.usecases.failover.clusters import Destination, FailoverContext, GroupsMoved, Source, Timeouts
+from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved, Timeouts
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.failover.work import Tools
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
@@ -93,7 +93,6 @@ __all__ = [
     "CommittedPosition",
     "Deadline",
     "DesiredState",
-    "Destination",
     "EpochMs",
     "Evidence",
     "FailoverContext",
@@ -135,7 +134,6 @@ __all__ = [
     "Report",
     "RunStatus",
     "Silence",
-    "Source",
     "SourceContacts",
     "SourceEnd",
     "SourceEnds",

@@ -40,9 +40,6 @@ class MemoryAccess:
         login = Login(self._cluster.principal, Origin.SASL)
         return LoginSeen(login=login, authorizer=True, unbound=unbound(self._cluster.principal, may, rules))
 
-    def close(self) -> None:
-        pass
-
     def _verdict(self, right: Permission) -> Verdict:
         if right.resource_type == "Topic":
             return self._of_a_topic(right.operation, right.resource)

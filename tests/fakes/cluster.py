@@ -134,6 +134,7 @@ class MemoryCluster:
     # ── how it is reached ─────────────────────────────────────────────────────────────────────────────────────────
 
     def side(self) -> Cluster:
+        nothing: Any = None
         return Cluster(
             name=self.name,
             bootstrap=f"{self.name}:9092",
@@ -141,6 +142,12 @@ class MemoryCluster:
             configs=MemoryConfigs(self),
             logs=MemoryLogs(self),
             access=MemoryAccess(self),
+            replicas=nothing,
+            fencing=nothing,
+            sealing=nothing,
+            opening=nothing,
+            approvals=nothing,
+            positions=nothing,
             open_store=self.open_store,
             small_state=self.brokers < 3,
         )

@@ -35,9 +35,6 @@ class MemoryConfigs:
         self._cluster.broker_configs[name] = value
         return None
 
-    def close(self) -> None:
-        pass
-
     def _permit(self, operation: str) -> None:
         self._cluster.answer()
         if not self._cluster.may(operation, "kafka-cluster"):

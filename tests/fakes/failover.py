@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.anchoring import ProducerIds
     from tanist.domain.failover.facts import OpenTransaction
-    from tanist.domain.names import EpochMs
+    from tanist.domain.names import EpochMs, MirrorName
     from tanist.ports.clock import Deadline
+    from tanist.usecases.sides import Cluster
 
 LAST_EPOCH = 32_767
 MAX_BYTES = "max.message.bytes"
@@ -62,6 +63,16 @@ class GuardedCluster(MemoryCluster):
     """What coordinators know of: transactions that may have written nothing yet."""
     coordinators: TanistError | None = None
     """Why they do not tell."""
+
+    def side(self) -> Cluster:
+        return replace(
+            super().side(),
+            replicas=MemoryReplicas(self),
+            fencing=MemoryFencing(self),
+            sealing=MemoryProducerFencing(self),
+            opening=MemoryOpening(self),
+            approvals=MemoryApprovals(self),
+        )
 
     def may_write(self, topic: str, user: str) -> bool:
         """An ordinary client's record, as large as most."""
@@ -120,9 +131,6 @@ class MemoryProducerFencing:
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         self._cluster.answer()
         return {at: self._keep(at, each, rest) for at, each in producer_ids.items()}
-
-    def close(self) -> None:
-        pass
 
     def _compacted(self, name: str) -> bool | TanistError:
         if name not in self._cluster.topics:
@@ -198,9 +206,6 @@ class MemoryFencing:
     def lift(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         return {each.topic: self._lift(each) for each in before}
-
-    def close(self) -> None:
-        pass
 
     def _snapshot(self, topic: str) -> FenceBefore | TanistError:
         if topic not in self._cluster.topics:
@@ -303,12 +308,9 @@ class MemoryOpening:
     def _wanted(self, topics: Mapping[str, Sequence[AclEntry]], ours: Collection[str]) -> set[tuple[str, AclEntry]]:
         return {(topic, rule) for topic, rules in topics.items() for rule in rules if rule.principal not in ours}
 
-    def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+    def canary(self, mirror: MirrorName, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         return {topic: self._canary(topic) for topic in topics}
-
-    def close(self) -> None:
-        pass
 
     def _canary(self, topic: str) -> TanistError | None:
         if self._cluster.authorizer and not self._cluster.may_write(topic, self._cluster.user):
@@ -345,9 +347,6 @@ class MemoryReplicas:
         if self._cluster.coordinators is not None:
             raise self._cluster.coordinators
         return tuple(each for each in self._cluster.named if each.partition in partitions)
-
-    def close(self) -> None:
-        pass
 
     def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
         if at not in self._cluster.ends:
@@ -404,9 +403,6 @@ class MemoryApprovals:
         self._must_exist(by)
         if not self._approver and self._cluster.authorizer:
             raise AuthorizationFailed(f"{self._user} may not WRITE {APPROVALS_TOPIC}")
-
-    def close(self) -> None:
-        pass
 
     def _must_exist(self, by: Deadline) -> None:
         if not self.exists(by):

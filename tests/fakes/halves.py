@@ -50,6 +50,3 @@ class Halves:
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         return self.real.keep(producer_ids, by, rest=rest)
-
-    def close(self) -> None:
-        self.real.close()

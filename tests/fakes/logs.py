@@ -57,9 +57,6 @@ class MemoryLogs:
         self._cluster.producer_ids += 1
         return ProducerId(self._cluster.producer_ids)
 
-    def close(self) -> None:
-        pass
-
     def _only_control(self, at: TopicPartition, first: int, end: int) -> bool | TanistError:
         ends = self._end(at)
         if isinstance(ends, TanistError):

@@ -202,9 +202,6 @@ class MemoryPositions:
         self._groups.end(self._id, epoch, commit=True)
         return outcome
 
-    def close(self) -> None:
-        pass
-
 
 class _NotConfirmed(Exception):
     def __init__(self, why: TanistError) -> None:

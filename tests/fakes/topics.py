@@ -87,9 +87,6 @@ class MemoryTopics:
         self.cluster.topics[topic] = replace(found, configs=kept)
         return None
 
-    def close(self) -> None:
-        pass
-
     def _found(self, name: str, operation: str) -> TopicFacts | TanistError:
         self.cluster.answer()
         if not self.cluster.may(operation, name):

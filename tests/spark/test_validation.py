@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.batch import header_of
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.fetcher.raw import surplus
+from tests.ports import over
 from tests.spark.asking import kinds, named, validated, validation_job
 from tests.spark.forging import append, flipped, without, written
 from tests.unit.kafka.protocol.batches import GZIP, encode_batch
@@ -171,7 +171,7 @@ def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, t
     rig.source.produce(promoted, [b"never copied"])
     rig.destination.produce(promoted, [b"of the new life"] * 9)
     more = TopicPartition(topic_name, 6)
-    with closing(KafkaTopics(rig.source.cluster.endpoint())) as topics:
+    with over(KafkaTopics, rig.source.cluster.endpoint()) as topics:
         assert topics.grow(topic_name, 7, SystemClock().deadline(20)) is None
     job = validation_job(rig, [behind, preparing, shifted, promoted, empty, uncounted, more], Level.BATCHES)
     odd: dict[TopicPartition, dict[str, Any]] = {

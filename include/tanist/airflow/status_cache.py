@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from tanist.airflow import connections
 from tanist.airflow.variables import DESTINATIONS, destinations, evidence
+from tanist.domain.envelope import envelope, error_items
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Clock
-from tanist.usecases.items import envelope, error_items
 from tanist.usecases.sides import CommandContext
 from tanist.usecases.status.board import aged, board_item
 from tanist.wiring.status import look

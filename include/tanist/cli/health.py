@@ -11,16 +11,13 @@ from tanist.cli.output import emit
 from tanist.domain.checks import Mode, Readiness
 from tanist.domain.errors import NoStateTopic
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases.items import check_item, exit_code, status_item
+from tanist.usecases.items import check_item, exit_code, status_item, status_rows
 from tanist.usecases.status import doctor as doctor_checks
 from tanist.wiring import host_checks
 from tanist.wiring.status import look
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tanist.domain.failover.health import Status
-    from tanist.domain.failover.plan import Limitation
 
 CHECK_COLUMNS = ("check", "verdict", "observed", "reason")
 STATUS_COLUMNS = ("mirror", "check", "verdict", "observed", "limit", "age_ms", "reason")
@@ -65,25 +62,9 @@ def status(
     found: list[Status] = []
     for destination in destinations:
         found += [seen.status for seen in look(now.registry, destination, mirror, now.context)]
-    rows = [row for each in found for row in _rows(each, modes)]
+    rows = [row for each in found for row in status_rows(each, modes)]
     emit([status_item(each, modes) for each in found], STATUS_COLUMNS, now.as_json, rows=rows)
     verdicts = {each.word(shown) for each in found for shown in modes}
     for verdict, code in _WORST_FIRST:
         if verdict in verdicts:
             raise typer.Exit(code)
-
-
-def _rows(status: Status, modes: Sequence[Mode]) -> list[dict[str, object]]:
-    """The checks, what speaks against each kind of failover, and its verdict as the last line."""
-    rows: list[dict[str, object]] = [dict(check_item(check)) for check in status.checks]
-    for mode in modes:
-        rows += [
-            {"check": each.name, "verdict": _effect(each), "observed": str(mode), "reason": each.detail}
-            for each in status.limitations[mode]
-        ]
-    rows += [{"check": f"{mode.upper()} FAILOVER", "verdict": status.word(mode)} for mode in modes]
-    return [row | {"mirror": status.mirror} for row in rows]
-
-
-def _effect(limitation: Limitation) -> str:
-    return "blocks" if limitation.blocks else "usual" if limitation.usual else "accept"

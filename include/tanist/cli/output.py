@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tanist.domain.envelope import envelope, error_items
 from tanist.domain.errors import TanistError
 from tanist.domain.problems import exit_code, lines
 from tanist.kafka.wire.clock import SystemClock
-from tanist.usecases.items import envelope, error_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -109,8 +109,6 @@ class Coordination(RoundThread):
         self._membership.leave()
         for leaders in self._leaders.values():
             leaders.close()
-        if self._own_login:
-            self._own_login.close()
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -53,7 +53,7 @@ class SourceStates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """`fencing` opens what fences the topics of a source, by its name; `sealing` is the destination's.
+    """`fencing` is what fences the topics of a source, by its name; `sealing` is the destination's.
 
     `lock` takes the lock of a mirror for an operation. Source fences are changed under it only.
     """
@@ -76,7 +76,6 @@ class FenceReconciler(RoundThread):
         self._state_partitions = state_partitions
         self._clock = clock
         self._holds = holds
-        self._fencing: dict[MirrorName, Fencing] = {}
         self._silent: dict[str, TanistError] = {}
         """Sources that have not answered in this round, and why: each may hold it up once, whatever it is asked."""
         self._reported: frozenset[PromotionEpoch] = frozenset()
@@ -109,10 +108,7 @@ class FenceReconciler(RoundThread):
         return self._holds(state_partition_of(spec.mirror, at, self._state_partitions))
 
     def _close(self) -> None:
-        self._barriers.close()
         self._guards.sources.close()
-        for fencing in self._fencing.values():
-            fencing.close()
 
     def _report_promotions(self, spec: MirrorSpec, promotions: frozenset[PromotionEpoch]) -> None:
         """A source that was down learns who took over from it; one that was told at once is only looked at."""
@@ -178,9 +174,7 @@ class FenceReconciler(RoundThread):
             raise
 
     def _fencing_of(self, spec: MirrorSpec) -> Fencing:
-        if spec.mirror not in self._fencing:
-            self._fencing[spec.mirror] = self._guards.fencing(spec.source)
-        return self._fencing[spec.mirror]
+        return self._guards.fencing(spec.source)
 
     def _seen(self, spec: MirrorSpec, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_FenceSeen]:
         """Each entry, and whether its fence stands now."""

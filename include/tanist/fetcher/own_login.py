@@ -52,6 +52,3 @@ class OwnLogin:
             log.warning("our rights were not told", extra={"error": why.name, "reason": why.reason})
         else:
             self._seen = MirrorLogin(found.login.principal, found.unbound) if found.authorizer else NOBODY
-
-    def close(self) -> None:
-        self._access.close()

@@ -50,9 +50,6 @@ class ProducerFences:
             self._kept_at = now
             self._each(view, self._keep)
 
-    def close(self) -> None:
-        self._sealing.close()
-
     def _each(
         self,
         view: StateView,

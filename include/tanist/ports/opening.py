@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
 
 
@@ -56,8 +57,6 @@ class Opening(Protocol):
         """As whom this connection logs in, as far as that is known."""
         ...
 
-    def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+    def canary(self, mirror: MirrorName, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         """Begin a transaction on one partition of each topic and abort it: two offsets that no reader ever sees."""
         ...
-
-    def close(self) -> None: ...

@@ -93,8 +93,6 @@ class Positions(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
-
 
 class Pair(NamedTuple):
     """A position at the source, and where it is said to lie in the copy."""
@@ -118,5 +116,3 @@ class Proofs(Protocol):
     def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
         """One answer for each pair, never an exception: what cannot be read until `by` is Proof.NONE, with the why."""
         ...
-
-    def close(self) -> None: ...

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Check, Mode, Verdict
-from tanist.domain.problems import each
 from tanist.domain.stored_names import stored_name
 from tanist.usecases.mirrors.describe import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from tanist.domain.errors import TanistError
     from tanist.domain.failover.health import Status
     from tanist.domain.failover.plan import Limitation
     from tanist.domain.lag import PartitionRow
-    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import TransitionRow
-
-
-SCHEMA_VERSION: Final = 1
-
-
-def envelope(
-    items: Sequence[Mapping[str, Any]], at: EpochMs, errors: Sequence[Mapping[str, Any]] = ()
-) -> dict[str, Any]:
-    """The one object that every answer is."""
-    return {"schema_version": SCHEMA_VERSION, "as_of_ms": at, "items": items, "errors": errors}
-
-
-def error_items(refusal: TanistError) -> tuple[dict[str, str], ...]:
-    """`refusal` as it stands in `errors`."""
-    return tuple({"name": p.name, "reason": p.reason, "action": p.operator_action} for p in each(refusal))
 
 
 def spec_item(spec: MirrorSpec) -> dict[str, Any]:
@@ -123,6 +105,22 @@ def status_item(status: Status, modes: Iterable[Mode] = tuple(Mode)) -> dict[str
         "limitations": {str(mode): [limitation_item(each) for each in status.limitations[mode]] for mode in shown},
         "checks": [check_item(check) for check in status.checks],
     }
+
+
+def status_rows(status: Status, modes: Sequence[Mode]) -> list[dict[str, object]]:
+    """The checks, what speaks against each kind of failover, and its verdict as the last line."""
+    rows: list[dict[str, object]] = [dict(check_item(check)) for check in status.checks]
+    for mode in modes:
+        rows += [
+            {"check": each.name, "verdict": _effect(each), "observed": str(mode), "reason": each.detail}
+            for each in status.limitations[mode]
+        ]
+    rows += [{"check": f"{mode.upper()} FAILOVER", "verdict": status.word(mode)} for mode in modes]
+    return [row | {"mirror": status.mirror} for row in rows]
+
+
+def _effect(limitation: Limitation) -> str:
+    return "blocks" if limitation.blocks else "usual" if limitation.usual else "accept"
 
 
 def state_row_item(row: TransitionRow) -> dict[str, Any]:

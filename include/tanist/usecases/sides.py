@@ -21,9 +21,15 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.access import Access
+    from tanist.ports.approvals import Approvals
     from tanist.ports.clock import Clock
     from tanist.ports.configs import Configs
+    from tanist.ports.fencing import Fencing
     from tanist.ports.logs import Logs
+    from tanist.ports.opening import Opening
+    from tanist.ports.positions import Positions
+    from tanist.ports.replicas import Replicas
+    from tanist.ports.sealing import ProducerFencing
     from tanist.ports.state import StateStore
     from tanist.ports.topics import Topics
 
@@ -46,14 +52,24 @@ class OpenStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Source or destination. `name` is the connection's; `small_state` allows state topics of one replica."""
+    """All that is asked of a cluster, source or destination, by who opened it and closes it.
+
+    `name` is the connection's; `small_state` allows state topics of one replica. Used by one thread at a time.
+    """
 
     name: str
     bootstrap: str
     topics: Topics
     configs: Configs
     logs: Logs
+    replicas: Replicas
     access: Access
+    fencing: Fencing
+    sealing: ProducerFencing
+    opening: Opening
+    approvals: Approvals
+    positions: Callable[[MirrorName], Positions]
+    """The positions of groups, committed on behalf of a mirror."""
     open_store: OpenStore
     small_state: bool = False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.usecases import sides
@@ -15,9 +14,8 @@ if TYPE_CHECKING:
     from tanist.kafka.protocol.stored import Unreadable
     from tanist.ports.clock import Deadline
     from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.wiring.world import ClusterRegistry
 
-
-from tanist.wiring.world import PARTITIONS, ClusterRegistry, Opener
 
 _BURST_SECONDS: Final = 0.3
 
@@ -26,11 +24,13 @@ def dump(
     registry: ClusterRegistry, destination: Cluster, prefix: str, context: CommandContext
 ) -> Iterator[dict[str, Any]]:
     """Every record of the state topics whose key begins with `prefix`, by key; unreadable ones with their reason."""
-    opener = Opener(registry.cluster(destination.name))
+    from tanist.kafka.adapters.cluster import PARTITIONS  # noqa: PLC0415
+
+    cluster = registry.open(destination.name)
     for topic in PARTITIONS:
         if not sides.exists(destination, topic, context.by):
             continue
-        with opener(topic, None, context.by) as store:
+        with cluster.open_store(topic, None, context.by) as store:
             records = [_stored(record) for record in store.catch_up(context.by).values()]
             records += [_stored(unreadable) for unreadable in store.problems()]
         yield from sorted((r for r in records if r["key"].startswith(prefix)), key=lambda r: str(r["key"]))
@@ -40,24 +40,23 @@ def follow(
     registry: ClusterRegistry, destination: Cluster, prefix: str, context: CommandContext, until: Deadline | None
 ) -> Iterator[dict[str, Any]]:
     """Every record of the state topics in the order read, tombstones too, then live ones `until` then, or for ever."""
-    from tanist.kafka.adapters.bounds import LogBoundsReader  # noqa: PLC0415
+    from tanist.kafka.adapters.cluster import PARTITIONS  # noqa: PLC0415
     from tanist.kafka.adapters.tail import Tail  # noqa: PLC0415
 
-    endpoint = registry.cluster(destination.name).endpoint
-    tails = []
+    cluster, tail = registry.open(destination.name), Tail(registry.cluster(destination.name).endpoint)
     for topic, count in PARTITIONS.items():
         if not sides.exists(destination, topic, context.by):
             continue
-        with closing(LogBoundsReader(endpoint, topic, count)) as bounds:
-            tails.append(Tail(endpoint, topic, bounds.starts(context.by)))
+        tail.add(topic, cluster.starts(topic, count, context.by))
     try:
         while until is None or until.left(context.clock.monotonic()) > 0:
-            for tail in tails:
-                items = (_stored(record) for record in tail.burst(_BURST_SECONDS).records)
+            for burst in tail.burst(_BURST_SECONDS).values():
+                if burst.failure:
+                    raise burst.failure
+                items = (_stored(record) for record in burst.records)
                 yield from (item for item in items if item["key"].startswith(prefix))
     finally:
-        for tail in tails:
-            tail.close()
+        tail.close()
 
 
 def _stored(record: StateRecord | Unreadable) -> dict[str, Any]:

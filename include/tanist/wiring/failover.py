@@ -16,7 +16,7 @@ from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failover.page import as_json, as_page, from_json
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import sides
-from tanist.usecases.failover.clusters import Destination, FailoverContext, Source
+from tanist.usecases.failover.clusters import FailoverContext
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
@@ -69,20 +69,14 @@ def failover_clusters(
     (found,) = sides.identify((destination,), context)
     spec = sides.spec_of(sides.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
     sides.same_as_pinned(spec, None, found)
-    there, here = destination_ports(registry, destination, spec), source_ports(registry, spec)
-    try:
-        yield both_clusters(registry, spec, here, there, context)
-    finally:
-        there.close()
-        if isinstance(here, Source):
-            here.close()
+    yield both_clusters(registry, spec, source_of(registry, spec), destination, context)
 
 
 def both_clusters(
     registry: ClusterRegistry,
     spec: MirrorSpec,
-    source: Source | TanistError,
-    destination: Destination,
+    source: Cluster | TanistError,
+    destination: Cluster,
     context: CommandContext,
 ) -> FailoverContext:
     """Both ends of a mirror, and what moves its groups between them."""
@@ -90,41 +84,16 @@ def both_clusters(
         spec=spec,
         source=source,
         destination=destination,
-        move_groups=_Groups(registry, destination.cluster, spec, context),
+        move_groups=_Groups(registry, destination, spec, context),
     )
 
 
-def destination_ports(registry: ClusterRegistry, destination: Cluster, spec: MirrorSpec) -> Destination:
-    """What a failover asks of the destination; whoever calls closes it."""
-    from tanist.kafka.adapters.approvals import (  # noqa: PLC0415 -- `tanist --help` needs no client library
-        KafkaApprovals,
-    )
-    from tanist.kafka.adapters.opening import KafkaOpening  # noqa: PLC0415
-    from tanist.kafka.adapters.replicas import KafkaReplicas  # noqa: PLC0415
-    from tanist.kafka.adapters.sealing import KafkaProducerFencing  # noqa: PLC0415
-
-    cluster = registry.cluster(destination.name)
-    return Destination(
-        cluster=destination,
-        sealing=KafkaProducerFencing(cluster.endpoint),
-        opening=KafkaOpening(cluster.endpoint, spec.mirror),
-        replicas=KafkaReplicas(cluster.endpoint),
-        approvals=KafkaApprovals(cluster.endpoint, allow_small=cluster.allow_small_state),
-    )
-
-
-def source_ports(registry: ClusterRegistry, spec: MirrorSpec) -> Source | TanistError:
+def source_of(registry: ClusterRegistry, spec: MirrorSpec) -> Cluster | TanistError:
     """A source that is not configured on this host is one that cannot be reached from here."""
-    from tanist.kafka.adapters.fencing import KafkaFencing  # noqa: PLC0415
-    from tanist.kafka.adapters.replicas import KafkaReplicas  # noqa: PLC0415
-
     try:
-        endpoint = registry.cluster(spec.source).endpoint
+        return registry.connect(spec.source)
     except TanistError as error:
         return error
-    return Source(
-        cluster=registry.connect(spec.source), fencing=KafkaFencing(endpoint), replicas=KafkaReplicas(endpoint)
-    )
 
 
 @dataclass(frozen=True, slots=True)

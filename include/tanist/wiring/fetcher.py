@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.settings import ClusterSettings
     from tanist.usecases.sides import Cluster
+    from tanist.wiring.world import ClusterRegistry
 
-
-from tanist.wiring.world import PARTITIONS, ClusterRegistry
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 _START_SECONDS: Final = 30.0
@@ -74,10 +73,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
     from tanist.fetcher.coordination import Worker  # noqa: PLC0415
     from tanist.fetcher.fence_reconciler import Guards  # noqa: PLC0415
     from tanist.fetcher.service import Parts  # noqa: PLC0415
-    from tanist.kafka.adapters.access import KafkaAccess  # noqa: PLC0415
-    from tanist.kafka.adapters.fencing import KafkaFencing  # noqa: PLC0415
     from tanist.kafka.adapters.membership import GroupMembership  # noqa: PLC0415
-    from tanist.kafka.adapters.sealing import KafkaProducerFencing  # noqa: PLC0415
 
     cluster = registry.cluster(destination)
     by = clock.deadline(_START_SECONDS)
@@ -94,8 +90,8 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
         maps=store(OFFSETS_TOPIC),
         groups=store(GROUPS_TOPIC),
         guards=Guards(
-            fencing=lambda name: KafkaFencing(registry.cluster(name).endpoint),
-            sealing=KafkaProducerFencing(cluster.endpoint),
+            fencing=lambda name: registry.open(name).fencing,
+            sealing=registry.open(destination).sealing,
             sources=_SourceStates(registry.cluster),
             lock=lambda mirror, operation, by: mirror_lock(
                 registry.connect(destination),
@@ -104,7 +100,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
                 CommandContext(clock=clock, by=by, holder=f"worker {worker}"),
             ),
         ),
-        access=KafkaAccess(cluster.endpoint),
+        access=registry.another(destination).access,
         membership=lambda release: GroupMembership(cluster.endpoint, STATE_TOPIC, before_release=release),
         clock=clock,
         state_partitions=STATE_PARTITIONS,
@@ -114,6 +110,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
 
 def _store(cluster: ClusterSettings, topic: str, by: Deadline, *, reads: bool = False) -> CompactedTopic:
     """A worker's own writer on a state topic, which is made if nobody has yet; `reads`: only what is there."""
+    from tanist.kafka.adapters.cluster import PARTITIONS  # noqa: PLC0415
     from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
 
     layout = TopicLayout(partitions=PARTITIONS[topic], allow_small=cluster.allow_small_state)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, UnknownMirror
 from tanist.domain.problems import refuse
-from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, MirrorSpec
+from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.ports.clock import Deadline
 from tanist.usecases import sides
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
@@ -22,14 +22,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tanist.domain.names import MirrorName
-    from tanist.kafka.adapters.compacted_topic import CompactedTopic
-    from tanist.kafka.adapters.topics import KafkaTopics
+    from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
-    from tanist.ports.positions import Positions, Proofs
     from tanist.settings import ClusterSettings, Settings
 
 
-PARTITIONS: Final = {STATE_TOPIC: STATE_PARTITIONS, OFFSETS_TOPIC: 1, GROUPS_TOPIC: 1}
 LOOK_SECONDS: Final = 5.0
 """How long a cluster has to say whether it holds mirrors: nobody who looks for one waits longer for a dead one."""
 _CONTACTS: Final = 16
@@ -42,19 +39,16 @@ class ClusterRegistry:
     def __init__(self, settings: Settings, extra: Mapping[str, ClusterSettings] | None = None) -> None:
         self.settings = settings
         self._extra = dict(extra or {})
-        self._open: dict[str, Cluster] = {}
-        self._group_contacts: list[Positions | Proofs] = []
+        self._open: dict[str, KafkaCluster] = {}
+        self._others: list[KafkaCluster] = []
         self._silence: Silence | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _t: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> None:
-        for side in self._open.values():
-            for port in (side.topics, side.configs, side.logs, side.access):
-                port.close()
-        for contact in self._group_contacts:
-            contact.close()
+        for cluster in (*self._open.values(), *self._others):
+            cluster.close()
 
     def silence(self, clock: Clock) -> Silence:
         """Which clusters have not answered, for all who read through us: they are not asked again."""
@@ -86,28 +80,42 @@ class ClusterRegistry:
         Raises:
             Misconfigured: naming those that there are.
         """
+        return side_of(self.open(name))
+
+    def open(self, name: str) -> KafkaCluster:
+        """The cluster of that name with all its ports; it is closed with everything else.
+
+        Raises:
+            Misconfigured: naming those that there are.
+        """
+        from tanist.kafka.adapters.cluster import (  # noqa: PLC0415 -- `tanist --help` needs no client library
+            KafkaCluster,
+        )
+
         if name not in self._open:
-            self._open[name] = _cluster(name, self.cluster(name))
+            cluster = self.cluster(name)
+            self._open[name] = KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state)
         return self._open[name]
+
+    def another(self, name: str) -> KafkaCluster:
+        """As `open`, with connections of its own: for another thread."""
+        from tanist.kafka.adapters.cluster import KafkaCluster  # noqa: PLC0415
+
+        cluster = self.cluster(name)
+        self._others.append(KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state))
+        return self._others[-1]
 
     def group_contacts(self, spec: MirrorSpec, destination: Cluster) -> GroupContacts:
         """What asks both ends of a mirror about consumer groups; a source that is not configured here is silent."""
-        from tanist.kafka.adapters.positions import KafkaPositions  # noqa: PLC0415
-        from tanist.kafka.adapters.record_proofs import KafkaProofs  # noqa: PLC0415
-
-        there = self.cluster(destination.name).endpoint
+        there = self.open(destination.name)
         try:
-            here = self.cluster(spec.source).endpoint
+            here = self.open(spec.source)
             source: SourceContacts | TanistError = SourceContacts(
-                cluster=self.connect(spec.source),
-                positions=KafkaPositions(here, spec.mirror),
-                proofs=KafkaProofs(here, there),
+                cluster=side_of(here), positions=here.positions(spec.mirror), proofs=here.proofs(there)
             )
         except TanistError as unknown:
             source = unknown
-        contacts = GroupContacts(destination=destination, positions=KafkaPositions(there, spec.mirror), source=source)
-        self._group_contacts += contacts.ports()
-        return contacts
+        return GroupContacts(destination=destination, positions=there.positions(spec.mirror), source=source)
 
     def describer(self, destination: Cluster, include: Sequence[str] = (".*",)) -> Describer:
         """What describes mirrors of `destination`."""
@@ -150,42 +158,21 @@ class ClusterRegistry:
             return error
 
 
-def _cluster(name: str, cluster: ClusterSettings) -> Cluster:
-    from tanist.kafka.adapters.access import KafkaAccess  # noqa: PLC0415 -- `tanist --help` needs no client library
-    from tanist.kafka.adapters.configs import KafkaConfigs  # noqa: PLC0415
-    from tanist.kafka.adapters.logs import KafkaLogs  # noqa: PLC0415
-    from tanist.kafka.adapters.topics import KafkaTopics  # noqa: PLC0415
-
-    endpoint, topics = cluster.endpoint, KafkaTopics(cluster.endpoint)
+def side_of(cluster: KafkaCluster) -> Cluster:
+    """The ports of a cluster under one name."""
     return Cluster(
-        name=name,
-        bootstrap=",".join(map(str, endpoint.bootstrap)),
-        topics=topics,
-        configs=KafkaConfigs(endpoint),
-        logs=KafkaLogs(endpoint),
-        access=KafkaAccess(endpoint),
-        open_store=Opener(cluster, topics),
-        small_state=cluster.allow_small_state,
+        name=cluster.name,
+        bootstrap=cluster.bootstrap,
+        topics=cluster.topics,
+        configs=cluster.configs,
+        logs=cluster.logs,
+        replicas=cluster.replicas,
+        access=cluster.access,
+        fencing=cluster.fencing,
+        sealing=cluster.sealing,
+        opening=cluster.opening,
+        approvals=cluster.approvals,
+        positions=cluster.positions,
+        open_store=cluster.open_store,
+        small_state=cluster.small_state,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Opener:
-    """Opens the state topics of one cluster, each for the time of a command."""
-
-    cluster: ClusterSettings
-    topics: KafkaTopics | None = None
-
-    def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> CompactedTopic:
-        from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of  # noqa: PLC0415
-
-        return CompactedTopic.open(
-            self.cluster.endpoint,
-            topic,
-            by,
-            layout=TopicLayout(partitions=PARTITIONS[topic], allow_small=self.cluster.allow_small_state),
-            writer=operator_of(mirror, topic) if mirror else None,
-            create=create,
-            brief=True,
-            topics=self.topics,
-        )

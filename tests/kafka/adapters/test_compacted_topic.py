@@ -25,7 +25,9 @@ from tanist.kafka.adapters.state_writer import StateWriter, confirmed
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.stored import encode
 from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.router import Router
 from tanist.ports.topics import NewTopic
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,7 +156,7 @@ def test_an_open_transaction_of_somebody_else_does_not_block_readers(east: Endpo
 def test_an_unsafe_state_topic_is_refused(
     east: Endpoint, topic_name: str, configs: Mapping[str, str], layout: TopicLayout, flaw: str
 ) -> None:
-    with closing(KafkaTopics(east)) as topics:
+    with over(KafkaTopics, east) as topics:
         topics.create([NewTopic(name=topic_name, partitions=6, replication_factor=1, configs=configs)], SOON(20))
     with pytest.raises(UnsafeStateTopic, match=flaw):
         open_topic(east, topic_name, layout=layout)
@@ -232,14 +234,17 @@ def test_many_threads_share_the_question_for_the_end(east: Endpoint, topic_name:
 
 def test_a_topic_that_a_broker_has_not_heard_of_yet_is_waited_for(east: Endpoint, topic_name: str) -> None:
     """A worker that made the state topics ended at once where the broker that it asked next did not know them."""
-    bounds = LogBoundsReader(east, topic_name, 1)
+    bounds = LogBoundsReader(Router(east, "tanist-test"), topic_name, 1)
     with ThreadPoolExecutor() as pool, closing(bounds):
         reported = pool.submit(bounds.starts, SOON(20))
         CLOCK.wait(0.5)
-        with closing(KafkaTopics(east)) as topics:
+        with over(KafkaTopics, east) as topics:
             topics.create([NewTopic(name=topic_name, partitions=1, replication_factor=1)], SOON(20))
         assert reported.result(20) == {0: 0}
-    with closing(LogBoundsReader(east, "no-such-topic", 1)) as nothing, pytest.raises(UnknownTopicOrPartition):
+    with (
+        closing(LogBoundsReader(Router(east, "tanist-test"), "no-such-topic", 1)) as nothing,
+        pytest.raises(UnknownTopicOrPartition),
+    ):
         nothing.ends(SOON(20))
 
 

@@ -10,6 +10,7 @@ import pytest
 from tanist.domain.errors import Unreachable
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.router import Router
 from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
@@ -40,12 +41,13 @@ def _effective(found: Mapping[str, object]) -> Mapping[str, str]:
 def test_a_request_does_not_wait_for_a_controller_that_is_dead(cluster_factory: ClusterFactory) -> None:
     cluster = cluster_factory("orphaned", brokers=2)
     clock = SystemClock()
-    topics = [KafkaTopics(cluster.endpoint()) for _ in range(CLIENTS)]
+    routers = [Router(cluster.endpoint(), "tanist-test") for _ in range(CLIENTS)]
+    topics = [KafkaTopics(router) for router in routers]
     new = NewTopic(name="there", partitions=1, replication_factor=2, configs={})
     assert topics[0].create([new], clock.deadline(20)) == {"there": None}
     cluster.kill(2)
     with ThreadPoolExecutor(CLIENTS) as pool:
         found = list(pool.map(_configs, topics))
     assert all(configs["cleanup.policy"] == "delete" for configs in found)
-    for one in topics:
-        one.close()
+    for router in routers:
+        router.close()

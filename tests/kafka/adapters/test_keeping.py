@@ -21,6 +21,7 @@ from tanist.kafka.wire.router import Router
 from tanist.ports.sealing import Kept
 from tanist.ports.topics import NewTopic
 from tests.conftest import librdkafka
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,13 +38,13 @@ class Lab:
     def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         self.router = Router(cluster.endpoint(), "tanist-test")
-        self.sealing = KafkaProducerFencing(cluster.endpoint())
+        self.sealing = KafkaProducerFencing(self.router)
         ids = [requests.init_producer_id(self.router, SOON(20)) for _ in range(3)]
         self.writers = ProducerIds(*ids)
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> tuple[TopicPartition, ...]:
         given = {key.replace("_", "."): value for key, value in configs.items()}
-        with closing(KafkaTopics(self.cluster.endpoint())) as topics:
+        with over(KafkaTopics, self.cluster.endpoint()) as topics:
             new = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=given)
             assert topics.create([new], SOON(20)) == {name: None}
         return tuple(TopicPartition(name, n) for n in range(partitions))
@@ -75,7 +76,6 @@ class Lab:
 def lab(clusters: Mapping[str, SandboxCluster]) -> Iterator[Lab]:
     lab = Lab(clusters["west"])
     yield lab
-    lab.sealing.close()
     lab.router.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.access import Permission, Verdict
 from tanist.ports.logs import LogEnds
 from tanist.ports.topics import NewTopic
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ def test_an_endpoint_becomes_librdkafkas_words() -> None:
 
 def test_logs_tell_their_ends_and_hand_out_ids(clusters: Mapping[str, SandboxCluster], topic_name: str) -> None:
     endpoint = clusters["east"].endpoint()
-    with closing(KafkaTopics(endpoint)) as topics, closing(KafkaLogs(endpoint)) as logs:
+    with over(KafkaTopics, endpoint) as topics, over(KafkaLogs, endpoint) as logs:
         topics.create([NewTopic(name=topic_name, partitions=2, replication_factor=1)], SOON(20))
         here, gone = TopicPartition(topic_name, 1), TopicPartition("no-such-topic", 0)
         found = logs.ends([here, gone], SOON(10))
@@ -116,12 +116,12 @@ def test_with_an_authorizer_every_refusal_names_its_reason(cluster_factory: Clus
     assert mirror.sasl
     wrong = replace(mirror, sasl=replace(mirror.sasl, password=Secret("wrong")))
     layout = TopicLayout(partitions=2, allow_small=True)
-    with closing(KafkaTopics(admin)) as topics:
+    with over(KafkaTopics, admin) as topics:
         topics.create([NewTopic(name=topic_name, partitions=1, replication_factor=1)], SOON(20))
     CompactedTopic.open(admin, "__state", SOON(20), layout=layout, create=True).close()
 
     began = CLOCK.monotonic()
-    with pytest.raises(AuthenticationFailed), closing(KafkaTopics(wrong)) as topics:
+    with pytest.raises(AuthenticationFailed), over(KafkaTopics, wrong) as topics:
         topics.names(SOON(30))
     with pytest.raises(AuthenticationFailed):
         CompactedTopic.open(wrong, "__state", SOON(30), layout=layout)
@@ -131,7 +131,7 @@ def test_with_an_authorizer_every_refusal_names_its_reason(cluster_factory: Clus
     stranger.leave()
     assert CLOCK.monotonic() - began < 15, "a wrong password is no time-out"
 
-    with closing(KafkaTopics(mirror)) as topics:
+    with over(KafkaTopics, mirror) as topics:
         assert topics.names(SOON(10)) == ()
         answer = topics.create([NewTopic(name="new", partitions=1, replication_factor=1)], SOON(10))["new"]
         assert isinstance(answer, AuthorizationFailed)
@@ -158,7 +158,7 @@ def check_rights(admin: Endpoint, mirror: Endpoint, topic: str) -> None:
 
 
 def verdicts(endpoint: Endpoint, rights: list[Permission]) -> list[Verdict]:
-    with closing(KafkaAccess(endpoint)) as access:
+    with over(KafkaAccess, endpoint) as access:
         held = access.check(rights, SOON(40))  # the first group makes its broker create a topic of 50 partitions
     assert all(each.reason for each in held if each.verdict is not Verdict.PASS)
     return [each.verdict for each in held]

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from tanist.kafka.adapters.membership import SESSION_SECONDS, GroupMembership
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.topics import NewTopic
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ def wait_until(done: Callable[[], bool], seconds: float = 30) -> None:
 
 def test_a_worker_frozen_past_its_session_has_no_lease(clusters: Mapping[str, SandboxCluster], topic_name: str) -> None:
     endpoint = clusters["west"].endpoint()
-    with closing(KafkaTopics(endpoint)) as topics:
+    with over(KafkaTopics, endpoint) as topics:
         topics.create([NewTopic(name=topic_name, partitions=SLICES, replication_factor=1)], CLOCK.deadline(20))
     frozen = Frozen(endpoint, topic_name)
     heir = GroupMembership(endpoint, topic_name, group=topic_name)

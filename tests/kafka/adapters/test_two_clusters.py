@@ -18,6 +18,7 @@ from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox.ports import free_ports
 from tests.contracts.reached import SOON
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +45,7 @@ def test_a_name_that_lists_brokers_of_two_clusters_is_named_at_once(
     both = [clusters["east"], clusters["west"]]
     first, second = reversed(both) if turned else both
     began = time.monotonic()
-    with closing(KafkaTopics(mixed(address(first), address(second), like=first))) as topics:
+    with over(KafkaTopics, mixed(address(first), address(second), like=first)) as topics:
         with pytest.raises(TwoClusters) as raised:
             topics.cluster_id(SOON(8))
         assert time.monotonic() - began < 2
@@ -63,11 +64,11 @@ def test_an_address_that_does_not_answer_hides_no_cluster_and_costs_half_a_secon
     with socket.create_server(("127.0.0.1", 0)) as mute:
         frozen = Address("127.0.0.1", mute.getsockname()[1])
         for others in ((nobody,), (frozen,), (frozen, nobody)):
-            with closing(KafkaTopics(mixed(*others, address(west), like=west))) as topics:
+            with over(KafkaTopics, mixed(*others, address(west), like=west)) as topics:
                 began = time.monotonic()
                 assert topics.cluster_id(SOON(8)) == west.cluster_id
                 assert time.monotonic() - began < 2.5
-    with closing(KafkaTopics(mixed(nobody, like=west))) as topics, pytest.raises(Unreachable, match="refused"):
+    with over(KafkaTopics, mixed(nobody, like=west)) as topics, pytest.raises(Unreachable, match="refused"):
         topics.cluster_id(SOON(8))
 
 

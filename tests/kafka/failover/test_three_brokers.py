@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.errors import TanistError
+    from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.opening import Opening
     from tanist.usecases.failover.clusters import FailoverContext
@@ -93,12 +94,9 @@ class Watched:
     def principal(self) -> str | None:
         return self.real.principal()
 
-    def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+    def canary(self, mirror: MirrorName, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         assert self.sealed()
-        return self.real.canary(topics, by)
-
-    def close(self) -> None:
-        self.real.close()
+        return self.real.canary(mirror, topics, by)
 
 
 @pytest.fixture(scope="module")

@@ -11,19 +11,16 @@ from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.records import GroupPosition, OffsetRangeWritten
 from tanist.domain.state_view import StateView
 from tanist.domain.translation import Rules
-from tanist.kafka.adapters.logs import KafkaLogs
-from tanist.kafka.adapters.positions import KafkaPositions
-from tanist.kafka.adapters.record_proofs import KafkaProofs
-from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen, Views
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, translate_groups
-from tanist.usecases.sides import Cluster, CommandContext
+from tanist.usecases.sides import CommandContext
+from tanist.wiring.world import side_of
 from tests.kafka.groups.readers import wanted
 
 if TYPE_CHECKING:
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
@@ -33,23 +30,6 @@ if TYPE_CHECKING:
 def run(seconds: float = 20, *, dry_run: bool = False) -> CommandContext:
     clock = SystemClock()
     return CommandContext(clock=clock, by=clock.deadline(seconds), dry_run=dry_run)
-
-
-def side(endpoint: Endpoint, stack: ExitStack) -> Cluster:
-    """As far as group commands look at it."""
-    topics, logs = KafkaTopics(endpoint), KafkaLogs(endpoint)
-    stack.callback(topics.close)
-    stack.callback(logs.close)
-    nothing: Any = None
-    return Cluster(
-        name=endpoint.name,
-        bootstrap="",
-        topics=topics,
-        configs=nothing,
-        logs=logs,
-        access=nothing,
-        open_store=nothing,
-    )
 
 
 @dataclass
@@ -66,16 +46,15 @@ class Mirrored:
     def __post_init__(self) -> None:
         ids = self.rig.source.cluster.cluster_id, self.rig.destination.cluster.cluster_id
         self.spec = replace(self.rig.spec, source_cluster_id=ids[0], destination_cluster_id=ids[1])
-        source, destination = self.rig.source.cluster.endpoint(), self.rig.destination.cluster.endpoint()
-        there = KafkaPositions(destination, self.spec.mirror)
-        here = SourceContacts(
-            cluster=side(source, self.stack),
-            positions=KafkaPositions(source, self.spec.mirror),
-            proofs=KafkaProofs(source, destination),
+        source, destination = (
+            self.stack.enter_context(KafkaCluster(each.cluster.endpoint()))
+            for each in (self.rig.source, self.rig.destination)
         )
-        self.contacts = GroupContacts(destination=side(destination, self.stack), positions=there, source=here)
-        for port in self.contacts.ports():
-            self.stack.callback(port.close)
+        here = SourceContacts(
+            cluster=side_of(source), positions=source.positions(self.spec.mirror), proofs=source.proofs(destination)
+        )
+        there = destination.positions(self.spec.mirror)
+        self.contacts = GroupContacts(destination=side_of(destination), positions=there, source=here)
 
     def __enter__(self) -> Self:
         return self

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.records import OffsetRangeWritten, OffsetTailMode
 from tanist.domain.translation import Precision, Proof
-from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import Markers
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until, value
 from tests.kafka.groups.mirrors import Mirrored
 from tests.kafka.groups.readers import Followed, commit, moved, read_some
+from tests.ports import over_positions
 
 if TYPE_CHECKING:
     from tests.conftest import ClusterFactory
@@ -89,7 +88,7 @@ def test_a_coordinator_of_three_is_killed(cluster_factory: ClusterFactory, topic
     groups = [f"{topic_name}-{n}" for n in range(6)]
     with (
         Followed(spec, cluster.endpoint(), [topic_name]) as followed,
-        closing(KafkaPositions(cluster.endpoint(), spec.mirror)) as client,
+        over_positions(cluster.endpoint(), spec.mirror) as client,
     ):
 
         def all_moved(offset: int) -> None:

@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka import TopicPartition as At
 
 from tanist.domain.errors import MirrorLocked
-from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
 from tests.kafka.fetcher.rig import Rig, until
 from tests.kafka.groups.freezing import ADD_OFFSETS, ASLEEP, END_TXN, OFFSET_FETCH, WRITES, frozen
 from tests.kafka.groups.mirrors import Mirrored, run
 from tests.kafka.groups.readers import commit, committed, consumer, read_some
+from tests.ports import over_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ class Both:
         endpoint = replace(self.rig.destination.cluster.endpoint(), name=ASLEEP)
 
         def command() -> Any:
-            with closing(KafkaPositions(endpoint, self.mirrored.spec.mirror)) as positions:
+            with over_positions(endpoint, self.mirrored.spec.mirror) as positions:
                 contacts = replace(self.mirrored.contacts, positions=positions)
                 (row,) = self.mirrored.sync(self.group, contacts=contacts).rows
                 return row

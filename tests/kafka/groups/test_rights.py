@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.fetcher.rig import soon, until
 from tests.kafka.groups.readers import Followed, moved
+from tests.ports import over, over_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,13 +57,13 @@ class Guarded:
         self.cluster = cluster
         self.endpoint = cluster.endpoint_for(USER)
         self._router = Router(cluster.endpoint(), "test")
-        self._positions = KafkaPositions(cluster.endpoint(), SPEC.mirror)
-        with closing(KafkaTopics(cluster.endpoint())) as topics:
+        self._positions = KafkaPositions(self._router, SPEC.mirror)
+        with over(KafkaTopics, cluster.endpoint()) as topics:
             topics.create([NewTopic(name="orders", partitions=1, replication_factor=1)], soon())
 
     def close(self) -> None:
-        self._router.close()
         self._positions.close()
+        self._router.close()
 
     def rule(self, kind: int, name: str, operation: int, permission: int = ALLOW, *, pattern: int = LITERAL) -> None:
         rules = [AclBinding(kind, name, pattern, f"User:{USER}", "*", operation, permission)]
@@ -183,7 +183,7 @@ def test_one_forbidden_group_delays_nobody(guarded: Guarded) -> None:
         guarded.commit(group, 1)
     for operation in (READ, DESCRIBE):
         guarded.rule(GROUP, groups[7], operation, DENY)
-    with closing(KafkaPositions(guarded.endpoint, SPEC.mirror)) as positions:
+    with over_positions(guarded.endpoint, SPEC.mirror) as positions:
         began = time.monotonic()
         found = positions.committed(groups, soon())
         changes = {

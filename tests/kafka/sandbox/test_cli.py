@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from tanist.kafka.adapters.access import KafkaAccess
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist_testkit.cli.sandbox import app
+from tests.ports import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ def test_users_log_in_with_certificates_where_they_were_asked_for(home: Path) ->
     assert code == 0, reported
     endpoint = load(home / "tanist.toml", {}).endpoint("east")
     assert endpoint.sasl is None
-    with closing(KafkaAccess(endpoint)) as access:
+    with over(KafkaAccess, endpoint) as access:
         seen = access.login([], SystemClock().deadline(20))
     assert seen.login == Login("User:CN=admin,OU=Tanist sandbox", Origin.CERTIFICATE)
     assert seen.authorizer

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.usecases.failover.clusters import Destination, FailoverContext, GroupsMoved, Source
+from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved
 from tanist.usecases.readers import Silence, StateReaders
 from tanist.usecases.status.observe import StatusContext
-from tests.fakes.failover import MemoryApprovals, MemoryFencing, MemoryOpening, MemoryProducerFencing, MemoryReplicas
 from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
@@ -30,16 +29,8 @@ def clusters(spec: MirrorSpec, source: GuardedCluster | TanistError, destination
     """Both ends of a mirror."""
     return FailoverContext(
         spec=spec,
-        source=source
-        if isinstance(source, Exception)
-        else Source(cluster=source.side(), fencing=MemoryFencing(source), replicas=MemoryReplicas(source)),
-        destination=Destination(
-            cluster=destination.side(),
-            sealing=MemoryProducerFencing(destination),
-            opening=MemoryOpening(destination),
-            replicas=MemoryReplicas(destination),
-            approvals=MemoryApprovals(destination),
-        ),
+        source=source if isinstance(source, Exception) else source.side(),
+        destination=destination.side(),
         move_groups=_nobody,
     )
 

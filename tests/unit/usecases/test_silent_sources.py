@@ -5,24 +5,25 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from threading import Barrier
 from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.endpoint import Address, Endpoint
-from tanist.domain.errors import TimedOut
+from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.names import MirrorName
 from tanist.domain.records import STATE_TOPIC
 from tanist.kafka.adapters.replicas import KafkaReplicas
 from tanist.kafka.wire.clock import SystemClock
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.sides import CommandContext
 from tanist.usecases.status import observe as status
 from tanist.usecases.status.observe import StatusContext
 from tests.fakes.failover import GuardedCluster, MemoryReplicas
+from tests.ports import over
 from tests.unit.usecases.commands import a_run
 from tests.unit.usecases.readings import clusters, reading
 
@@ -63,7 +64,7 @@ class Sources:
         if spec.source == "east":
             return clusters(spec, self.east, self.west)
         found = clusters(spec, self.hung[spec.source], self.west)
-        assert isinstance(found.source, Source)
+        assert not isinstance(found.source, TanistError)
         return replace(found, source=replace(found.source, replicas=self.replicas[spec.source]))
 
     def down(self, context: CommandContext | None = None) -> set[str]:
@@ -107,7 +108,7 @@ def test_sockets_that_never_answer_take_the_time_of_one_of_them() -> None:
         for name in sources.hung:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             there = Endpoint(name=name, bootstrap=(Address("127.0.0.1", listener.getsockname()[1]),))
-            sources.replicas[name] = stack.enter_context(closing(KafkaReplicas(there)))
+            sources.replicas[name] = stack.enter_context(over(KafkaReplicas, there))
         began = time.monotonic()
         assert sources.down(CommandContext(clock=clock, by=clock.deadline(20))) == sources.mirrors()
         assert SOURCE_SECONDS - 1 < time.monotonic() - began < SOURCE_SECONDS + 1.5, "the page waits for 6 s"

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.endpoint import Endpoint
     from tanist.kafka.wire.coordinators import ByGroup
     from tanist.kafka.wire.router import Router
     from tanist.ports.access import Permission
@@ -36,12 +35,12 @@ _AGAIN: Final = 0.1
 
 
 class KafkaAccess:
-    """Thread-safe. Without an authorizer the brokers report that everything is allowed."""
+    """Owned by one thread. Without an authorizer the brokers report that everything is allowed."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, router: Router) -> None:
+        self._router, self._endpoint = router, router.endpoint
         self._clock = SystemClock()
-        self._asking = Asking(endpoint, "access")
+        self._asking = Asking(router)
 
     def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
         granted = self._topics(_names(rights, _TOPIC), by) | self._groups(_names(rights, _GROUP), by)
@@ -49,24 +48,17 @@ class KafkaAccess:
         return tuple(_acl_check(right, granted) for right in rights)
 
     def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
-        found = self._asking.ask(lambda router, by: rules.writing(router, topics, by), by)
-        return {topic: learnt(each) for topic, each in found.items()}
+        return {topic: learnt(found) for topic, found in rules.writing(self._router, topics, by).items()}
 
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
-        return self._asking.ask(lambda router, by: self._login(router, topics, by), by)
-
-    def close(self) -> None:
-        self._asking.close()
-
-    def _login(self, router: Router, topics: Sequence[str], by: Deadline) -> LoginSeen:
         login = login_of(self._endpoint)
-        if not rules.has_authorizer(router, by):
+        if not rules.has_authorizer(self._router, by):
             return LoginSeen(login=login, authorizer=False)
         if login.principal is None:
             raise PrincipalUnknown(nameless(self._endpoint.name))
-        granted = may_write(router, topics, by)
+        granted = may_write(self._router, topics, by)
         known = {topic: may for topic, may in granted.items() if isinstance(may, bool)}
-        sign = unbound(login.principal, known, rules.writing(router, list(known), by))
+        sign = unbound(login.principal, known, rules.writing(self._router, list(known), by))
         return LoginSeen(login=login, authorizer=True, unbound=sign)
 
     def _topics(self, names: list[str], by: Deadline) -> dict[tuple[str, str], _Operations]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
@@ -31,15 +30,14 @@ from tanist.kafka.adapters.state_layout import MIN_IN_SYNC, REPLICAS
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.approval import decode, encode, encode_withdrawal
 from tanist.kafka.wire.requests import describe_producers
-from tanist.kafka.wire.router import Router
 from tanist.ports.topics import NewTopic, TopicFacts
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.failover.approving import Approval, ApprovalRequest, Entry, Withdrawal
     from tanist.kafka.wire.requests import ActiveProducer
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
 CONFIGS: Final = {
@@ -58,11 +56,11 @@ _FORGETFUL: Final = "approvals need unlimited retention and broker timestamps"
 class KafkaApprovals:
     """Owned by one thread. One partition, so that there is one order."""
 
-    def __init__(self, endpoint: Endpoint, *, allow_small: bool = False) -> None:
-        self._endpoint, self._allow_small = endpoint, allow_small
-        self._topics = KafkaTopics(endpoint)
-        self._router = Router(endpoint, "tanist-approvals")
-        self._witness = ConnectionErrorTracker(endpoint)
+    def __init__(self, router: Router, *, allow_small: bool = False) -> None:
+        self._endpoint, self._allow_small = router.endpoint, allow_small
+        self._topics = KafkaTopics(router)
+        self._router = router
+        self._witness = ConnectionErrorTracker(router.endpoint)
 
     def principal(self, by: Deadline) -> str:
         if not rules.has_authorizer(self._router, by):
@@ -88,8 +86,8 @@ class KafkaApprovals:
 
     def all(self, by: Deadline) -> tuple[Entry, ...]:
         self._must_be_sane(by)
-        with closing(LogBoundsReader(self._endpoint, APPROVALS_TOPIC, 1)) as bounds:
-            start, end = bounds.starts(by)[0], bounds.ends(by)[0]
+        bounds = LogBoundsReader(self._router, APPROVALS_TOPIC, 1)
+        start, end = bounds.starts(by)[0], bounds.ends(by)[0]
         found = (_entry(message) for message in self._read(start, end, by))
         return tuple(entry for entry in found if entry is not None)
 
@@ -115,10 +113,6 @@ class KafkaApprovals:
     def withdraw(self, no: Withdrawal, by: Deadline) -> None:
         self._must_be_sane(by)
         self._write(encode_withdrawal(no, self.principal(by)), by)
-
-    def close(self) -> None:
-        self._topics.close()
-        self._router.close()
 
     # ── the topic ─────────────────────────────────────────────────────────────────────────────────────────────────
 

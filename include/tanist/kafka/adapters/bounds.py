@@ -14,12 +14,11 @@ from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOr
 from tanist.domain.errors import AuthorizationFailed, TanistError, TimedOut
 from tanist.domain.names import TopicPartition
 from tanist.kafka.wire.requests import End, list_offsets
-from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tanist.domain.endpoint import Endpoint
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
 _AGAIN: Final = 0.1
@@ -30,9 +29,11 @@ _BELIEVED: Final = 3.0
 class LogBoundsReader:
     """Of one topic. Thread-safe: callers share the answer to a question that was asked after they came."""
 
-    def __init__(self, endpoint: Endpoint, topic: str, partitions: int) -> None:
-        self._what = f"topic {topic} of {endpoint.name}"
-        self._router = Router(endpoint, "tanist-state")
+    def __init__(self, router: Router, topic: str, partitions: int) -> None:
+        """`router`: no other thread may use it while one asks here."""
+        self.topic, self.endpoint = topic, router.endpoint
+        self._what = f"topic {topic} of {router.endpoint.name}"
+        self._router = router
         self._partitions = tuple(TopicPartition(topic, n) for n in range(partitions))
         self._changed = threading.Condition()
         self._turn = threading.Lock()  # the router belongs to one thread at a time
@@ -63,6 +64,7 @@ class LogBoundsReader:
         return self._ask_for_all(number, by)
 
     def close(self) -> None:
+        """Close the router, for those to whom alone it belongs: whoever is waiting for an answer gets Stopped."""
         self._router.interrupt()
         with self._turn:
             self._router.close()

@@ -8,38 +8,48 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.state_layout import TopicLayout, ensure
-from tanist.kafka.adapters.state_reader import Reader
+from tanist.kafka.adapters.state_reader import Follower
 from tanist.kafka.adapters.state_writer import WORKER, StateWriter, operator_of
-from tanist.kafka.adapters.tail import BRIEF_MS, LASTING_MS, Tail
+from tanist.kafka.adapters.tail import LASTING_MS, Tail
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.stored import Unreadable
+from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.kafka.adapters.state_reader import Reader
     from tanist.ports.clock import Deadline
 
-__all__ = ["WORKER", "CompactedTopic", "TopicLayout", "operator_of"]
+__all__ = ["WORKER", "CompactedTopic", "Shared", "TopicLayout", "operator_of"]
 
 _FOLLOWED: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the state topics of one cluster share within a command: one router, one consumer."""
+
+    router: Router
+    follower: Follower
 
 
 class CompactedTopic:
     """Made by `open`. Thread-safe; a thread of its own reads."""
 
     def __init__(
-        self, endpoint: Endpoint, topic: str, bounds: LogBoundsReader, reader: Reader, writer: StateWriter | None
+        self, bounds: LogBoundsReader, reader: Reader, writer: StateWriter | None, end: Callable[[], None]
     ) -> None:
-        self._endpoint, self._topic = endpoint, topic
-        self._bounds, self._reader, self._writer = bounds, reader, writer
+        self._bounds, self._reader, self._writer, self._end = bounds, reader, writer, end
 
     @classmethod
     def open(  # noqa: PLR0913 -- how it is opened, named
@@ -51,34 +61,39 @@ class CompactedTopic:
         layout: TopicLayout,
         writer: str | None = None,
         create: bool = False,
-        brief: bool = False,
-        topics: KafkaTopics | None = None,
+        within: Shared | None = None,
     ) -> Self:
         """The topic, checked, replayed to its end, and open for changes unless `writer` is None.
 
         `writer`: `operator_of(mirror)` fences whoever opened the same mirror before (and is fenced by whoever opens it
         next), WORKER fences nobody. An operator is fenced before the replay, so what it decides is based on the last
-        word of the one before. `brief`: for one command; it is at the end sooner, and must not stay open for long.
-        `topics`: of the same cluster, connected already.
+        word of the one before. `within`: the connections of a command, which all its state topics share.
 
         Raises:
             UnknownTopicOrPartition: there is no such topic, and `create` is false.
             UnsafeStateTopic, AuthorizationFailed, AuthenticationFailed, Unreachable, TimedOut.
         """
-        with contextlib.nullcontext(topics) if topics else contextlib.closing(KafkaTopics(endpoint)) as asked:
-            ensure(asked, topic, layout, by, create=create)
         with contextlib.ExitStack() as undo:
+            shared = within or Shared(Router(endpoint, "tanist-state"), Follower(endpoint, LASTING_MS))
+            if within is None:
+                undo.callback(shared.router.close)
+                undo.callback(shared.follower.close)
+            ensure(KafkaTopics(shared.router), topic, layout, by, create=create)
             opened = None if writer is None else StateWriter(endpoint, topic, layout.partitions, writer)
             if opened:
                 undo.callback(opened.close)
                 opened.open(by)
-            bounds = LogBoundsReader(endpoint, topic, layout.partitions)
-            undo.callback(bounds.close)
-            reader = Reader(endpoint, topic, bounds.starts(by), BRIEF_MS if brief else LASTING_MS)
+            bounds = LogBoundsReader(shared.router, topic, layout.partitions)
+            if within is None:
+                undo.callback(bounds.close)
+            reader = shared.follower.reader(topic, bounds.starts(by))
             undo.callback(reader.close)
-            store = cls(endpoint, topic, bounds, reader, opened)
+            store = cls(bounds, reader, opened, undo.pop_all().close)
+        try:
             store.catch_up(by)
-            undo.pop_all()
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def __enter__(self) -> Self:
@@ -105,23 +120,23 @@ class CompactedTopic:
 
     def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
         if self._writer is None:
-            raise TypeError(f"{self._topic} was opened for reading")
+            raise TypeError(f"{self._bounds.topic} was opened for reading")
         ends = self._writer.append(records, by)
         reported = {partition: end for partition, end in ends.items() if end is not None}
         return self._reader.reach(reported, by) if len(reported) == len(ends) else self.catch_up(by)
 
     def follow(self, by: Deadline | None) -> Iterator[StateRecord]:
-        tail = Tail(self._endpoint, self._topic, self._reader.starts)
+        tail = Tail(self._bounds.endpoint)
+        tail.add(self._bounds.topic, self._reader.starts)
         try:
             while (left := _FOLLOWED if by is None else by.left(time.monotonic())) > 0:
-                for record in tail.burst(min(left, _FOLLOWED)).records:
-                    if not isinstance(record, Unreadable):
-                        yield record
+                for burst in tail.burst(min(left, _FOLLOWED)).values():
+                    if burst.failure:
+                        raise burst.failure
+                    yield from (record for record in burst.records if not isinstance(record, Unreadable))
         finally:
             tail.close()
 
     def close(self) -> None:
-        if self._writer:
-            self._writer.close()
-        self._reader.close()
-        self._bounds.close()
+        """End its reader and writer; what is shared stays open."""
+        self._end()

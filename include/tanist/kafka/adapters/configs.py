@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
 from tanist.kafka.wire.admin import ConfigKind, ConfigResource, ConfigValue, alter_configs, describe_configs
-from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tanist.domain.endpoint import Endpoint
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
 _ALL_BROKERS: Final = ConfigResource(ConfigKind.BROKER, "")
@@ -21,8 +20,8 @@ _ALL_BROKERS: Final = ConfigResource(ConfigKind.BROKER, "")
 class KafkaConfigs:
     """The port `Configs` over `tanist.kafka.wire`. Owned by one thread."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._router = Router(endpoint, "tanist-configs")
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     def broker(self, by: Deadline) -> Mapping[str, str]:
         self._router.refresh([], by)
@@ -35,9 +34,6 @@ class KafkaConfigs:
         except TanistError as error:
             return error
         return None
-
-    def close(self) -> None:
-        self._router.close()
 
 
 def _values(found: Mapping[str, ConfigValue]) -> dict[str, str]:

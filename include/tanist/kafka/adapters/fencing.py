@@ -10,12 +10,11 @@ from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FenceBefore, FenceKind
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.kafka.adapters import rules
 from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, ConfigValue, alter_configs, topic_config
-from tanist.kafka.wire.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.endpoint import Endpoint
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
 SMALLEST: Final = str(SMALLEST_MESSAGE_BYTES)
@@ -24,8 +23,8 @@ SMALLEST: Final = str(SMALLEST_MESSAGE_BYTES)
 class KafkaFencing:
     """Owned by one thread."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._router = Router(endpoint, "tanist-fencing")
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     def has_authorizer(self, by: Deadline) -> bool:
         return rules.has_authorizer(self._router, by)
@@ -56,9 +55,6 @@ class KafkaFencing:
         answers = rules.allow_again(self._router, _denying(before, ours=True), ANYBODY, by)
         answers |= dict.fromkeys(set(_denying(before)) - answers.keys())
         return answers | {each.topic: self._limit(each.topic, each.max_message_bytes, by) for each in _limiting(before)}
-
-    def close(self) -> None:
-        self._router.close()
 
     def _limits(self, topics: Sequence[str], by: Deadline) -> dict[str, FenceBefore | TanistError]:
         """The topics' own settings, in one request."""

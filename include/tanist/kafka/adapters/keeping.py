@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import ProducerId
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
@@ -37,8 +36,8 @@ DATA_EPOCH: Final = 1
 class Keeping:
     """Owned by one thread, with the router that it is given."""
 
-    def __init__(self, endpoint: Endpoint, router: Router) -> None:
-        self._endpoint, self._router = endpoint, router
+    def __init__(self, router: Router) -> None:
+        self._router = router
         self._seen: dict[TopicPartition, tuple[int, float]] = {}
         """Where logs ended when they were last seen to have grown, and when that was."""
 
@@ -116,7 +115,7 @@ class Keeping:
 
     def _last(self, spans: Mapping[TopicPartition, OffsetSpan], by: Deadline) -> dict[TopicPartition, Last | None]:
         """The last record that has a key."""
-        return last_records(self._endpoint, spans, by) if spans else {}
+        return last_records(self._router.endpoint, spans, by) if spans else {}
 
     def _repeat(
         self,
@@ -147,7 +146,7 @@ class Keeping:
         def of_that_key(at: TopicPartition, message: Message) -> bool:
             return message.key() == repeated[at].key
 
-        found = last_records(self._endpoint, between, by, of_that_key) if between else {}
+        found = last_records(self._router.endpoint, between, by, of_that_key) if between else {}
         return {at: last for at, last in found.items() if last is not None}
 
 

@@ -10,13 +10,12 @@ from tanist.kafka.protocol.batch import HEADER_SIZE, header_of, split
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End, fetch, init_producer_id, list_offsets, readable_ends
-from tanist.kafka.wire.router import Router
 from tanist.ports.logs import LogEnds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.endpoint import Endpoint
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
 
 
@@ -32,8 +31,8 @@ _LARGER: Final = 16
 class KafkaLogs:
     """Owned by one thread."""
 
-    def __init__(self, endpoint: Endpoint, clock: Clock | None = None) -> None:
-        self._router = Router(endpoint, "tanist-logs")
+    def __init__(self, router: Router, clock: Clock | None = None) -> None:
+        self._router = router
         self._clock = clock or SystemClock()
 
     def ends(
@@ -84,9 +83,6 @@ class KafkaLogs:
 
     def new_producer_id(self, by: Deadline) -> ProducerId:
         return init_producer_id(self._router, by)
-
-    def close(self) -> None:
-        self._router.close()
 
 
 def _producer(at: TopicPartition, records: memoryview, offset: int) -> ProducerId | TanistError | None:

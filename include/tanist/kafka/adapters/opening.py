@@ -9,26 +9,23 @@ from tanist.domain.names import TopicPartition
 from tanist.kafka.adapters import rules
 from tanist.kafka.adapters.logins import login_of
 from tanist.kafka.wire.rights import may_write
-from tanist.kafka.wire.router import Router
 from tanist.kafka.wire.transactions import empty_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
 
 class KafkaOpening:
     """Owned by one thread. Who logs in without a name is nobody that could be denied anything."""
 
-    def __init__(self, endpoint: Endpoint, mirror: MirrorName) -> None:
-        self._router = Router(endpoint, "tanist-opening")
-        self._own = login_of(endpoint).principal
-        self._canary = f"tanist-{mirror}/canary"
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     def has_authorizer(self, by: Deadline) -> bool:
         return rules.has_authorizer(self._router, by)
@@ -77,6 +74,10 @@ class KafkaOpening:
     def principal(self) -> str | None:
         return self._own
 
+    @property
+    def _own(self) -> str | None:
+        return login_of(self._router.endpoint).principal
+
     def _logins(self, mirrors: Collection[str]) -> frozenset[str]:
         """Those that copy; where nobody has told, ours, which may do all that they may."""
         return frozenset(mirrors) or frozenset({self._own} if self._own else ())
@@ -100,13 +101,11 @@ class KafkaOpening:
             for topic, held in wanted.items()
         }
 
-    def canary(self, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
+    def canary(self, mirror: MirrorName, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
         """One marker on partition 0 of each topic."""
-        answers = empty_transaction(self._router, self._canary, [TopicPartition(topic, 0) for topic in topics], by)
+        name = f"tanist-{mirror}/canary"
+        answers = empty_transaction(self._router, name, [TopicPartition(topic, 0) for topic in topics], by)
         return {at.topic: answer for at, answer in answers.items()}
-
-    def close(self) -> None:
-        self._router.close()
 
 
 def _without_error(answers: Mapping[str, TanistError | None]) -> list[str]:

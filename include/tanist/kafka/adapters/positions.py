@@ -21,7 +21,6 @@ from tanist.ports.positions import GroupFacts, unasked
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.kafka.wire.groups import ListedGroup
     from tanist.ports.clock import Deadline
@@ -45,8 +44,8 @@ def commits_of(mirror: MirrorName, number: int) -> str:
 class KafkaPositions:
     """Owned by one thread; commits go out over connections of their own, side by side, on behalf of one mirror."""
 
-    def __init__(self, endpoint: Endpoint, mirror: MirrorName) -> None:
-        self._router = Router(endpoint, "tanist-groups")
+    def __init__(self, router: Router, mirror: MirrorName) -> None:
+        self._router = router
         self._mirror = mirror
         self._committers: dict[int, tuple[Router, GroupCommits]] = {}
 
@@ -104,7 +103,7 @@ class KafkaPositions:
         return self._committers[number][1]
 
     def close(self) -> None:
-        self._router.close()
+        """Close the connections of the committers; the router belongs to whoever opened it."""
         for router, _ in self._committers.values():
             router.close()
 

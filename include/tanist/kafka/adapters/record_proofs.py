@@ -12,15 +12,14 @@ from tanist.domain.translation import Proof
 from tanist.kafka.protocol import record_proof
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.wire.requests import End, fetch, list_offsets
-from tanist.kafka.wire.router import Router
 from tanist.ports.positions import ProofResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
     from tanist.kafka.protocol.record_proof import RecordFound, RecordSeen
+    from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import Pair
 
@@ -36,9 +35,9 @@ MOST_READS: Final = 32
 
 
 class KafkaProofs:
-    """Between two clusters. Owned by one thread; both are read at the same time."""
+    """Between two clusters. Owned by one thread; both are read at the same time, so their routers are two."""
 
-    def __init__(self, source: Endpoint, destination: Endpoint) -> None:
+    def __init__(self, source: Router, destination: Router) -> None:
         self._source = _Log(source, "the source")
         self._destination = _Log(destination, "the copy")
 
@@ -50,10 +49,6 @@ class KafkaProofs:
             copies = self._destination.read(there, by)
             originals = reading.result()
         return {pair: _judge(pair, originals, copies) for pair in pairs}
-
-    def close(self) -> None:
-        self._source.close()
-        self._destination.close()
 
 
 def _judge(pair: Pair, originals: _Read, copies: _Read) -> ProofResult:
@@ -71,8 +66,8 @@ def _judge(pair: Pair, originals: _Read, copies: _Read) -> ProofResult:
 class _Log:
     """One of the two clusters."""
 
-    def __init__(self, endpoint: Endpoint, name: str) -> None:
-        self._router = Router(endpoint, "tanist-proof")
+    def __init__(self, router: Router, name: str) -> None:
+        self._router = router
         self._name = name
 
     def read(self, places: set[_Place], by: Deadline) -> _Read:
@@ -133,9 +128,6 @@ class _Log:
         if isinstance(answer, TanistError):
             raise answer
         return record_proof.visible(answer.records, answer.aborted)
-
-    def close(self) -> None:
-        self._router.close()
 
 
 def _span(start: int | TanistError, end: int | TanistError) -> tuple[int, int] | TanistError:

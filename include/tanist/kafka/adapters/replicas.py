@@ -18,7 +18,6 @@ from tanist.ports.replicas import ClusterSeen, InSync
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
 
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 class KafkaReplicas:
     """Owned by one thread. What a topic needs is asked once: it is a setting."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._router = Router(endpoint, "tanist-replicas")
+    def __init__(self, router: Router) -> None:
+        self._router = router
         self._needed: dict[str, int | TanistError] = {}
 
     def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
@@ -73,9 +72,6 @@ class KafkaReplicas:
             for each in ongoing_transactions(self._router, by)
             for at in sorted(each.partitions & asked)
         )
-
-    def close(self) -> None:
-        self._router.close()
 
     def _ask(self, topic: str, by: Deadline) -> int | TanistError:
         try:

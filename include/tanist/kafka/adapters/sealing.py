@@ -17,7 +17,6 @@ from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError, Time
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping
 from tanist.kafka.wire.requests import End, Markers, list_offsets, write_markers
-from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist.ports.sealing import ProducerFence
 
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from tanist.domain.anchoring import ProducerIds
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import ProducerId
     from tanist.kafka.wire.leaders import Answers
+    from tanist.kafka.wire.router import Router
     from tanist.ports.sealing import Kept
 
 
@@ -44,9 +43,9 @@ _ROUNDS: Final = 3
 class KafkaProducerFencing:
     """Owned by one thread."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._router = Router(endpoint, "tanist-sealing")
-        self._keeping = Keeping(endpoint, self._router)
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._keeping = Keeping(router)
 
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
@@ -83,9 +82,6 @@ class KafkaProducerFencing:
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         return self._keeping.keep(_data_ids(producer_ids), by, rest)
-
-    def close(self) -> None:
-        self._router.close()
 
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 

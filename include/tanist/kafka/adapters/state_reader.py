@@ -1,4 +1,4 @@
-"""The thread that keeps a view of a state topic."""
+"""The thread that follows state topics, and the view of each."""
 
 from __future__ import annotations
 
@@ -20,25 +20,130 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 _WAIT: Final = 0.02
-"""Seconds of one look into the topic: how long `close` may take."""
+"""Seconds of one look into the topics: how long `close` may take."""
+
+
+class Follower:
+    """Follows topics with one consumer, in a thread of its own, and hands what comes to the reader of each topic.
+
+    All methods may be called from any thread. Nothing is connected before there is a reader.
+    """
+
+    def __init__(self, endpoint: Endpoint, quiet_ms: int) -> None:
+        self._endpoint, self._quiet_ms = endpoint, quiet_ms
+        self._changed = threading.Condition()
+        self._readers: dict[str, Reader] = {}
+        self._due: list[Reader] = []
+        """Readers that come, or have left."""
+        self._tail: Tail | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: TanistError | None = None
+        self._closing = False
+
+    def reader(self, topic: str, starts: Mapping[int, int]) -> Reader:
+        """The reader of a topic, from `starts` on: one for all who use it, until the last of them has closed it."""
+        with self._changed:
+            held = self._readers.get(topic)
+            if held is not None and held.ended() is None:
+                held.uses += 1
+                return held
+            reader = Reader(self, topic, f"topic {topic} of {self._endpoint.name}", starts)
+            if self._failure:
+                reader.end(self._failure)
+                return reader
+            self._readers[topic] = reader
+            self._due += [reader] if held is None else [held, reader]
+            self._tail = self._tail or Tail(self._endpoint, self._quiet_ms)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tanist-follower", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return reader
+
+    def release(self, reader: Reader) -> None:
+        """One user less of a reader; the consumer stays for others."""
+        with self._changed:
+            reader.uses -= 1
+            if reader.uses:
+                return
+            if self._readers.get(reader.topic) is reader:
+                del self._readers[reader.topic]
+            self._due.append(reader)
+            self._changed.notify_all()
+        reader.end(Stopped(f"{reader.what}: closed"))
+
+    def likely_cause(self) -> TanistError | None:
+        """Why nothing comes, if connections fail."""
+        return self._tail.likely_cause() if self._tail else None
+
+    def close(self) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    # ── the thread ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        assert self._tail is not None  # noqa: S101  # made before the thread
+        failure: TanistError = Stopped(f"state topics of {self._endpoint.name}: closed")
+        try:
+            while self._go_on(self._tail):
+                for topic, burst in self._tail.burst(_WAIT).items():
+                    self._hand_over(topic, burst)
+        except TanistError as error:
+            failure = error
+        finally:
+            with self._changed:
+                self._failure = failure
+                readers = list(self._readers.values())
+            for reader in readers:
+                reader.end(failure)
+            self._tail.close()
+
+    def _go_on(self, tail: Tail) -> bool:
+        """Waits for a topic to follow; False: it is over."""
+        with self._changed:
+            while not self._closing and not self._readers and not self._due:
+                self._changed.wait()
+            due, self._due = self._due, []
+            come = [each for each in due if self._readers.get(each.topic) is each]
+            if self._closing:
+                return False
+        for reader in due:
+            if reader.followed:
+                tail.remove(reader.topic)
+                reader.followed = False
+        for reader in come:
+            tail.add(reader.topic, reader.starts)
+            reader.followed = True
+        return True
+
+    def _hand_over(self, topic: str, burst: Burst) -> None:
+        reader = self._readers.get(topic)
+        if reader is None or not reader.followed:
+            return
+        reader.fold(burst)
+        if burst.failure:
+            reader.end(burst.failure)
 
 
 class Reader:
-    """Folds a topic into a view in a thread of its own. All methods may be called from any thread."""
+    """Folds one topic into a view. All methods may be called from any thread."""
 
-    def __init__(self, endpoint: Endpoint, topic: str, starts: Mapping[int, int], quiet_ms: int) -> None:
-        self._what = f"topic {topic} of {endpoint.name}"
-        self.starts = starts
-        self._tail = Tail(endpoint, topic, starts, quiet_ms)
+    def __init__(self, follower: Follower, topic: str, what: str, starts: Mapping[int, int]) -> None:
+        self.topic, self.what, self.starts = topic, what, starts
+        self.uses = 1
+        self.followed = False
+        """Both are the follower's own notes."""
+        self._follower = follower
         self._changed = threading.Condition()
         self._records: dict[str, StateRecord] = {}
         self._unreadable: dict[str, Unreadable] = {}
         self._positions: dict[int, int] = {}
         self._published: StateView | None = StateView()
         self._failure: TanistError | None = None
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name=f"tanist-{topic}", daemon=True)
-        self._thread.start()
 
     def view(self) -> StateView:
         """The records of now, frozen. Copied once per change that somebody looks at."""
@@ -68,7 +173,7 @@ class Reader:
                 if self._failure:
                     raise self._failure
                 if not self._changed.wait(by.left(time.monotonic())) and not self._reached(ends):
-                    raise self._tail.likely_cause() or TimedOut(f"{self._what}: {self._missing(ends)}")
+                    raise self._follower.likely_cause() or TimedOut(f"{self.what}: {self._missing(ends)}")
         return self.view()
 
     def positions(self) -> Mapping[int, int]:
@@ -84,33 +189,27 @@ class Reader:
         shrunk = {n: (positions.get(n, 0), end) for n, end in ends.items() if positions.get(n, 0) > end}
         if shrunk:
             n, (position, end) = next(iter(shrunk.items()))
-            raise StateLogLost(f"{self._what}: partition {n} was read up to {position} and now ends at {end}")
+            raise StateLogLost(f"{self.what}: partition {n} was read up to {position} and now ends at {end}")
 
     def close(self) -> None:
-        with self._changed:
-            self._closing = True
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+        self._follower.release(self)
 
-    # ── the thread ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── from the follower's thread ────────────────────────────────────────────────────────────────────────────────
 
-    def _run(self) -> None:
-        try:
-            while not self._closing:
-                self._fold(self._tail.burst(_WAIT))
-            self._end(Stopped(f"{self._what}: closed"))
-        except TanistError as failure:
-            self._end(failure)
-        finally:
-            self._tail.close()
-
-    def _fold(self, burst: Burst) -> None:
+    def fold(self, burst: Burst) -> None:
+        """Take in what has come."""
         if not burst.positions:
             return
         with self._changed:
             for record in burst.records:
                 self._take(record)
             self._positions.update(burst.positions)
+            self._changed.notify_all()
+
+    def end(self, failure: TanistError) -> None:
+        """Nothing comes any more; the first reason stays."""
+        with self._changed:
+            self._failure = self._failure or failure
             self._changed.notify_all()
 
     def _take(self, record: StateRecord | Unreadable) -> None:
@@ -121,11 +220,6 @@ class Reader:
         self._unreadable.pop(key, None)
         if take(self._records, record):
             self._published = None
-
-    def _end(self, failure: TanistError) -> None:
-        with self._changed:
-            self._failure = failure
-            self._changed.notify_all()
 
     def _reached(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions.get(n, 0) >= end for n, end in ends.items())

@@ -1,8 +1,8 @@
-"""One compacted topic from its beginning, in the order read."""
+"""Compacted topics from their beginning, in the order read, by one consumer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -43,30 +43,31 @@ PASSING: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Burst:
-    """What one call has read. `positions`: per partition, the offset that is read next (also behind markers)."""
+    """What one call has read of a topic.
 
-    records: tuple[StateRecord | Unreadable, ...]
-    positions: Mapping[int, int]
+    `positions`: per partition, the offset that is read next (also behind markers). `failure`: why it cannot go on.
+    """
+
+    records: list[StateRecord | Unreadable] = field(default_factory=list)
+    positions: dict[int, int] = field(default_factory=dict)
+    failure: TanistError | None = None
 
 
 class Tail:
-    """Owned by one thread. Follows every partition, committed records only; survives restarts of brokers.
-
-    `starts`: the log start of each partition. Asked for "the beginning", librdkafka looks it up partition by partition
-    and takes half a second where it does not know the leader yet.
+    """Owned by one thread. Follows every partition of topics, committed records only; survives restarts of brokers.
 
     `quiet_ms`: after this long without a record the brokers answer that there is none, which is how an end that lies
     behind a marker is found.
     """
 
-    def __init__(self, endpoint: Endpoint, topic: str, starts: Mapping[int, int], quiet_ms: int = LASTING_MS) -> None:
-        self._endpoint, self._topic = endpoint, topic
+    def __init__(self, endpoint: Endpoint, quiet_ms: int = LASTING_MS) -> None:
+        self._endpoint = endpoint
         self._witness = ConnectionErrorTracker(endpoint)
-        self._doing = Operation(f"read topic {topic}", f"READ on topic {topic}")
+        self._assigned: dict[str, list[TopicPartition]] = {}
         options = {
-            "group_id": f"tanist-reader-{topic}",  # librdkafka wants one; it is never joined and nothing is committed
+            "group_id": "tanist-reader",  # librdkafka wants one; it is never joined and nothing is committed
             "enable_auto_commit": False,
             "enable_partition_eof": True,
             "isolation_level": "read_committed",
@@ -76,41 +77,58 @@ class Tail:
             "check_crcs": True,
         }
         self._consumer = Consumer(configuration(endpoint, "state", self._witness, **options))
-        self._consumer.assign([TopicPartition(topic, n, start) for n, start in starts.items()])
 
-    def burst(self, seconds: float) -> Burst:
-        """All that has arrived, waiting up to `seconds` for the first.
+    def add(self, topic: str, starts: Mapping[int, int]) -> None:
+        """Follow `topic` too, from the start of each partition's log on.
+
+        Asked for "the beginning", librdkafka looks it up partition by partition and takes half a second where it does
+        not know the leader yet.
+        """
+        self._assigned[topic] = [TopicPartition(topic, n, start) for n, start in starts.items()]
+        self._consumer.incremental_assign(self._assigned[topic])
+
+    def remove(self, topic: str) -> None:
+        """Follow `topic` no longer."""
+        self._consumer.incremental_unassign(self._assigned.pop(topic))
+
+    def burst(self, seconds: float) -> dict[str, Burst]:
+        """All that has arrived, by topic, waiting up to `seconds` for the first.
 
         Raises:
-            AuthenticationFailed, AuthorizationFailed, UnknownTopicOrPartition, StateLogLost: it cannot go on.
+            AuthenticationFailed: nothing will ever come.
         """
         first = self._consumer.consume(1, timeout=seconds)
         rest = self._consumer.consume(_MOST, timeout=0) if first else []
-        if refusal := self._witness.login_error(self._doing):
+        if refusal := self._witness.login_error(_reading(*self._assigned)):
             raise refusal
-        records: list[StateRecord | Unreadable] = []
-        positions: dict[int, int] = {}
+        found: dict[str, Burst] = {}
         for message in (*first, *rest):
-            self._take(message, records, positions)
-        if positions:
+            if (topic := message.topic()) in self._assigned:
+                self._take(topic, message, found.setdefault(topic, Burst()))
+        if any(each.positions for each in found.values()):
             self._witness.alive()
-        return Burst(tuple(records), positions)
+        return found
 
     def likely_cause(self) -> TanistError | None:
         """Why nothing comes, if connections fail."""
-        return self._witness.likely_cause(self._doing)
+        return self._witness.likely_cause(_reading(*self._assigned))
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _take(self, message: Message, records: list[StateRecord | Unreadable], positions: dict[int, int]) -> None:
+    def _take(self, topic: str, message: Message, burst: Burst) -> None:
         error = message.error()
         if error is None:
-            positions[message.partition() or 0] = (message.offset() or 0) + 1
-            records.append(decode(message.key() or b"", message.value()))
+            burst.positions[message.partition() or 0] = (message.offset() or 0) + 1
+            burst.records.append(decode(message.key() or b"", message.value()))
         elif error.code() == _EOF:
-            positions[message.partition() or 0] = message.offset() or 0
+            burst.positions[message.partition() or 0] = message.offset() or 0
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            raise StateLogLost(f"topic {self._topic} of {self._endpoint.name}: {error.str()}")
+            burst.failure = StateLogLost(f"topic {topic} of {self._endpoint.name}: {error.str()}")
         elif error.code() not in PASSING and not error.retriable():
-            raise translate(error, self._doing, self._endpoint)
+            burst.failure = translate(error, _reading(topic), self._endpoint)
+
+
+def _reading(*topics: str) -> Operation:
+    names = ", ".join(topics)
+    return Operation(f"read topic {names}", f"READ on topic {names}")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, Stopped, TanistError
-from tanist.domain.names import topic_id_text
+from tanist.domain.names import TopicPartition, topic_id_text
 from tanist.kafka.adapters.asking import Asking
 from tanist.kafka.adapters.librdkafka import Operation
 from tanist.kafka.wire.admin import TOPIC_ITSELF, ConfigKind, ConfigResource, alter_configs
-from tanist.kafka.wire.identity import cluster_id
+from tanist.kafka.wire.identity import identify
+from tanist.kafka.wire.requests import End, list_offsets
 from tanist.kafka.wire.router import TopicInfo, describe_topics, share
 from tanist.kafka.wire.topics import create_partitions, create_topics, topic_configs
 from tanist.ports.topics import TopicFacts
@@ -19,7 +20,6 @@ from tanist.ports.topics import TopicFacts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import BrokerId
     from tanist.kafka.wire.admin import ConfigValue
     from tanist.kafka.wire.router import Router
@@ -34,14 +34,24 @@ and partition, more than one for each configuration: 1,500 topics with four are 
 
 
 class KafkaTopics:
-    """Thread-safe."""
+    """Owned by one thread."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._asking = Asking(endpoint, "topics")
+    def __init__(self, router: Router) -> None:
+        self._router, self._endpoint = router, router.endpoint
+        self._asking = Asking(router)
+        self._identified = False
 
     def cluster_id(self, by: Deadline) -> str:
-        return cluster_id(self._endpoint, "tanist-topics", by)
+        """Asked of every bootstrap address the first time; later of any broker, which must be of that cluster."""
+        if not self._identified:
+            found, self._identified = identify(self._router, by), True
+            return found
+
+        def ask(router: Router, by: Deadline) -> str:
+            router.refresh([], by)
+            return str(router.cluster_id)
+
+        return self._asking.read(ask, by, Operation("ask for the cluster id", "nothing"))
 
     def brokers(self, by: Deadline) -> tuple[int, ...]:
         """Ids of the brokers that are up, sorted."""
@@ -103,9 +113,6 @@ class KafkaTopics:
         error = self._asking.change(ask, by, doing)
         return error and self._asking.named(error, doing)
 
-    def close(self) -> None:
-        self._asking.close()
-
     def _create(
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool
     ) -> dict[str, TanistError | None]:
@@ -161,11 +168,18 @@ class KafkaTopics:
 
 
 def _unsettled(router: Router, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
-    """Topics that some broker does not know yet, or without all their leaders, and what is missing."""
-    router.refresh([], by)
+    """Topics that some broker does not know yet, or without all their leaders, and what is missing.
+
+    A broker has metadata a moment before it leads: so each leader is asked, too.
+    """
+    router.refresh(list(created), by)
     waiting: dict[str, TanistError] = {}
     for index, broker in enumerate(sorted(router.brokers)):
         waiting |= _unknown_to(router, broker, created, share(by, len(router.brokers) - index))
+    if not waiting:
+        partitions = [TopicPartition(name, n) for name, count in created.items() for n in range(count)]
+        answers = list_offsets(router, dict.fromkeys(partitions, End.EARLIEST), by)
+        waiting = {at.topic: why for at, why in answers.items() if isinstance(why, TanistError) and why.retriable}
     return waiting
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _NO_TOPIC_ID = UUID(int=0)
 _LEAST_CONNECT_SECONDS = 1.0
+_CONTROL = "control"
 _FIRST_WITH_KEY_LIST = 4  # FindCoordinator, KIP-699
 
 
@@ -67,6 +68,7 @@ class Router:
         self._topics: dict[str, TopicInfo] = {}
         self._connections: dict[tuple[BrokerId, str], Connection] = {}
         self._first: Connection | None = None
+        self._adopted: list[Router] = []
         self._known_by: tuple[Address, str | None] | None = None
         """Which address told first of which cluster."""
 
@@ -105,6 +107,37 @@ class Router:
         if forget:
             self._topics.clear()
         self._topics.update({topic.name: _topic_info(topic) for topic in answer.topics})
+        self._place_first()
+
+    def _place_first(self) -> None:
+        """The first connection is one to a broker: once it is known to which, no second one is opened there."""
+        if self._first is None:
+            return
+        for broker, address in self.brokers.items():
+            held = self._connections.get((broker, _CONTROL))
+            if address == self._first.address and (held is None or held.closed):
+                self._connections[broker, _CONTROL] = self._first
+                self._first = None
+                return
+
+    def adopt(self, other: Router) -> None:
+        """Take the first connection of `other`, which knows the same cluster by another address and ends here."""
+        if self.cluster_id is None:
+            self.cluster_id, self.controller, self.brokers = other.cluster_id, other.controller, other.brokers
+            self._known_by = other._known_by
+        for connection in other._held():
+            self._place_first()
+            if self._first is None or self._first.closed:
+                self._first = connection
+                self._place_first()
+            else:
+                connection.close()
+        other._first = None
+        other._connections.clear()
+        self._adopted.append(other)
+
+    def _held(self) -> list[Connection]:
+        return [each for each in (self._first, *self._connections.values()) if each is not None and not each.closed]
 
     def topics(self) -> Mapping[str, TopicInfo]:
         """What `refresh` has seen; a topic that was asked for and is not there has an `error`."""
@@ -136,7 +169,7 @@ class Router:
 
     # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def connection(self, broker: BrokerId, by: Deadline, channel: str = "control") -> Connection:
+    def connection(self, broker: BrokerId, by: Deadline, channel: str = _CONTROL) -> Connection:
         """The open connection to `broker` for `lane`, made if need be; it belongs to the router.
 
         Raises:
@@ -155,7 +188,7 @@ class Router:
 
     def any_connection(self, by: Deadline) -> Connection:
         """A connection to whatever broker answers: an open one, else a known broker, else a bootstrap address."""
-        held = [self._first, *(held for (_, channel), held in self._connections.items() if channel == "control")]
+        held = [self._first, *(held for (_, channel), held in self._connections.items() if channel == _CONTROL)]
         for connection in filter(None, held):
             if connection.lost:
                 connection.close()
@@ -221,6 +254,8 @@ class Router:
     def interrupt(self) -> None:
         """From any thread: whatever this router or its connections wait for ends with Stopped, now and ever after."""
         self._stop.set()
+        for each in self._adopted:
+            each.interrupt()
 
     def pause(self, seconds: float, by: Deadline) -> None:
         """Wait a little, not beyond the deadline; `interrupt` ends it with Stopped."""
@@ -232,6 +267,8 @@ class Router:
             if connection is not None:
                 connection.close()
         self._connections.clear()
+        for each in self._adopted:
+            each.close()
         self._stop.close()
 
 

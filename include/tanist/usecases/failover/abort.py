@@ -11,7 +11,7 @@ from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.source_fences import SourceFences, look
 from tanist.usecases.failover.undo import lifted, undo
@@ -60,7 +60,7 @@ def abort(
     with closing(Observer(clusters=clusters, context=command)) as observer:
         plan = _to_abort(observer.view(), clusters, approval).plan
         purpose = Purpose(operation="failover abort", plan=plan, aborts=True, waits=True)
-        with mirror_lock(clusters.destination.cluster, clusters.spec.mirror, purpose, command) as lock:
+        with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
             record = _to_abort(lock.view(), clusters, approval)
             fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
             observer.context = fresh
@@ -129,7 +129,7 @@ def _rows(view: StateView, clusters: FailoverContext, command: CommandContext) -
     held = view.source_fences(clusters.spec.mirror)
     others = {each.topic for each in view.topics(clusters.spec.mirror)} - {each.topic for each in held}
     source, by = clusters.source, command.clock.deadline(SOURCE_SECONDS)
-    seen = attempt(lambda: look(source.fencing, held, others, by)) if isinstance(source, Source) else source
+    seen = attempt(lambda: look(source.fencing, held, others, by)) if not isinstance(source, TanistError) else source
     if isinstance(seen, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen)) for each in held)
     strange = (FenceRow(source_fence=each, stands=True, reason=UNRECORDED) for each in seen.unrecorded.values())
@@ -160,7 +160,7 @@ def lift(
         standing = _may_be_lifted(observer.view(), clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
         if command.dry_run:
             return tuple(standing)
-        with mirror_lock(clusters.destination.cluster, mirror, Purpose(operation="fence lift"), command) as lock:
+        with mirror_lock(clusters.destination, mirror, Purpose(operation="fence lift"), command) as lock:
             view = lock.view()
             standing = _may_be_lifted(view, clusters, command, of_promoted=of_promoted, unrecorded=unrecorded)
             lock.confirm()

@@ -10,41 +10,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.records import MirrorSpec
-    from tanist.ports.approvals import Approvals
     from tanist.ports.clock import Deadline
-    from tanist.ports.fencing import Fencing
-    from tanist.ports.opening import Opening
-    from tanist.ports.replicas import Replicas
-    from tanist.ports.sealing import ProducerFencing
     from tanist.usecases.sides import Cluster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    cluster: Cluster
-    fencing: Fencing
-    replicas: Replicas
-
-    def close(self) -> None:
-        """Close the ports that only a failover has; the side belongs to whoever opened it."""
-        self.fencing.close()
-        self.replicas.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    cluster: Cluster
-    sealing: ProducerFencing
-    opening: Opening
-    replicas: Replicas
-    approvals: Approvals
-
-    def close(self) -> None:
-        """Close the ports that only a failover has; the side belongs to whoever opened it."""
-        self.sealing.close()
-        self.opening.close()
-        self.replicas.close()
-        self.approvals.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +48,8 @@ class FailoverContext:
     """`source` is the reason where there is no way to it at all."""
 
     spec: MirrorSpec
-    source: Source | TanistError
-    destination: Destination
+    source: Cluster | TanistError
+    destination: Cluster
     move_groups: MoveGroups
 
 

@@ -50,7 +50,7 @@ def must_have_rights(work: Work) -> None:
         AuthorizationFailed: it names the rights that are certainly missing. What brokers do not tell is left to the
         steps.
     """
-    side, run = work.clusters.destination.cluster, work.context
+    side, run = work.clusters.destination, work.context
     if missing := refusals(side, promotion_needs(work.intent.names), first_contact(run)):
         more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)

@@ -26,7 +26,7 @@ from tanist.ports.sealing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import sides
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, FailoverContext, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS, FailoverContext
 from tanist.usecases.failover.coordinated import Coordinated, NamedTransactions
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.failover.tails import foreign
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import GroupSyncStatus, PartitionObserved, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
-    from tanist.usecases.sides import CommandContext
+    from tanist.usecases.sides import Cluster, CommandContext
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -106,7 +106,7 @@ class Observer:
         if self.shared is not None:
             return self.shared
         if self._own is None:
-            self._own = StateReaders(self.clusters.destination.cluster)
+            self._own = StateReaders(self.clusters.destination)
         return self._own
 
     def view(self, topic: str = STATE_TOPIC) -> StateView:
@@ -174,22 +174,21 @@ class Observer:
             return _FromSource(state=SourceState.SILENT, reason="not asked any more")
         if self.silence is None:
             self.silence = Silence(self.context.clock)
-        if (why := self.silence.of(source.cluster.name)) is not None:
+        if (why := self.silence.of(source.name)) is not None:
             return _silent(why)
         try:
             return self._ask(source, wanted, fences)
         except AnotherCluster as elsewhere:
             return _silent(elsewhere)
         except TanistError as error:
-            self.silence.keep(source.cluster.name, error)
+            self.silence.keep(source.name, error)
             return _silent(error)
 
-    def _ask(self, source: Source, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic]) -> _FromSource:
+    def _ask(self, source: Cluster, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic]) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
         partitions = [at for topic in wanted for at in topic.all_partitions()]
-        true_ends = source.cluster.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
-        # after the true ends: what is committed by then was in the log
-        answers = source.cluster.logs.ends(partitions, by)
+        true_ends = source.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
+        answers = source.logs.ends(partitions, by)  # after the true ends: what is committed by then was in the log
         seen = source.replicas.cluster([topic.topic for topic in wanted], by)
         sides.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
         ends = known(answers)
@@ -198,7 +197,7 @@ class Observer:
             raise_first(answers)
         more = growth(wanted, seen.partitions)
         errors += [f"{topic}: {more.trouble(topic)}" for topic in more.unreported]
-        beyond = known(source.cluster.logs.ends(more.partitions, by)) if more.partitions else {}
+        beyond = known(source.logs.ends(more.partitions, by)) if more.partitions else {}
         names = {topic.topic for topic in wanted}
         watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
         fencing = source_fences.look(source.fencing, watched, names - fences.keys(), by)
@@ -234,8 +233,7 @@ class Observer:
 
     def _copies(self, wanted: Sequence[TopicDesired]) -> MirrorEnds:
         partitions = [at for topic in wanted for at in topic.all_partitions()]
-        logs = self.clusters.destination.cluster.logs
-        return _ends(logs.ends(partitions, self.context.by)) if partitions else MirrorEnds()
+        return _ends(self.clusters.destination.logs.ends(partitions, self.context.by)) if partitions else MirrorEnds()
 
     def _partitions(
         self, wanted: Sequence[TopicDesired], view: StateView, copies: MirrorEnds, source: _FromSource
@@ -249,7 +247,7 @@ class Observer:
         writers = spec.producer_ids
         barriers = known(destination.sealing.proof(dict.fromkeys(partitions, writers), by))
         fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
-        strangers = foreign(destination.cluster.logs, copies.found, writers, fenced, by)
+        strangers = foreign(destination.logs, copies.found, writers, fenced, by)
         last = last_known(view, spec.mirror)
         heard = {each.worker: each.at for each in view.workers()}
         found = []
@@ -286,9 +284,9 @@ class Observer:
         """Behind a fence a producer that tries again and again still spends offsets, on markers of its aborts."""
         source = self.clusters.source
         spans = {each.partition: each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
-        if not spans or not isinstance(source, Source):
+        if not spans or isinstance(source, TanistError):
             return found
-        answers = attempt(lambda: source.cluster.logs.only_control(spans, self._soon()))
+        answers = attempt(lambda: source.logs.only_control(spans, self._soon()))
         if isinstance(answers, TanistError):
             return found
         return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
@@ -300,7 +298,7 @@ class Observer:
         fences: Mapping[str, FencedTopic],
         source: _FromSource,
     ) -> list[ObservedTopic]:
-        mirror, side = self.clusters.spec.mirror, self.clusters.destination.cluster
+        mirror, side = self.clusters.spec.mirror, self.clusters.destination
         names = [each.topic for each in wanted]
         described = side.topics.describe(names, self.context.by)
         held = {each.topic: each.deferred_acls for each in wanted}

@@ -131,7 +131,7 @@ def run(  # what a run is told, named
         if (done := _done_already(asked, *_may_begin(asked, observer, view), tools)) is not None:
             return done
         command = replace(command, holder=tools.runner, is_process_dead=tools.is_process_dead)
-        with mirror_lock(clusters.destination.cluster, clusters.spec.mirror, purpose, command) as lock:
+        with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
             # Everything is looked at again: others may have been at work until the lock was ours.
             approval, wish, facts = _look_behind(lock, asked, observer)
             record = _taken_over(facts.run, approval, clusters, tools, command)

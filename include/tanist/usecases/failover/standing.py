@@ -19,7 +19,7 @@ from tanist.domain.states import DesiredState
 from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Kept, ProducerFence
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind, taken_over
 from tanist.usecases.failover.observe import attempt
 
@@ -57,14 +57,14 @@ def _left_behind(
     clusters: FailoverContext, view: StateView, silence: Silence, context: CommandContext
 ) -> dict[TopicPartition, int | TanistError] | TanistError:
     source = clusters.source
-    if not isinstance(source, Source):
+    if isinstance(source, TanistError):
         return source
-    if (why := silence.of(source.cluster.name)) is not None:
+    if (why := silence.of(source.name)) is not None:
         return why
     by = Deadline(min(context.by.at, context.clock.deadline(SOURCE_SECONDS).at))
-    found = attempt(lambda: left_behind(clusters.spec, view, source.cluster.logs, source.replicas, by))
+    found = attempt(lambda: left_behind(clusters.spec, view, source.logs, source.replicas, by))
     if isinstance(found, TanistError) and not isinstance(found, AnotherCluster):
-        silence.keep(source.cluster.name, found)
+        silence.keep(source.name, found)
     return found
 
 
@@ -74,7 +74,7 @@ def _fences(
     """The fences of this mirror's source, recorded or not, and what the source says of each, as far as it answers."""
     mirror = clusters.spec.mirror
     source, held = clusters.source, view.source_fences(mirror)
-    if not isinstance(source, Source) or silence.of(source.cluster.name) is not None:
+    if isinstance(source, TanistError) or silence.of(source.name) is not None:
         return held, {}
     by = Deadline(min(context.by.at, context.clock.deadline(SOURCE_SECONDS).at))
     others = {each.topic for each in view.topics(mirror)} - {each.topic for each in held}

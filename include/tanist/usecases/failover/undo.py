@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.steps.fence import store
 
@@ -41,7 +41,7 @@ def lifted(clusters: FailoverContext, entries: Iterable[FencedTopic], by: Deadli
     held = list(entries)
     standing = [each.before for each in held if each.before and may_stand(each)]
     source = clusters.source
-    if isinstance(source, Source):
+    if not isinstance(source, TanistError):
         answers = attempt(lambda: source.fencing.lift(standing, by)) if standing else {}
     else:
         answers = source

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import TanistError
-
 if TYPE_CHECKING:
+    from tanist.domain.errors import TanistError
     from tanist.ports.positions import Positions, Proofs
     from tanist.usecases.sides import Cluster
 
@@ -28,9 +27,3 @@ class GroupContacts:
     destination: Cluster
     positions: Positions
     source: SourceContacts | TanistError
-
-    def ports(self) -> list[Positions | Proofs]:
-        """All that has to be closed."""
-        if isinstance(self.source, TanistError):
-            return [self.positions]
-        return [self.positions, self.source.positions, self.source.proofs]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -61,17 +60,12 @@ class Views:
 
 
 def views(destination: Cluster, context: CommandContext) -> Views:
-    """All three, read side by side.
+    """All three, as they are now.
 
     Raises:
         UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
-    with ThreadPoolExecutor(3) as pool:
-        read = [
-            pool.submit(sides.read, destination, topic, context.by)
-            for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)
-        ]
-        return Views(*(each.result() for each in read))
+    return Views(*(sides.read(destination, topic, context.by) for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)))
 
 
 @dataclass(frozen=True, slots=True)

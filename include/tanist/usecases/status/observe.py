@@ -16,7 +16,7 @@ from tanist.domain.states import DesiredState
 from tanist.ports.clock import Deadline
 from tanist.usecases import sides
 from tanist.usecases.failover import standing
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.failover.observe import Look, Observer, attempt
 from tanist.usecases.failover.planning import intent_of
 from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble, maps
@@ -97,14 +97,14 @@ def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
     """
     silence, run = reading.silence, reading.context
     found = {spec.source: reading.clusters(spec).source for spec in specs}
-    asked = [each for name, each in found.items() if isinstance(each, Source) and silence.of(name) is None]
+    asked = [each for name, each in found.items() if not isinstance(each, TanistError) and silence.of(name) is None]
     if len(asked) <= 1:
         return
     with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(asked)), "tanist-source") as pool:
         answers = pool.map(lambda source: attempt(lambda: source.replicas.cluster((), _soon(run))), asked)
         for source, answer in zip(asked, answers, strict=True):
             if isinstance(answer, TanistError):
-                silence.keep(source.cluster.name, answer)
+                silence.keep(source.name, answer)
 
 
 def _soon(context: CommandContext) -> Deadline:

@@ -125,13 +125,13 @@ def test_a_no_that_comes_while_a_run_begins_is_heard(unchanged: FailoverWorld) -
     """Asked before the mirror was taken, the approvals are asked again behind it."""
     plan = unchanged.approve().plan
     clusters = unchanged.clusters("operator")
-    side = clusters.destination.cluster
+    side = clusters.destination
 
     def late(topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
         withdraw(unchanged, plan)
         return side.open_store(topic, mirror, by, create=create)
 
-    there = replace(clusters.destination, cluster=replace(side, open_store=late))
+    there = replace(side, open_store=late)
     with pytest.raises(NotApproved, match="was withdrawn"):
         run(plan, replace(clusters, destination=there), unchanged.tools(), unchanged.command())
 

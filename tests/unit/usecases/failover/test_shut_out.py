@@ -33,7 +33,7 @@ def opened(outcome: RunOutcome) -> dict[str, Any]:
 def opening_told(world: FailoverWorld) -> tuple[Verdict, str]:
     """What `tanist status` says of what took over."""
     clusters, command = world.clusters(), world.command()
-    view = clusters.destination.cluster.open_store("__mirror_state", None, command.by).view()
+    view = clusters.destination.open_store("__mirror_state", None, command.by).view()
     reported = checks(clusters, view, Silence(world.clock), command)
     found = next(each for each in reported if each.name == "openings")
     return found.verdict, found.reason
@@ -72,9 +72,7 @@ def test_a_super_user_that_nobody_saw_leaves_the_run_unfinished_with_producers_a
     with pytest.raises(Interrupted, match=r"step open failed: MIRROR_CANNOT_BE_SHUT_OUT: .*super\.users"):
         world.run(plan)
     assert all(world.west.may_write(topic, "app") for topic in TOPICS)
-    held = (
-        world.clusters().destination.cluster.open_store("__mirror_state", None, world.soon()).view().failover(DR, plan)
-    )
+    held = world.clusters().destination.open_store("__mirror_state", None, world.soon()).view().failover(DR, plan)
     assert held is not None
     assert held.status is RunStatus.RUNNING
     assert world.sink.kept is not None

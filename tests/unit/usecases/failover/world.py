@@ -21,7 +21,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.clusters import Destination, FailoverContext, GroupsMoved, Source, Timeouts
+from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved, Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
 from tanist.usecases.failover.work import Tools
@@ -30,10 +30,7 @@ from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,
     MemoryApprovals,
-    MemoryFencing,
     MemoryOpening,
-    MemoryProducerFencing,
-    MemoryReplicas,
 )
 from tests.fakes.halves import Halves
 from tests.fakes.sink import MemorySink
@@ -205,16 +202,10 @@ class FailoverWorld:
     def clusters(self, user: str = "approver", *, approver: bool = True) -> FailoverContext:
         return FailoverContext(
             spec=self.spec,
-            source=Source(
-                cluster=self.east.side(),
-                fencing=MemoryFencing(self.east),
-                replicas=MemoryReplicas(self.east),
-            ),
-            destination=Destination(
-                cluster=self.west.side(),
-                sealing=MemoryProducerFencing(self.west),
+            source=self.east.side(),
+            destination=replace(
+                self.west.side(),
                 opening=MemoryOpening(self.west, self.must_be_sealed),
-                replicas=MemoryReplicas(self.west),
                 approvals=MemoryApprovals(self.west, user, approver=approver),
             ),
             move_groups=self._move_groups,

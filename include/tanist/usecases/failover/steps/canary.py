@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def do(work: Work) -> Done:
     """It spends two offsets of one partition of each topic, behind the barrier."""
     work.confirm()
-    answers = work.clusters.destination.opening.canary(work.intent.names, work.context.by)
-    side = work.clusters.destination.cluster
+    answers = work.clusters.destination.opening.canary(work.clusters.spec.mirror, work.intent.names, work.context.by)
+    side = work.clusters.destination
     failed = {topic: named(error, side, f"WRITE on Topic {topic}") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) did not accept the test transaction")
     work.tools.checkpoint("canary:sung")

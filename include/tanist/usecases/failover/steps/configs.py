@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def do(work: Work) -> Done:
     """Compaction first touches a log once nobody compares it with the source any more."""
-    side = work.clusters.destination.cluster
+    side = work.clusters.destination
     topics = side.topics
     described = topics.describe(work.intent.names, work.context.by)
     done: dict[str, dict[str, str | None]] = {}

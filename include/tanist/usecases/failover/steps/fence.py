@@ -10,7 +10,7 @@ from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import fences_with
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.watching import Watch
 from tanist.usecases.failover.work import Done
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.watching import WriteActivity
     from tanist.usecases.failover.work import Work
+    from tanist.usecases.sides import Cluster
 
 _LOOK_SECONDS: Final = 0.5
 
@@ -33,7 +34,7 @@ class FenceLeaks(TimedOut):
 
 def do(work: Work) -> Done:
     """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
-    if not isinstance(work.clusters.source, Source) or work.facts.source is SourceState.SILENT:
+    if isinstance(work.clusters.source, TanistError) or work.facts.source is SourceState.SILENT:
         return _owe_all(work, work.facts.source_reason)
     by = work.context.clock.deadline(SOURCE_SECONDS)
     entries = _snapshot(work, work.clusters.source, by)
@@ -70,7 +71,7 @@ def _pending(work: Work, topic: str, held: FencedTopic | None, reason: str) -> F
     return FencedTopic(topic=topic, status=status, wanted_by=work.record.plan, before=before, reason=reason)
 
 
-def _snapshot(work: Work, source: Source, by: Deadline) -> dict[str, FencedTopic]:
+def _snapshot(work: Work, source: Cluster, by: Deadline) -> dict[str, FencedTopic]:
     """What is there before the fence, on record. A fence of ours that stands already is no new "before".
 
     Neither is one that was lifted and stands again: taken for somebody else's it could never be lifted.
@@ -105,7 +106,7 @@ def _taken(work: Work, name: str, found: FenceBefore | TanistError) -> FencedTop
     return FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, wanted_by=work.record.plan, before=found)
 
 
-def _apply(work: Work, source: Source, entries: Mapping[str, FencedTopic], by: Deadline) -> dict[str, FencedTopic]:
+def _apply(work: Work, source: Cluster, entries: Mapping[str, FencedTopic], by: Deadline) -> dict[str, FencedTopic]:
     before = [each.before for each in entries.values() if each.before and each.status is not FenceStatus.PENDING]
     work.confirm()
     answers = attempt(lambda: source.fencing.apply(before, by)) if before else {}
@@ -126,7 +127,7 @@ def _must_not_be_planned(work: Work, topic: str, error: TanistError) -> None:
         raise CouldNotTell(f"topic {topic!r} of the source could not be fenced: {error}") from error
 
 
-def _prove(work: Work, source: Source, in_force: list[FencedTopic]) -> tuple[float, frozenset[str]]:
+def _prove(work: Work, source: Cluster, in_force: list[FencedTopic]) -> tuple[float, frozenset[str]]:
     """Seconds waited until no log of a fenced partition had taken a record for the whole window, and what is unproved.
 
     Logs are watched to their leaders' true ends. Markers are no records: transactions that were open may still end, and
@@ -137,7 +138,7 @@ def _prove(work: Work, source: Source, in_force: list[FencedTopic]) -> tuple[flo
     partitions = [at for at in work.intent.partitions if at.topic in fenced_topics]
     if not window or not partitions:
         return 0.0, frozenset(fenced_topics)
-    clock, watch = work.context.clock, Watch(source.cluster.logs, partitions)
+    clock, watch = work.context.clock, Watch(source.logs, partitions)
     began = still = clock.monotonic()
     seen = watch.look(clock.deadline(SOURCE_SECONDS))
     while clock.monotonic() - still < window or (seen.unreported and work.intent.mode is Mode.PLANNED):

@@ -9,7 +9,7 @@ from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
 from tanist.domain.promotions import unreported
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, Source
+from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.steps.generation import generations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.names import TopicPartition
     from tanist.usecases.failover.work import Work
+    from tanist.usecases.sides import Cluster
 
 _LOOK_SECONDS: Final = 0.5
 _WINDOWS: Final = 3
@@ -49,7 +50,7 @@ def _pending_fences(work: Work) -> list[str]:
 def _seen(work: Work) -> dict[str, Any]:
     """Who still wrote while we watched, and what the source has that was not copied, earlier writes included."""
     source = work.clusters.source
-    if not isinstance(source, Source):
+    if isinstance(source, TanistError):
         return {"still_growing": None, "why": str(source)}
     watched = attempt(lambda: _watched(work, source))
     if isinstance(watched, TanistError):
@@ -58,19 +59,19 @@ def _seen(work: Work) -> dict[str, Any]:
     return {"still_growing": _named(grown), "silent": silent, **_lacking(work, source)}
 
 
-def _lacking(work: Work, source: Source) -> dict[str, Any]:
+def _lacking(work: Work, source: Cluster) -> dict[str, Any]:
     by, view = work.context.clock.deadline(SOURCE_SECONDS), work.observer.view()
-    behind = attempt(lambda: left_behind(work.clusters.spec, view, source.cluster.logs, source.replicas, by))
+    behind = attempt(lambda: left_behind(work.clusters.spec, view, source.logs, source.replicas, by))
     if isinstance(behind, TanistError):
         return {"left_behind": None, "untold": str(behind)}
     ours = {at: count for at, count in behind.items() if at.topic in work.intent.names and count != 0}
     return {"left_behind": {str(at): n if isinstance(n, int) else str(n) for at, n in sorted(ours.items())}}
 
 
-def _watched(work: Work, source: Source) -> tuple[set[TopicPartition], bool]:
+def _watched(work: Work, source: Cluster) -> tuple[set[TopicPartition], bool]:
     """Partitions that took a record, and whether none did for a whole window at last: as long as producers rest."""
     window, clock = work.tools.patience.proof, work.context.clock
-    watch = Watch(source.cluster.logs, work.intent.partitions)
+    watch = Watch(source.logs, work.intent.partitions)
     watch.look(clock.deadline(SOURCE_SECONDS))
     began = still = clock.monotonic()
     grown: set[TopicPartition] = set()
@@ -93,10 +94,10 @@ def _tell_source(work: Work) -> None:
         TanistError: it does not answer, or we may not write there.
     """
     source = work.clusters.source
-    if not isinstance(source, Source):
+    if isinstance(source, TanistError):
         raise source
     by = work.context.clock.deadline(2 * SOURCE_SECONDS)
-    source.cluster.topics.cluster_id(work.context.clock.deadline(SOURCE_SECONDS))
-    with closing(source.cluster.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
+    source.topics.cluster_id(work.context.clock.deadline(SOURCE_SECONDS))
+    with closing(source.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
         if missing := tuple(unreported(store.catch_up(by), generations(work))):
             store.append(missing, by)

@@ -35,7 +35,7 @@ def do(work: Work) -> Done:
     held = {topic.topic: topic.deferred_acls for topic in work.wanted()}
     work.confirm()
     answers = opening.open(held, work.context.by, principals(work.facts.logins))
-    side = work.clusters.destination.cluster
+    side = work.clusters.destination
     failed = {topic: named(error, side, "ALTER on Cluster kafka-cluster") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) could not be opened")
     given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}

@@ -46,7 +46,7 @@ def do(work: Work) -> Done:
 
 def _named(work: Work, end: DestinationOffset | TanistError) -> TanistError | None:
     right = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
-    return named(end, work.clusters.destination.cluster, right) if isinstance(end, TanistError) else None
+    return named(end, work.clusters.destination, right) if isinstance(end, TanistError) else None
 
 
 def _copied(work: Work) -> list[CopiedUpTo]:

@@ -1,0 +1,101 @@
+"""One cluster as a command works with it: the ports over one router, its state topics over one consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC
+from tanist.kafka.adapters.access import KafkaAccess
+from tanist.kafka.adapters.approvals import KafkaApprovals
+from tanist.kafka.adapters.bounds import LogBoundsReader
+from tanist.kafka.adapters.compacted_topic import CompactedTopic, Shared, TopicLayout, operator_of
+from tanist.kafka.adapters.configs import KafkaConfigs
+from tanist.kafka.adapters.fencing import KafkaFencing
+from tanist.kafka.adapters.logs import KafkaLogs
+from tanist.kafka.adapters.opening import KafkaOpening
+from tanist.kafka.adapters.positions import KafkaPositions
+from tanist.kafka.adapters.record_proofs import KafkaProofs
+from tanist.kafka.adapters.replicas import KafkaReplicas
+from tanist.kafka.adapters.sealing import KafkaProducerFencing
+from tanist.kafka.adapters.state_reader import Follower
+from tanist.kafka.adapters.tail import BRIEF_MS
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.wire.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import MirrorName
+    from tanist.ports.clock import Deadline
+
+PARTITIONS: Final = {STATE_TOPIC: STATE_PARTITIONS, OFFSETS_TOPIC: 1, GROUPS_TOPIC: 1}
+
+
+class KafkaCluster:
+    """The port `Cluster`. Used by one thread at a time; nothing is connected before something is asked.
+
+    `small_state`: its state topics may have fewer replicas than are safe.
+    """
+
+    def __init__(self, endpoint: Endpoint, client_id: str = "tanist", *, small_state: bool = False) -> None:
+        self.name = endpoint.name
+        self.bootstrap = ",".join(map(str, endpoint.bootstrap))
+        self.small_state = small_state
+        self.router = Router(endpoint, client_id)
+        self.topics = KafkaTopics(self.router)
+        self.configs = KafkaConfigs(self.router)
+        self.logs = KafkaLogs(self.router)
+        self.access = KafkaAccess(self.router)
+        self.replicas = KafkaReplicas(self.router)
+        self.fencing = KafkaFencing(self.router)
+        self.sealing = KafkaProducerFencing(self.router)
+        self.opening = KafkaOpening(self.router)
+        self.approvals = KafkaApprovals(self.router, allow_small=small_state)
+        self._state = Shared(self.router, Follower(endpoint, BRIEF_MS))
+        self._positions: dict[MirrorName, KafkaPositions] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def positions(self, mirror: MirrorName) -> KafkaPositions:
+        """The positions of groups, committed on behalf of `mirror`."""
+        if mirror not in self._positions:
+            self._positions[mirror] = KafkaPositions(self.router, mirror)
+        return self._positions[mirror]
+
+    def proofs(self, destination: KafkaCluster) -> KafkaProofs:
+        """What compares records of this cluster with their copies at `destination`."""
+        return KafkaProofs(self.router, destination.router)
+
+    def open_store(
+        self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False
+    ) -> CompactedTopic:
+        """A store over a state topic for the time of a command; with `mirror` as that mirror's operator.
+
+        Raises:
+            UnsafeStateTopic, UnknownTopicOrPartition, and what `CompactedTopic.open` raises.
+        """
+        return CompactedTopic.open(
+            self.router.endpoint,
+            topic,
+            by,
+            layout=TopicLayout(partitions=PARTITIONS[topic], allow_small=self.small_state),
+            writer=operator_of(mirror, topic) if mirror else None,
+            create=create,
+            within=self._state,
+        )
+
+    def starts(self, topic: str, partitions: int, by: Deadline) -> Mapping[int, int]:
+        """Per partition of `topic`, the offset of the first record."""
+        return LogBoundsReader(self.router, topic, partitions).starts(by)
+
+    def close(self) -> None:
+        """End everything that was opened here."""
+        self._state.follower.close()
+        for positions in self._positions.values():
+            positions.close()
+        self.router.close()
