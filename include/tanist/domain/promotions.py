@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import PromotionEpoch
+    from tanist.domain.records import PromotionEpoch, TopicDesired
     from tanist.domain.state_view import StateView
 
 
@@ -36,6 +36,17 @@ def replaced(mirror: MirrorName, topic: str, counted: int, known: int) -> Source
     return SourceReplaced(
         f"topic {topic!r} of mirror {mirror!r}: the source knows of promotion {counted}, the destination of {known}"
     )
+
+
+def still_promoted(view: StateView, mirror: MirrorName) -> tuple[TopicDesired, ...]:
+    """The topics that left a mirror and that no other mirror of the destination has taken in since.
+
+    Another mirror's copy carries the name of ours that was deleted: a marker of ours there is a foreign write, and the
+    login that we would deny is the one that copies.
+    """
+    others = {t.topic for t in view.topics() if t.mirror != mirror and t.desired is not DesiredState.REMOVED}
+    left = (topic for topic in view.topics(mirror) if topic.desired is DesiredState.REMOVED)
+    return tuple(topic for topic in left if topic.topic not in others)
 
 
 def promotions(view: StateView, mirror: MirrorName) -> frozenset[PromotionEpoch]:

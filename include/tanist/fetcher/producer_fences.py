@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
-from tanist.domain.states import DesiredState
+from tanist.domain.promotions import still_promoted
 from tanist.ports.sealing import Kept
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class ProducerFences:
     def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, ProducerIds]:
         return {
             at: spec.producer_ids
-            for topic in view.topics(spec.mirror)
-            if topic.desired is DesiredState.REMOVED
+            for topic in still_promoted(view, spec.mirror)
             for at in topic.all_partitions()
             if self._ours(spec, at)
         }

@@ -12,22 +12,25 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.errors import MirrorProducerFenced, SourceReplaced, TimedOut
 from tanist.domain.failover.health import fences_check
 from tanist.domain.fences import STRAY, FenceStatus
-from tanist.domain.names import EpochMs, MirrorName
-from tanist.domain.promotions import copy_blocked_reason
+from tanist.domain.names import EpochMs, MirrorName, ProducerId
+from tanist.domain.promotions import copy_blocked_reason, still_promoted
 from tanist.domain.records import (
     STATE_TOPIC,
     Fences,
     PartitionObserved,
     PromotionEpoch,
+    TopicDesired,
 )
 from tanist.domain.state_view import NOTHING_YET, fold
-from tanist.domain.states import MirrorState
+from tanist.domain.states import DesiredState, MirrorState
 from tanist.fetcher.assignment import Report
 from tanist.fetcher.fence_reconciler import ANSWER_SECONDS, EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.fetcher.producer_fences import SEAL_AGAIN_SECONDS
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.standing import checks
 from tanist.usecases.lock import Purpose, mirror_lock
+from tanist.usecases.readers import Silence
 from tanist.usecases.sides import CommandContext
 from tests.fakes.failover import MemoryFencing, MemoryProducerFencing
 from tests.unit.usecases.failover.test_run import PLANNED, killer
@@ -368,3 +371,31 @@ def test_a_source_that_hangs_delays_a_round_once_whatever_it_is_asked(
         began = world.clock.monotonic()
         worker.reconcile_all(view(world))
         assert world.clock.monotonic() - began == ANSWER_SECONDS, "and the next round asks again"
+
+
+def test_a_promotion_writes_nothing_into_the_copy_that_another_mirror_has_now() -> None:
+    """Its topic was deleted at the destination, and taken in again by a mirror of another name."""
+    world = FailoverWorld()
+    world.run(world.approve().plan)
+    world.west.drop("orders")
+    world.west.with_topic("orders", 2)
+    other = replace(world.spec, mirror=MirrorName("dr2"), mirror_id="two", data_id=ProducerId(27))
+    desired = TopicDesired(
+        mirror=other.mirror,
+        mirror_id="two",
+        topic="orders",
+        desired=DesiredState.MIRRORING,
+        source_topic_id="id-of-orders",
+        partitions=2,
+        changed_at=EpochMs(0),
+    )
+    world.worker.append([other, desired], world.soon())
+    before = dict(world.west.ends)
+    settled(world, debts(world))
+    assert {at: end for at, end in world.west.ends.items() if at.topic == "orders"} == {
+        at: end for at, end in before.items() if at.topic == "orders"
+    }
+    assert [each.topic for each in still_promoted(view(world), DR)] == ["payments"]
+    found = {each.name: each for each in checks(world.clusters(), view(world), Silence(world.clock), world.command())}
+    assert found["barrier"].verdict is Verdict.PASS, found["barrier"]
+    assert found["openings"].verdict is Verdict.PASS, found["openings"]

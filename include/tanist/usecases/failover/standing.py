@@ -14,8 +14,8 @@ from tanist.domain.failover.health import (
 )
 from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
 from tanist.domain.logins import logins_of, principals
+from tanist.domain.promotions import still_promoted
 from tanist.domain.records import RunStatus
-from tanist.domain.states import DesiredState
 from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Kept, ProducerFence
 from tanist.usecases.failover import source_fences
@@ -41,14 +41,13 @@ if TYPE_CHECKING:
 def checks(clusters: FailoverContext, view: StateView, silence: Silence, context: CommandContext) -> tuple[Check, ...]:
     """Do they still hold? None of this stops a failover of other topics. A source that is silent is not asked again."""
     spec, sealing, opening = clusters.spec, clusters.destination.sealing, clusters.destination.opening
-    taken = [at for t in taken_over(spec, view) for at in t.all_partitions()]
+    left = taken_over(spec, view)
+    taken = [at for t in still_promoted(view, spec.mirror) for at in t.all_partitions()]
     return (
-        left_behind_check(_left_behind(clusters, view, silence, context) if taken else {}),
+        left_behind_check(_left_behind(clusters, view, silence, context) if left else {}),
         barrier_check(_producers_fenced(spec, taken, sealing, context), _bare(spec, taken, sealing, context)),
         openings_check(*_shut_out(spec, view, opening, context)),
-        fences_check(
-            *_fences(clusters, view, silence, context), frozenset(each.topic for each in taken_over(spec, view))
-        ),
+        fences_check(*_fences(clusters, view, silence, context), frozenset(each.topic for each in left)),
         runs_check(view.failovers(spec.mirror)),
     )
 
@@ -120,7 +119,7 @@ def _shut_out(
     done = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.DONE]
     plans = [plan for each in done if (plan := plan_of(each)) and NOT_SHUT_OUT not in plan.limitations]
     proved = {topic for plan in plans for topic in plan.intent.names}
-    names = [t.topic for t in view.topics(spec.mirror) if t.desired is DesiredState.REMOVED and t.topic in proved]
+    names = [t.topic for t in still_promoted(view, spec.mirror) if t.topic in proved]
     reported = logins_of(view.workers())
     logins = principals(reported)
     guarded = attempt(lambda: opening.has_authorizer(context.by)) if names and logins else False
