@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import Diverged, ForeignWrite
+from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import PartitionObserved
-    from tanist.domain.states import DesiredState, MirrorState
+    from tanist.domain.states import DesiredState
+
+_NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,9 @@ class PartitionRow:
 
     @property
     def lag(self) -> int | None:
-        """Offsets of the source that are not in the copy yet."""
+        """Offsets of the source that are not in the copy yet; None, too, of a log that is no copy any more."""
+        if self.state is MirrorState.FAILED and self.observed is not None and self.observed.error in _NO_COPY:
+            return None
         return lag(self.source, self.destination_end, self.map)
 
     @property
