@@ -378,6 +378,15 @@ def test_a_right_that_somebody_else_was_given_after_the_approval_is_news(since: 
     assert {each.name for each in news(approved, written_by(*since))} == {"OTHERS_MAY_WRITE"}
 
 
+def test_a_writer_nobody_can_name_is_news_to_who_accepted_a_writer_by_name() -> None:
+    """One was accepted; another got WRITE, then the ACLs could not be read, and the run was DONE."""
+    untold = replace(HEALTHY, topics=tuple(replace(each, others=None) for each in HEALTHY.topics))
+    approved = accepted(written_by("User:a"), PLANNED)
+    assert {each.name for each in news(approved, untold)} == {"OTHERS_MAY_WRITE"}
+    assert not news(accepted(untold, PLANNED), untold), "it can be accepted that nobody can tell"
+    assert {each.name for each in news(accepted(untold, PLANNED), written_by("User:a"))} == {"OTHERS_MAY_WRITE"}
+
+
 def test_a_copy_that_loses_more_than_was_accepted_is_news() -> None:
     """An unplanned plan accepted one offset that was gone; later the whole copy was deleted, and it was DONE."""
     one, all_of_it = truncated_at(1), truncated_at(9)

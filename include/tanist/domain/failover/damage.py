@@ -14,7 +14,7 @@ from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.plan import Limitation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tanist.domain.failover.facts import Facts, ObservedTopic
     from tanist.domain.failover.plan import Intent
@@ -52,15 +52,22 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         )
         mendable = intent.mode is Mode.PLANNED or facts.source is not SourceState.SILENT
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)
-    if unreported := [each.topic for each in seen if each.others is None]:
-        yield Limitation(
-            OTHERS, (f"cannot determine which other principals may write to the mirror topic: {named(unreported)}")
-        )
-    elif writers := [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]:
-        about = tuple(f"{each.topic}: {other}" for each in seen for other in each.others or ())
-        yield Limitation(
-            OTHERS, (f"principals other than the mirror may write to the mirror topic: {named(writers)}"), about=about
-        )
+    yield from _of_other_writers(seen)
+
+
+def _of_other_writers(seen: Sequence[ObservedTopic]) -> Iterator[Limitation]:
+    """Who is accepted is named one by one; where nobody can be named it is news to whoever accepted names."""
+    unreported = [each.topic for each in seen if each.others is None]
+    writers = [f"{each.topic}: {', '.join(each.others)}" for each in seen if each.others]
+    about = tuple(f"{each.topic}: {other}" for each in seen for other in each.others or ())
+    whys = []
+    if unreported:
+        whys.append(f"cannot determine which other principals may write to the mirror topic: {named(unreported)}")
+    if writers:
+        whys.append(f"principals other than the mirror may write to the mirror topic: {named(writers)}")
+    if whys:
+        unknown = tuple(f"{topic}: unknown" for topic in unreported)
+        yield Limitation(OTHERS, "; ".join(whys), about=(*about, *unknown))
 
 
 def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
