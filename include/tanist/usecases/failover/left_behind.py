@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.growth import growth
 from tanist.domain.states import DesiredState
 from tanist.usecases import sides
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
@@ -32,6 +33,7 @@ def left_behind(
 ) -> dict[TopicPartition, int | TanistError]:
     """Offsets that the source's logs have behind what was copied, of each partition that took over; markers are none.
 
+    Of partitions that the source has more, which were never mirrored: all that it has.
     A topic that is gone there, or was made anew, has nothing that could be lacking.
 
     Raises:
@@ -53,7 +55,18 @@ def left_behind(
                 found[at] = CouldNotTell(f"{at}: {NOT_ON_RECORD}")
             else:
                 copied[at] = end
-    return found | _behind(copied, logs, by)
+    more = growth((topic for topic in topics if not _gone(topic, seen)), seen.partitions).partitions
+    return found | _without_copy(more, logs, by) | _behind(copied, logs, by)
+
+
+def _without_copy(
+    partitions: Sequence[TopicPartition], logs: Logs, by: Deadline
+) -> dict[TopicPartition, int | TanistError]:
+    """Of partitions that were never mirrored, left behind by name or added since, everything they still have counts."""
+    starts = logs.ends(partitions, by) if partitions else {}
+    errors = {at: each for at, each in starts.items() if isinstance(each, TanistError)}
+    begins = {at: each.start for at, each in starts.items() if not isinstance(each, TanistError)}
+    return errors | _behind(begins, logs, by)
 
 
 def _gone(topic: TopicDesired, seen: ClusterSeen) -> bool:

@@ -11,6 +11,7 @@ from tanist.domain.checks import Mode, Verdict
 from tanist.domain.records import RunStatus
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
+from tests.unit.usecases.failover.test_growth import MORE, grow
 from tests.unit.usecases.failover.world import PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
@@ -129,3 +130,23 @@ def test_what_cannot_be_read_is_not_called_nothing() -> None:
     world.run(world.approve().plan)
     world.east.ahead[AT] = 1
     assert left_behind(world).verdict is Verdict.UNKNOWN
+
+
+def test_partitions_without_a_copy_are_left_behind_with_all_they_have() -> None:
+    """PARTITIONS_WITHOUT_COPY was accepted, 200 records stayed, and the check passed on 0."""
+    world = FailoverWorld()
+    grow(world, 200)
+    assert world.run(world.approve().plan).record.status is RunStatus.DONE
+    assert movers(world)["left_behind"] == {str(MORE): 200}
+    found = left_behind(world)
+    assert (found.verdict, found.observed) == (Verdict.FAIL, "200 offsets only at the old source")
+    assert f"{MORE}: the old source has 200 offsets" in found.reason
+
+
+def test_partitions_added_to_the_old_source_after_the_failover_are_left_behind() -> None:
+    world = FailoverWorld(authorizer=False)
+    world.run(world.approve().plan)
+    assert left_behind(world).verdict is Verdict.PASS
+    grow(world, 50)
+    found = left_behind(world)
+    assert (found.verdict, found.observed) == (Verdict.FAIL, "50 offsets only at the old source")
