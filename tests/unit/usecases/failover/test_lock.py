@@ -64,6 +64,19 @@ def test_a_holder_that_went_silent_is_succeeded_and_does_nothing_any_more() -> N
     assert heir.append([]).lock(DR)
 
 
+def test_of_two_holders_of_the_same_name_the_earlier_does_nothing_any_more() -> None:
+    """Two workers with the same --id: only the epoch of the lock tells them apart."""
+    world = FailoverWorld()
+    frozen = locked(world, "worker-1")
+    world.clock.jump(FRESH_MS / 1000 + 1)
+    heir = locked(world, "worker-1")
+    for late in (frozen.confirm, lambda: frozen.append([])):
+        with pytest.raises(MirrorLocked, match="has taken the lock"):
+            late()
+    heir.confirm()
+    assert heir.append([]).lock(DR)
+
+
 def test_a_heartbeat_from_a_clock_that_is_behind_is_watched_before_it_counts_as_dead() -> None:
     world = FailoverWorld()
     ann = locked(world, "ann")
