@@ -642,7 +642,7 @@ def test_an_approval_at_an_unknown_offset_is_not_the_one_at_offset_0(
         if not approvals.exists(SOON(10)):
             approvals.create(SOON(20))
         before = len(approvals.all(SOON(10)))
-        with pytest.raises(CouldNotTell, match="unknown offset: look at the topic"):
+        with pytest.raises(CouldNotTell, match="unknown offset: check the topic"):
             approvals.append(approval_request("p"), SOON(10))
         assert len(approvals.all(SOON(10))) == before + 1, "it may be valid: nobody is told otherwise"
 

@@ -116,6 +116,7 @@ def test_records_deleted_from_the_start_of_a_mirror_partition_are_missing(
     first, second, third = result["partitions"]
     assert [each["verdict"] for each in (first, second, third)] == ["DIFFERENT", "DIFFERENT", "EQUAL"]
     assert "the first 30 offsets of the source are missing at the destination" in first["reason"]
+    assert [each["missing_at_start"] for each in (first, second, third)] == [30, 34, 0]
     assert [each["headless"] for each in (first, second, third)] == [30, 34, 0]
     if level is Level.RANGES:
         assert [(each["source"], each["offsets"]) for each in second["differences"]] == [(0, 34)]

@@ -291,6 +291,7 @@ def abort(
         aborted = aborting.abort(clusters, tools, now.context, reason)
     for topic in aborted.pending:
         say(f"warning: the source fence of {topic} could not be lifted; a fetcher keeps retrying")
-    emit([run_item(aborted.record, None, str(folder.path)) | {"owed": list(aborted.pending)}], RUN_COLUMNS, now.as_json)
+    pending = {name: list(aborted.pending) for name in ("pending", "owed")}  # owed: released, and still read
+    emit([run_item(aborted.record, None, str(folder.path)) | pending], RUN_COLUMNS, now.as_json)
     if aborted.pending:
         raise typer.Exit(4)

@@ -32,7 +32,8 @@ def topic_item(topic: TopicDesired) -> dict[str, Any]:
 
 def row_item(row: PartitionRow) -> dict[str, Any]:
     """A partition, with None for whatever is not known."""
-    epoch = row.observed.last_mirrored_epoch if row.observed else -1
+    last = row.observed.last_mirrored_epoch if row.observed else -1
+    epoch = last if last >= 0 else None
     return {
         "mirror": row.mirror,
         "topic": row.partition.topic,
@@ -44,7 +45,8 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "lag_ms": row.lag_ms,
         "state": row.state,
         "desired": row.desired,
-        "lme": epoch if epoch >= 0 else None,
+        "last_mirrored_epoch": epoch,
+        "lme": epoch,  # released under this name, and still read under it
         "mode": row.mode,
         "reason": reason(row.observed),
         "row": row.observed.row if row.observed else None,

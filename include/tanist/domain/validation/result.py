@@ -183,7 +183,8 @@ class ValidatedPartition:
             "source": None,
             "destination": None,
             "behind": bounds.behind if bounds else None,
-            "headless": self.missing_at_start,
+            "missing_at_start": self.missing_at_start,
+            "headless": self.missing_at_start,  # released under this name, and still read under it
             "lost": self.lost,
             **{kind.value: count for kind, count in self.counts.items()},
             "differences": [_difference(each) for each in self.differences],
