@@ -44,7 +44,7 @@ class Load:
 
 
 def produce(pair: Pair, load: Load, batch_bytes: int, report: Callable[[int], None]) -> None:
-    """Make the topic of `load` and fill it, in batches of up to `batch_bytes`; `tell` hears how many were handed over.
+    """Make the topic of `load` and fill it, in batches of up to `batch_bytes`; `report` hears how many went out.
 
     Raises:
         KafkaException, BufferError: the cluster refused. TimedOut: not delivered within two minutes after the last.

@@ -98,7 +98,7 @@ class GuardedCluster(MemoryCluster):
 
 
 class MemoryProducerFencing:
-    """The port `Sealing`."""
+    """The port `ProducerFencing`."""
 
     def __init__(self, cluster: GuardedCluster) -> None:
         self._cluster = cluster

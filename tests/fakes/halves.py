@@ -19,7 +19,7 @@ HALF = "seal:half"
 
 @dataclass
 class Halves:
-    """The port `Sealing`: what `checkpoint` is told lies between the two halves of every `seal`."""
+    """The port `ProducerFencing`: what `checkpoint` is told lies between the two halves of every `fence_producers`."""
 
     real: ProducerFencing
     checkpoint: Callable[[str], None]

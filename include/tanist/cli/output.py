@@ -57,7 +57,7 @@ def emit(
 
 
 def none(reason: str, as_json: bool) -> None:
-    """Where there is nothing to show: `told` says so, and what to do; no table."""
+    """Where there is nothing to show: `reason` says so, and what to do; no table."""
     say(reason)
     if as_json:
         print(_json((), ()))

@@ -53,7 +53,7 @@ class FenceStatus(StrEnum):
 class FencedTopic:
     """One topic of the source. `before` is None where the source never answered: the fence is owed, nothing is known.
 
-    `owed_by`: the plan that wants it. UNPROVED: it was said that nobody needs to look whether it holds.
+    `wanted_by`: the plan that wants it. UNPROVED: it was said that nobody needs to look whether it holds.
     """
 
     topic: str

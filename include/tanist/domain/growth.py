@@ -30,7 +30,7 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """`untold`: topics of which the source did not say how many partitions they have, and why. That is no "none"."""
+    """`unreported`: topics of which the source did not say how many partitions they have, and why: not "none"."""
 
     grown: tuple[Grown, ...] = ()
     unreported: Mapping[str, TanistError] = field(default_factory=dict)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def copy_blocked_reason(
     view: StateView, source_view: StateView, mirror: MirrorName, topic: str
 ) -> PartitionBroken | None:
-    """Why nobody may copy into a topic, by the state topics of the destination (`view`) and of the source (`told`)."""
+    """Why nobody may copy into a topic. `view`: the destination's state topic; `source_view`: the source's own."""
     if view.promoted(mirror, topic):
         return MirrorProducerFenced(f"topic {topic!r} is no longer in the mirror: it was failed over or removed")
     desired = view.topic(mirror, topic)

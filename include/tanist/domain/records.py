@@ -225,7 +225,7 @@ class RunStatus(StrEnum):
 class FailoverRun(MirrorRecord):
     """The run that holds a mirror: single flight, and what it has done that leaves no other trace.
 
-    `shown` is the approved plan, word for word; `at` is the runner's heartbeat. While it is RUNNING nobody copies
+    `plan_json` is the approved plan, word for word; `at` is the runner's heartbeat. While it is RUNNING nobody copies
     metadata of its topics. (The keys `run/...` belong to the runs of the offset map.)
     """
 
@@ -285,7 +285,8 @@ class OffsetTailMode(StrEnum):
 class GroupSyncStatus(MirrorRecord):
     """How the positions of a mirror's groups come to the destination, and until when all of them are there.
 
-    `upto`: every commit before it has been written down (ms; 0: never yet). `reason` says why it is not TAILING.
+    `complete_until_ms`: every commit before it has been written down (0: never yet). `reason` says why it is not
+    TAILING.
     """
 
     mirror: MirrorName

@@ -44,7 +44,7 @@ _NEVER_COPIED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigs:
-    """`now`: what the mirror topic has while it mirrors; `held`: (name, value) at takeover; `dropped`: (name, why)."""
+    """`now`: what the mirror topic has meanwhile; `deferred`: (name, value) at takeover; `dropped`: (name, why)."""
 
     now: Mapping[str, str]
     deferred: tuple[tuple[str, str], ...]

@@ -51,7 +51,7 @@ class Moment:
 
 
 def owned(view: StateView, state_partitions: frozenset[int], count: int) -> tuple[Owned, ...]:
-    """The partitions of all mirrors that fall into `slices` of `count`."""
+    """The partitions of all mirrors that fall into `state_partitions` of `count`."""
     return tuple(
         Owned(spec, topic, partition, number)
         for spec in view.mirrors()

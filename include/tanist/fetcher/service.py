@@ -174,7 +174,7 @@ class Service:
 def run_until_told(service: Service, stop: threading.Event, report: Callable[[int], None]) -> BaseException | None:
     """Run `service` in the foreground until SIGTERM, SIGINT, SIGHUP or `stop`; what it died of, or None.
 
-    `tell` hears every half second how often the service has gone round.
+    `report` hears every half second how often the service has gone round.
 
     Must be called in the main thread: only there signals can be handled.
     """

@@ -38,7 +38,7 @@ BATCH_IDENTITY: Final = ("records", "base_timestamp", "size", "digest")
 
 
 class ComparisonRows(NamedTuple):
-    """What a look at both logs has brought: rows of `sides`, how many places are unequal, rows of `differences`."""
+    """What a look at both logs has brought: rows of `logs`, how many places are unequal, rows of `differences`."""
 
     logs: Sequence[Row]
     unequal: Mapping[TopicPartition, int]

@@ -25,7 +25,7 @@ _MOST_TOLD: Final = 3
 
 
 def validate(spark: SparkSession, job: ValidationJob, report: Callable[[str], None]) -> dict[str, Any]:
-    """The result of `job`, as its file holds it. `tell` hears of every stage as it begins."""
+    """The result of `job`, as its file holds it. `report` hears of every stage as it begins."""
     began, now = time.monotonic(), time.time_ns() // 1_000_000
     report(f"bounds of {len(job.partitions)} partitions on both sides")
     found = {asked.partition: ValidatedPartition(request=asked) for asked in job.partitions}

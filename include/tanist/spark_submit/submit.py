@@ -65,7 +65,7 @@ def _stored(file: Path) -> dict[str, Any]:
 
 
 def submit(submission: Submission, by: Deadline, report: Callable[[str], None]) -> int:
-    """Start it, wait for it; its exit code. `tell` hears every stage. Its log is `job.log` in the job's folder.
+    """Start it, wait for it; its exit code. `report` hears every stage. Its log is `job.log` in the job's folder.
 
     Raises:
         MissingDependency: no pyspark, or no such job.

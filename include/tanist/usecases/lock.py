@@ -83,7 +83,7 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
 def mirror_lock(
     cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: CommandContext
 ) -> Iterator[LockedMirror]:
-    """The lock of `mirror`, held for the time of the block. `side` is its destination.
+    """The lock of `mirror`, held for the time of the block. `cluster` is its destination.
 
     Raises:
         UnknownMirror. MirrorLocked: another operation is at work, by name; nothing was opened.

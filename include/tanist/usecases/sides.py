@@ -87,7 +87,7 @@ class CommandContext:
     """One command while it runs: its time, and whether it may change anything.
 
     `announce` hears the matched topics once they are decided, before anything changes. `holder`: who we are to others
-    that want to change the same mirror. `gone`: whether such a holder is certainly dead.
+    that want to change the same mirror. `is_process_dead`: whether such a holder is certainly dead.
     """
 
     clock: Clock

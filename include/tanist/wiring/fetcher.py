@@ -48,7 +48,7 @@ def run_fetcher(
 ) -> int:
     """Run the service in the foreground until a signal ends it; its exit code.
 
-    `tell` hears every half second how often it has gone round: a number that stands still is a service that hangs.
+    `report` hears every half second how often it has gone round: a number that stands still is a service that hangs.
 
     Raises:
         CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.

@@ -48,7 +48,7 @@ def judge(seen: DemoEvidence) -> tuple[Promise, ...]:
 
 
 def judge_validation(result: Mapping[str, Any], partitions: int) -> Promise:
-    """`told`: as `tanist validate --json` shows it."""
+    """`result`: as `tanist validate --json` shows it."""
     return the_same(
         "Spark finds the copy equal, every stored byte at its offset",
         f"EQUAL: {partitions} partitions are equal",

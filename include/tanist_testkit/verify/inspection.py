@@ -45,7 +45,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspector:
-    """`source`, `copy`: bootstrap servers. `locate`: where records of a partition must lie, identical by default."""
+    """`source`, `destination`: bootstrap servers. `locate`: where records must lie, identical by default."""
 
     source: str
     destination: str

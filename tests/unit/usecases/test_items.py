@@ -34,8 +34,8 @@ ROW: Final = PartitionRow(
 )
 # fmt: off
 RELEASED: Final = frozenset({
-    "mirror", "topic", "partition", "source_end_offset", "source_observed_ms", "destination_end_offset", "lag", "lag_ms",
-    "state", "lme", "mode", "reason",
+    "mirror", "topic", "partition", "source_end_offset", "source_observed_ms", "destination_end_offset", "lag",
+    "lag_ms", "state", "lme", "mode", "reason",
 })
 # fmt: on
 """Of `tanist mirrors describe`: scripts read them."""

@@ -60,7 +60,7 @@ def command_request(plan: str, nonce: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """What an approver signs: `shown` is the plan, word for word; `request` is what they were asked."""
+    """What an approver signs: `plan_json` is the plan, word for word; `request` is what they were asked."""
 
     mirror: MirrorName
     plan: str

@@ -365,16 +365,16 @@ def _old_age(intent: Intent, facts: Facts) -> frozenset[str]:
 
 
 def objections(
-    approval: Approval, approved: ApprovedPlan, facts: Facts, now: EpochMs, counted_from: EpochMs | None
+    approval: Approval, approved: ApprovedPlan, facts: Facts, now: EpochMs, brokers_time: EpochMs | None
 ) -> tuple[Limitation, ...]:
     """Why `approval` does not permit going on; empty: go. Progress and good news keep it, bad news void it.
 
-    `now` is what our clock says, `told` what brokers have put down last: an approval is as old as the later says.
+    `now` is what our clock says, `brokers_time` what brokers have put down last: an approval is as old as the later.
     """
     found = list(news(approved, facts))
     if approved.steps != tuple(step.id for step in ROUTES[approved.intent.mode]):
         found.append(Limitation("ANOTHER_ROUTE", "another version of Tanist made the plan: plan again", blocks=True))
-    theirs = max(approval.at, counted_from or approval.at)
+    theirs = max(approval.at, brokers_time or approval.at)
     if (latest := max(now, theirs)) >= approval.expires_at:
         found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at} ms; now is {latest} ms"))
     if now < theirs - approval.SKEW_MS:

@@ -29,7 +29,7 @@ NOT_SHUT_OUT: Final = "MIRROR_CANNOT_BE_SHUT_OUT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicIntent:
-    """A topic that takes over. `generation` is the one it has while it is still a copy."""
+    """A topic that takes over. `promotion_epoch` is the one it has while it is still a copy."""
 
     topic: str
     partitions: int

@@ -62,7 +62,7 @@ def _read(log: LogRead | None) -> dict[str, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciledPosition:
-    """Where a position goes on. `destination` None: nothing may be said, for `reason`. `standing`: where it lies."""
+    """Where a position goes on. `destination` None: nothing may be said, for `reason`. `placement`: where it lies."""
 
     request: PositionRequest
     destination: int | None

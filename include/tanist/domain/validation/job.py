@@ -25,7 +25,7 @@ class PartitionRequest:
     """One partition to compare. `promoted`: others may write to the copy by now, it is compared as far as it is ours.
 
     `runs`: of the offset map; none: identical offsets. `note`: what its worker said last.
-    `untold`: why it is not known whether the source's topic has partitions that are not asked about.
+    `unknown_growth`: why it is not known whether the source's topic has partitions that are not asked about.
     """
 
     partition: TopicPartition

@@ -1,7 +1,7 @@
 """librdkafka as the rest of this room sees it: how it is configured, how it is waited for, and what its errors mean.
 
 librdkafka tells only its error callback why a connection failed; the call that waits for it ends in a time-out. So
-every client here has a `Witness`, which turns a wrong password into AuthenticationFailed at once.
+every client here has a `ConnectionErrorTracker`, which turns a wrong password into AuthenticationFailed at once.
 """
 
 from __future__ import annotations

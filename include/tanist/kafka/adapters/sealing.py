@@ -1,4 +1,4 @@
-"""The barrier of a promotion, over our own wire: the port `Sealing`.
+"""The barrier of a promotion, over our own wire: the port `ProducerFencing`.
 
 The proof is a marker that can never be appended. It carries the producer epoch that the old writers have, and a
 coordinator epoch below any that there can be: the leader first compares the producer epoch, exactly as it does for
@@ -102,7 +102,7 @@ class KafkaProducerFencing:
     def _each(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> dict[int, dict[TopicPartition, ProducerFence | TanistError]]:
-        """What the leaders say of each of the three ids, by its place in `Writers`."""
+        """What the leaders say of each of the three ids, by its place in `ProducerIds`."""
         if not producer_ids:
             return {}
         return {role: self._ask(producer_ids, role, by) for role in range(3)}

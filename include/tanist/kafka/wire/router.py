@@ -170,7 +170,7 @@ class Router:
     # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def connection(self, broker: BrokerId, by: Deadline, channel: str = _CONTROL) -> Connection:
-        """The open connection to `broker` for `lane`, made if need be; it belongs to the router.
+        """The open connection to `broker` for `channel`, made if need be; it belongs to the router.
 
         Raises:
             Unreachable: as `Connection.open`, or nobody has told of such a broker.

@@ -104,7 +104,7 @@ _NOTHING: Final = ReconciledLog((), Runs.none())
 def reconcile(
     spark: SparkSession, job: ReconciliationJob, folder: Path, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The result of `job`, as its file holds it; its runs go to `folder`. `tell` hears of every stage as it begins.
+    """The result of `job`, as its file holds it; its runs go to `folder`. `report` hears of every stage as it begins.
 
     Raises:
         CouldNotTell: the connector could not read, or the runs could not be written.

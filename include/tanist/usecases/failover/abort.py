@@ -37,7 +37,7 @@ class StillNeeded(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortResult:
-    """`owed`: topics whose fence could not be lifted; the fetcher goes on trying."""
+    """`pending`: topics whose fence could not be lifted; the fetcher goes on trying."""
 
     record: FailoverRun
     pending: tuple[str, ...]

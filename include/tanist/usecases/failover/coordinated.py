@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTransactions:
-    """`told`: False: this login may never see all of them; None: a coordinator does not answer now, for `reason`."""
+    """`complete`: False: this login may never see all of them; None: a coordinator does not answer, for `reason`."""
 
     complete: bool | None = None
     transactions: tuple[OpenTransaction, ...] = ()

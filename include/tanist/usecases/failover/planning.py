@@ -165,7 +165,7 @@ def approve_any(  # as `approve`
     reason: str,
     valid_seconds: float,
 ) -> Approval:
-    """Approve the plan where one of the wishes `asked` makes it; what is raised names what each of them makes.
+    """Approve the plan where one of the wishes `request` makes it; what is raised names what each of them makes.
 
     Raises:
         What `approve` does.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteActivity:
-    """Since the look before. `untold`: does not answer, or what it has taken cannot be read yet."""
+    """Since the look before. `unreported`: does not answer, or what it has taken cannot be read yet."""
 
     data: tuple[TopicPartition, ...]
     unreported: tuple[TopicPartition, ...]

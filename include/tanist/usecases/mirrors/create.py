@@ -152,7 +152,7 @@ _ASKED: Final = ("source", "destination", "include", "exclude", "offsets", "engi
 
 
 def _same(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
-    """`existing`, if it is what `asked` asks for."""
+    """`existing`, if it is what `wanted` asks for."""
     for name in _ASKED:
         if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
             raise MirrorExists(
