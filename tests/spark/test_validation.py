@@ -178,7 +178,7 @@ def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, t
     odd: dict[TopicPartition, dict[str, Any]] = {
         preparing: {"state": MirrorState.PREPARING, "note": "row 100"},
         promoted: {"state": MirrorState.STOPPED, "promoted": True},
-        uncounted: {"untold": "the source does not report its number of partitions"},
+        uncounted: {"unknown_growth": "the source does not report its number of partitions"},
         more: {"state": MirrorState.UNKNOWN, "note": "the source has more partitions"},
     }
     parts = tuple(replace(each, **odd.get(each.partition, {})) for each in job.partitions)
