@@ -60,7 +60,7 @@ def test_a_wrong_connection_fails_its_task_at_once(connection: Callable[..., Non
     """No retry mends it; the error has the name, the reason and the next step."""
     with pytest.raises(AirflowFailException) as raised, at_work() as task:
         task.registry.connect("west")
-    assert str(raised.value).startswith("INVALID_CONFIG: connection 'west' is not there")
+    assert str(raised.value).startswith("INVALID_CONFIG: connection 'west' does not exist")
     assert str(raised.value).endswith("(correct it and run the same command again)")
 
 

@@ -69,5 +69,5 @@ def test_what_cannot_be_asked_for_is_told_before_spark_starts(
     pair.mirror("asked", "asked")
     assert "UNKNOWN_MIRROR" in run(house, "nosuch").why("validate")
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
-    assert "connection 'spark_default' is not there" in run(house, "asked").why("validate")
+    assert "connection 'spark_default' does not exist" in run(house, "asked").why("validate")
     assert not evidence.exists()

@@ -126,7 +126,7 @@ def test_a_mirror_is_shown_most_urgent_first() -> None:
         "alive": True,
     }
     text = page(found)
-    words = ("? UNKNOWN", "✓ GO", "Partitions</dt>", "6 offsets, as the source was 101 s ago")
+    words = ("? UNKNOWN", "✓ GO", "Partitions</dt>", "6 offsets, source observed 101 s ago")
     order = [text.index(word) for word in (*words, "ABORTED", "/evidence/cafe", "airflow-host-7", "All 2")]
     assert order == sorted(order)
 
@@ -230,7 +230,7 @@ def test_what_cannot_be_read_again_grows_old_and_then_unknown(cluster: Cluster, 
     clock.jump(STALE_MS / 1000)
     (old,) = ask()["items"]
     assert (old["planned"], old["unplanned"]) == ("UNKNOWN", "UNKNOWN")
-    assert old["checks"][0]["reason"].startswith("it said UNKNOWN for planned, GO for unplanned")
+    assert old["checks"][0]["reason"].startswith("the last answer was planned UNKNOWN, unplanned GO")
     assert "✓ GO" not in render(answer | {"items": [old]})
 
 
