@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tanist.usecases.failover.route import STEP_IDS
 from tests.airflow.conftest import ASKING, SPARK, environment
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tests.airflow.conftest import House, Ran
     from tests.kafka.failover.conftest import Pair
 
-ROUTE: Final = ("hold", "fence", "drain", "groups", "seal", "generation", "configs", "canary", "open", "movers")
+ROUTE: Final = STEP_IDS
 
 
 @pytest.fixture(scope="module")

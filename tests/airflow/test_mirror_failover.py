@@ -50,6 +50,8 @@ def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair
     assert f"`{report['plan_hash']}`" in body
     assert "offsets at risk" in body
     assert all(f"| {step} |" in body for step in ROUTE)
+    again = {step: ran.left(step, "return_value")["did_again"] for step in ROUTE}
+    assert again == {step: [] for step in ROUTE} | {"seal": ["groups"]}, "each task names the other steps that it did"
 
 
 def test_a_validation_that_cannot_tell_makes_the_run_red_and_undoes_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tests.explorer import pointed
@@ -14,12 +15,14 @@ from tests.explorer.product import (
     FenceStatus,
     MirrorStatus,
     Mode,
+    Observer,
     Readiness,
     RunStatus,
     Silence,
     StateReaders,
     StatusContext,
     Verdict,
+    check_invariants,
     may_stand,
     observe,
 )
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 HELD: Final = frozenset({FenceStatus.PROVED, FenceStatus.UNPROVED, FenceStatus.IN_FORCE})
 DONE_UNDONE: Final = "never DONE undone"
+INVARIANTS: Final = "no step leaves an invariant broken"
 
 
 def done(place: Place, record: FailoverRun) -> None:
@@ -51,6 +55,18 @@ def done(place: Place, record: FailoverRun) -> None:
         for lacking in _lacking(place, spec, topic.topic, topic.promotion_epoch, intent.mode):
             place.violated(DONE_UNDONE, f"{topic.topic} {lacking}")
     _loss(place, spec, record)
+    _invariants(place, spec, record)
+
+
+def _invariants(place: Place, spec: MirrorSpec, record: FailoverRun) -> None:
+    """The product's own check, of what is really there; what somebody with a console has changed is no step's work."""
+    run = CommandContext(clock=place.clock, by=place.clock.deadline(60))
+    with closing(Observer(clusters=pointed.unpointed(place, spec), context=run)) as observer:
+        names = frozenset(ApprovedPlan.read(record.plan_json).intent.names)
+        wanted = [topic for topic in observer.view().topics(DR) if topic.topic in names]
+        for breach in check_invariants(observer.look(wanted, record.plan)):
+            if breach.topic not in place.by_hand | place.excused:
+                place.violated(INVARIANTS, str(breach))
 
 
 def _lacking(place: Place, spec: MirrorSpec, topic: str, before: int, mode: Mode) -> Iterator[str]:

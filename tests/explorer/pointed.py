@@ -79,6 +79,16 @@ def side(place: Place, cluster: GuardedCluster) -> Cluster:
     )
 
 
+def unpointed(place: Place, spec: MirrorSpec) -> FailoverContext:
+    """Both clusters for who judges: nobody is on the stage, and nothing can happen to them."""
+    return FailoverContext(
+        spec=spec,
+        source=place.east.side(),
+        destination=place.west.side(),
+        move_groups=lambda *_asked, **_named: GroupsMoved(),
+    )
+
+
 def clusters(place: Place, spec: MirrorSpec, context: CommandContext, user: str) -> FailoverContext:
     """Both clusters, with everything that a failover asks of them."""
     east, west = side(place, place.east), side(place, place.west)

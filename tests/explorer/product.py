@@ -13,7 +13,8 @@ from tanist.domain.checks import Mode, Readiness, Verdict
 from tanist.domain.errors import TanistError, TimedOut, Unreachable
 from tanist.domain.failover.approving import APPROVALS_TOPIC, Approval
 from tanist.domain.failover.evidence import Evidence
-from tanist.domain.failover.plan import ROUTE, ApprovedPlan
+from tanist.domain.failover.invariants import check_invariants
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import FenceStatus, may_stand
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
@@ -44,8 +45,10 @@ from tanist.usecases import sides
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover import run as running
 from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved, Timeouts
+from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.groups import moved_by
-from tanist.usecases.failover.work import Tools
+from tanist.usecases.failover.tools import Tools
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups, sync_locked
@@ -125,6 +128,7 @@ __all__ = [
     "MirrorStatus",
     "Mode",
     "Moment",
+    "Observer",
     "OffsetTailMode",
     "ProducerId",
     "Proof",
@@ -152,6 +156,7 @@ __all__ = [
     "WorkerAlive",
     "abort",
     "administer",
+    "check_invariants",
     "create",
     "desire",
     "may_stand",

@@ -80,6 +80,7 @@ def test_every_rule_sees_what_breaks_it() -> None:
         (_lift_behind_its_back, "never two writable sides"),
         (_forget_its_fence, "a fence that stands is on record"),
         (_unseal, judge.DONE_UNDONE),
+        (_unseal, judge.INVARIANTS),
         (_take_back, "no group backwards"),
     ):
         place = _promoted()

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.usecases.failover.route import STEP_IDS
 from tests import forked
 from tests.kafka.failover.conftest import Answer, Doors, Pair
 from tests.storm import mishaps
@@ -24,7 +25,7 @@ COMMAND_SECONDS: Final = 150.0
 """No command takes longer than that once nothing holds it up."""
 QUESTION_SECONDS: Final = 60.0
 """For so long a question is repeated that got no answer."""
-STEPS: Final = ("hold", "fence", "drain", "groups", "seal", "generation", "configs", "canary", "open")
+STEPS: Final = STEP_IDS[:-1]
 QUICK: Final = ("--fence-proof", "1s", "--drain", "12s", "--budget", "2s", "--timeout", "50s", "--json")
 ABANDON: Final = ("--abandon-fence", "--reason", "storm")
 BUG: Final = 70

@@ -21,8 +21,8 @@ import tanist_testkit
 from tanist.cli import extensions
 from tanist.cli.app import app
 from tanist.domain.errors import BrokerError, TanistError
-from tanist.domain.failover.plan import ROUTE
 from tanist.domain.states import MirrorState
+from tanist.usecases.failover.route import ROUTE
 from tests import quoted, reference
 from tests.quoted import Quoted
 

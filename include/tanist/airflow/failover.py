@@ -21,16 +21,16 @@ from tanist.airflow.tasks import WHY, FailoverTask, at_work, busy_or_retriable, 
 from tanist.airflow.verdict import UNKNOWN, VerdictSeen, green, verdict
 from tanist.domain.errors import Refused, TanistError
 from tanist.domain.failover.approving import NotApproved
-from tanist.domain.failover.plan import ROUTE
 from tanist.domain.names import mirror_name
 from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, abort
 from tanist.usecases.failover.clusters import UNDO_SECONDS
 from tanist.usecases.failover.items import outcome_item, run_item
+from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
+from tanist.usecases.failover.tools import Tools
 from tanist.usecases.failover.unfinished import left_alone, unfinished
-from tanist.usecases.failover.work import Tools
 from tanist.usecases.items import status_item
 from tanist.wiring.failover import Folder, is_process_dead, runner
 from tanist.wiring.status import look
@@ -186,7 +186,15 @@ def step(name: str) -> dict[str, Any]:
             patience=params.patience, sink=folder, runner=runner(), is_process_dead=is_process_dead, report=_say
         )
         outcome = run_plan(found, clusters, tools, task.context, until=name, request=request)
-    return outcome_item(outcome, str(folder.path))
+    return outcome_item(outcome, str(folder.path)) | {"did_again": _done_again(name, outcome.did)}
+
+
+def _done_again(name: str, did: tuple[str, ...]) -> list[str]:
+    """The other steps that the task of the step `name` did: what each of them makes true was not, or no more."""
+    others = sorted(set(did) - {name}, key=STEP_IDS.index)
+    for each in others:
+        _say(each, f"was done again by task {name}")
+    return others
 
 
 def report() -> dict[str, Any]:

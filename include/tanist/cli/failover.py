@@ -13,7 +13,7 @@ from tanist.cli.output import emit, say, stages
 from tanist.cli.progress import line, watching
 from tanist.domain.checks import Mode
 from tanist.domain.failover.forecast import forecast_words
-from tanist.domain.failover.plan import ROUTE, ApprovedPlan
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.names import MOST_OFFSETS, mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover import abort as aborting
@@ -29,14 +29,16 @@ from tanist.usecases.failover.items import (
     seen_item,
 )
 from tanist.usecases.failover.planning import FailoverRequest
+from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
-from tanist.usecases.failover.work import Tools
+from tanist.usecases.failover.tools import Tools
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.invariants import Breach
     from tanist.usecases.failover.clusters import FailoverContext
     from tanist.usecases.failover.run import RunOutcome
 
@@ -48,7 +50,6 @@ RUN_COLUMNS = ("mirror", "plan_hash", "status", "approver", "runner", "age_ms", 
 APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
 RUN_SECONDS = 600.0
 ABORT_SECONDS = 120.0
-STEPS = tuple(step.id for step in ROUTE)
 
 ModeOption = Annotated[
     Mode,
@@ -72,8 +73,8 @@ EvidenceOption = Annotated[
 
 
 def _step(text: str) -> str:
-    if text not in STEPS:
-        raise typer.BadParameter(f"{text!r} is not a step: {', '.join(STEPS)}")
+    if text not in STEP_IDS:
+        raise typer.BadParameter(f"{text!r} is not a step: {', '.join(STEP_IDS)}")
     return text
 
 
@@ -99,8 +100,8 @@ UntilOption = Annotated[
         "--until",
         metavar="STEP",
         parser=_step,
-        autocompletion=lambda: list(STEPS),
-        help=f"Stop after this step: {', '.join(STEPS)}.",
+        autocompletion=lambda: list(STEP_IDS),
+        help=f"Stop after this step: {', '.join(STEP_IDS)}.",
     ),
 ]
 
@@ -233,6 +234,7 @@ def _show(outcome: RunOutcome, folder: Folder, as_json: bool) -> None:
     if outcome.left:
         say(f"remaining steps: {', '.join(outcome.left)}. Run the same command again to continue.")
     item = outcome_item(outcome, str(folder.path))
+    _warn_of_breaches(outcome.broken)
     for mismatch in item["group_mismatches"]:
         say(f"warning: the offset map is wrong: {mismatch}")
     if item["group_problems"]:
@@ -245,6 +247,11 @@ def _show(outcome: RunOutcome, folder: Folder, as_json: bool) -> None:
         ("mirror", "plan_hash", "status", "seconds", "proof_seconds", "evidence"),
         as_json,
     )
+
+
+def _warn_of_breaches(broken: tuple[Breach, ...]) -> None:
+    for breach in broken:
+        say(f"warning: {breach}")
 
 
 @app.command()
@@ -262,9 +269,10 @@ def status(now: Session, name: MirrorArgument) -> None:
     emit(items, RUN_COLUMNS, now.as_json)
     unfinished = [seen for seen in found if seen.facts is not None]
     for seen in unfinished:
-        left = ", ".join(step.id for step in seen.steps if step.id in seen.left) or "nothing"
+        left = ", ".join(seen.left) or "nothing"
         stopped = f"; stopped: {seen.record.reason}" if seen.record.reason else ""
         say(f"plan {seen.record.plan}: remaining steps: {left}{stopped}")
+        _warn_of_breaches(seen.broken)
     if unfinished:
         raise typer.Exit(4)
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tanist.cli.output import one_line, say
-from tanist.domain.failover.plan import ROUTE
+from tanist.usecases.failover.route import ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.table import Table
 
-_MARKS: Final = {"begins": "…", "done": "✔", "not yet": "⟳", "undone": "↩", "stopped": "✘"}
+_MARKS: Final = {"begins": "…", "done": "✔", "not yet": "⟳", "undone": "↩", "stopped": "✘", "broken": "⚠"}
 
 
 class Board:

@@ -160,6 +160,11 @@ class LockedMirror:
         self._confirmed = command.clock.monotonic()
         self._lost = False
 
+    @property
+    def epoch(self) -> int:
+        """Rises by one with every command that takes the lock of this mirror."""
+        return self._record.epoch
+
     def view(self) -> StateView:
         """The state topic as it is now."""
         return self._store.catch_up(self.command.by)

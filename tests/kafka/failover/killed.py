@@ -13,7 +13,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.failover.clusters import Timeouts
 from tanist.usecases.failover.run import run
-from tanist.usecases.failover.work import Tools
+from tanist.usecases.failover.tools import Tools
 from tanist.usecases.sides import CommandContext
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 from tanist.wiring.world import ClusterRegistry

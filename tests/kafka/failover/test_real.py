@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient
 from tanist.domain.broker_errors import InvalidProducerEpoch, UnknownTopicOrPartition
 from tanist.domain.errors import SourceReplaced
 from tanist.domain.failover.page import from_json
-from tanist.domain.failover.plan import ROUTE
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.state_record import Tombstone
@@ -26,6 +25,7 @@ from tanist.kafka.wire.admin import AccessFilter, AclBinding, describe_acls
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers
 from tanist.kafka.wire.router import Router
+from tanist.usecases.failover.route import ROUTE
 from tests.kafka.failover.conftest import ALL, ALLOW, LITERAL, TOPIC, WRITE, give
 from tests.kafka.fetcher.rig import until
 

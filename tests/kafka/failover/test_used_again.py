@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tanist.domain.checks import Mode
-from tanist.domain.failover.plan import ROUTES
 from tanist.kafka.wire.admin import AclBinding
+from tanist.usecases.failover.route import ROUTE
 from tests.kafka.failover.conftest import DENY, LITERAL, TOPIC, WRITE, give, take
 from tests.kafka.fetcher.rig import until
 
@@ -37,7 +36,7 @@ def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: P
     assert not pair.tanist("state", "dump", "--key", "fence/twice").out
     assert not pair.tanist("state", "dump", "--key", "failover/twice").out
     _make_again(pair)
-    for step in ROUTES[Mode.PLANNED]:
+    for step in ROUTE:
         again = pair.tanist("failover", "run", "twice", "--plan", plan, "--until", step.id, "--json", expected=1)
         assert "NOT_PERMITTED" in again.out, f"{step.id}: the approval was for the mirror that was deleted"
     assert '"items":[]' in pair.tanist("fence", "show", "twice", "--json").out.replace(" ", "").replace("\n", "")

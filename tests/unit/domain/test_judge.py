@@ -29,7 +29,7 @@ PLANNED, UNPLANNED = Mode
 
 
 def plan(facts: Facts, mode: Mode, tolerance: int | None = None) -> Plan:
-    return make_plan(planned_intent(intents()[mode], facts, tolerance), facts)
+    return make_plan(planned_intent(intents()[mode], facts, tolerance), facts, ("hold",))
 
 
 def names(facts: Facts, mode: Mode, tolerance: int | None = None) -> set[str]:

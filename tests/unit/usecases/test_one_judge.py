@@ -11,6 +11,7 @@ from tanist.domain.failover.health import judged
 from tanist.domain.failover.limitations import make_plan, planned_intent
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.failover.planning import PlanBlocked, Planned, must_not_be_blocked
+from tanist.usecases.failover.route import STEP_IDS
 from tanist.usecases.items import status_item
 from tests.unit.domain.facts_drawn import drawn, intents
 
@@ -23,7 +24,7 @@ MAY_BE_APPROVED = {Readiness.GO, Readiness.ACCEPT}
 
 def planned(facts: Facts, mode: Mode) -> Planned:
     """As `tanist failover plan` makes it: all topics, the loss that is forecast."""
-    plan = make_plan(planned_intent(INTENTS[mode], facts, None), facts)
+    plan = make_plan(planned_intent(INTENTS[mode], facts, None), facts, STEP_IDS)
     return Planned(plan=plan, facts=facts, forecast=forecast(plan.intent, facts), left=())
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
-from tanist.domain.failover.limitations import SILENT_MS, make_plan, planned_intent, word
+from tanist.domain.failover.limitations import SILENT_MS, limitations, planned_intent, word
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceStatus, is_stray
 from tanist.domain.records import OffsetTailMode, RunStatus
 
@@ -100,8 +100,9 @@ class Status:
 
 def judged(intents: Mapping[Mode, Intent], facts: Facts, past: Sequence[Check] = ()) -> Status:
     """Both verdicts on `facts`. `intents`: all topics of the mirror, by mode. `past`: checks that block nothing."""
-    made = {mode: make_plan(planned_intent(intent, facts, None), facts) for mode, intent in intents.items()}
-    found = {mode: plan.limitations for mode, plan in made.items()}
+    found = {
+        mode: tuple(sorted(limitations(planned_intent(intent, facts, None), facts))) for mode, intent in intents.items()
+    }
     return Status(
         mirror=next(iter(intents.values())).mirror,
         limitations=found,

@@ -14,7 +14,7 @@ from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover import loss
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, is_locked
-from tanist.domain.failover.plan import NOT_SHUT_OUT, ROUTES, Intent, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.states import MirrorState
 
@@ -39,8 +39,9 @@ _OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD"})
 """What time alone makes of RECORDS_UNSEEN, which was accepted: that nobody sees the source any more is no news."""
 
 
-def make_plan(intent: Intent, facts: Facts) -> Plan:
-    return Plan(intent, ROUTES[intent.mode], tuple(sorted(limitations(intent, facts))))
+def make_plan(intent: Intent, facts: Facts, steps: tuple[str, ...]) -> Plan:
+    """What an approver sees of `intent` and `facts`. `steps`: the ids of the route, in order."""
+    return Plan(intent, steps, tuple(sorted(limitations(intent, facts))))
 
 
 def word(found: Iterable[Limitation]) -> Readiness:
@@ -365,14 +366,20 @@ def _old_age(intent: Intent, facts: Facts) -> frozenset[str]:
 
 
 def objections(
-    approval: Approval, approved: ApprovedPlan, facts: Facts, now: EpochMs, brokers_time: EpochMs | None
+    approval: Approval,
+    approved: ApprovedPlan,
+    facts: Facts,
+    route: tuple[str, ...],
+    now: EpochMs,
+    brokers_time: EpochMs | None,
 ) -> tuple[Limitation, ...]:
     """Why `approval` does not permit going on; empty: go. Progress and good news keep it, bad news void it.
 
-    `now` is what our clock says, `brokers_time` what brokers have put down last: an approval is as old as the later.
+    `route`: the ids of the steps as this version has them. `now` is what our clock says, `brokers_time` what
+    brokers have put down last: an approval is as old as the later says.
     """
     found = list(news(approved, facts))
-    if approved.steps != tuple(step.id for step in ROUTES[approved.intent.mode]):
+    if approved.steps != route:
         found.append(Limitation("ANOTHER_ROUTE", "another version of Tanist made the plan: plan again", blocks=True))
     theirs = max(approval.at, brokers_time or approval.at)
     if (latest := max(now, theirs)) >= approval.expires_at:

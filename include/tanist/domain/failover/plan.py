@@ -1,22 +1,19 @@
-"""What an approver sees, and what is left to do: the route, its hash, and the point of no return."""
+"""What an approver sees: intent, route and limitations, bound by a hash; and the point of no return."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NewType
 
 from tanist.domain.checks import Mode
-from tanist.domain.errors import Misconfigured
-from tanist.domain.failover.facts import fence_settled, is_locked
+from tanist.domain.failover.facts import is_locked
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.selection import EVERYTHING
-from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.records import FailoverRun
@@ -83,95 +80,22 @@ class Limitation:
     about: tuple[str, ...] = field(default=(), compare=False)
 
 
-# ── the route ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A postcondition with a name. It is done when the world says so, not when a task once succeeded."""
-
-    id: str
-    title: str
-    holds: Callable[[Intent, Facts], bool] = field(compare=False, repr=False)
-
-
-def _fenced(intent: Intent, facts: Facts) -> bool:
-    seen = list(facts.of(intent.names))
-    return len(seen) == len(intent.names) and all(fence_settled(each, intent.mode) for each in seen)
-
-
-def _drained(intent: Intent, facts: Facts) -> bool:
-    if intent.mode is Mode.UNPLANNED:
-        return facts.marked("drain")
-    waited_for = frozenset(intent.partitions) - frozenset(intent.without_drain)
-    return waited_for <= {each.partition for each in facts.partitions if each.drained}
-
-
-def _producers_fenced(intent: Intent, facts: Facts) -> bool:
-    """And where the topic is compacted its barrier was kept from the cleaner: only a mark tells that this was tried."""
-    ours = {each.partition: each for each in facts.partitions}
-    return facts.marked("kept") and all(at in ours and ours[at].producer_fenced is True for at in intent.partitions)
-
-
-def _counted(intent: Intent, facts: Facts) -> bool:
-    """Removed, counted and stopped: the fence that outlives the barrier."""
-    wanted = {each.topic: each.promotion_epoch for each in intent.topics}
-    seen = {each.topic for each in facts.of(wanted) if each.removed and each.promotion_epoch > wanted[each.topic]}
-    stopped = {each.partition for each in facts.partitions if each.state is MirrorState.STOPPED}
-    return seen == set(wanted) and stopped >= set(intent.partitions)
-
-
-def _restored(intent: Intent, facts: Facts) -> bool:
-    return sum(seen.configs_restored is True for seen in facts.of(intent.names)) == len(intent.names)
-
-
-def _open(intent: Intent, facts: Facts) -> bool:
-    """For producers; and the mirror is shut out, where there are rights, or it was accepted that it cannot be."""
-    seen = list(facts.of(intent.names))
-    shut = facts.destination_authorizer is False or all(each.shut_out is True for each in seen)
-    accepted = facts.marked("open") and has_accepted(facts.run, NOT_SHUT_OUT)
-    return sum(each.writable is True for each in seen) == len(intent.names) and (shut or accepted)
-
-
-HOLD = Step("hold", "the mirror is locked: metadata and offset syncs wait", lambda _, facts: is_locked(facts))
-FENCE = Step("fence", "producers are blocked at the source, or the source fence is pending", _fenced)
-DRAIN = Step("drain", "every record the source can still deliver is copied", _drained)
-GROUPS = Step(
-    "groups",
-    "committed offsets of consumer groups are translated and committed",
-    lambda _, facts: facts.marked("groups"),
-)
-SEAL = Step("seal", "the mirror's producers are fenced for good (the point of no return)", _producers_fenced)
-GENERATION = Step("generation", "the promotion is recorded and the topics have left the mirror", _counted)
-CONFIGS = Step("configs", "topic configurations match the source", _restored)
-OPEN = Step("open", "producers may write at the destination, the mirror may not", _open)
-CANARY = Step(
-    "canary", "every topic accepted a test transaction, which was aborted", lambda _, facts: facts.marked("canary")
-)
-MOVERS = Step(
-    "movers", "the old source is notified and remaining producers are listed", lambda _, facts: facts.marked("movers")
-)
-
-ROUTE: Final = (HOLD, FENCE, DRAIN, GROUPS, SEAL, GENERATION, CONFIGS, CANARY, OPEN, MOVERS)
-ROUTES: Final[Mapping[Mode, tuple[Step, ...]]] = MappingProxyType(dict.fromkeys(Mode, ROUTE))
-
-
 # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole runbook, done steps included: progress must not change what was approved."""
+    """The whole runbook, done steps included: progress must not change what was approved. `steps`: ids of the route."""
 
     intent: Intent
-    steps: tuple[Step, ...]
+    steps: tuple[str, ...]
     limitations: tuple[Limitation, ...]
 
     @property
     def canonical_plan(self) -> str:
         """Intent, route and the names of all limitations, as canonical JSON: what an approval binds."""
         names = sorted({each.name for each in self.limitations})
-        words = {"v": VERSION, "intent": _plain(self.intent), "steps": _ids(self.steps), "limitations": names}
+        words = {"v": VERSION, "intent": _plain(self.intent), "steps": list(self.steps), "limitations": names}
         about = {each.name: sorted(each.about) for each in self.limitations if each.about}
         return canonical(words | {"about": about} if about else words)
 
@@ -187,10 +111,6 @@ def canonical(value: object) -> str:
 
 def hash_of(shown: str) -> PlanHash:
     return PlanHash(hashlib.sha256(shown.encode()).hexdigest()[:16])
-
-
-def _ids(steps: Iterable[Step]) -> list[str]:
-    return [step.id for step in steps]
 
 
 def _plain(intent: Intent) -> dict[str, Any]:
@@ -266,30 +186,3 @@ def past_return(facts: Facts) -> bool:
     the run has ended: another run of the plan begins before its point of no return.
     """
     return facts.run is not None and is_locked(facts) and facts.run.no_return
-
-
-def remaining(intent: Intent, facts: Facts, until: str | None = None) -> tuple[Step, ...]:
-    """What is left to do, up to and including the step `until`. Pure, so a run killed anywhere just asks again.
-
-    Raises:
-        Misconfigured: the route has no such step.
-    """
-    steps, asked = ROUTES[intent.mode], asked_for(intent, until)
-    if past_return(facts):
-        steps = (HOLD, *steps[steps.index(SEAL) :])
-    return tuple(step for step in steps if step in asked and not step.holds(intent, facts))
-
-
-def asked_for(intent: Intent, until: str | None) -> tuple[Step, ...]:
-    """The route up to and including the step `until`; None: all of it.
-
-    Raises:
-        Misconfigured: the route has no such step.
-    """
-    steps = ROUTES[intent.mode]
-    ids = _ids(steps)
-    if until is None:
-        return steps
-    if until not in ids:
-        raise Misconfigured(f"a failover has no step {until!r}: {', '.join(ids)}")
-    return steps[: ids.index(until) + 1]

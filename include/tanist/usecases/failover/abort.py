@@ -7,21 +7,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import PastReturn, Refused, TanistError, TopicNotInMirror
-from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS
+from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer, attempt
+from tanist.usecases.failover.session import RunSession
 from tanist.usecases.failover.source_fences import SourceFences, look
 from tanist.usecases.failover.undo import lifted, undo
-from tanist.usecases.failover.work import BEGINS, Work, evidence_of
 from tanist.usecases.lock import Purpose, mirror_lock
 
 if TYPE_CHECKING:
+    from tanist.domain.failover.evidence import Evidence
     from tanist.domain.state_view import StateView
     from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.failover.work import Tools
+    from tanist.usecases.failover.tools import Tools
     from tanist.usecases.sides import CommandContext
 
 
@@ -63,23 +64,13 @@ def abort(
         with mirror_lock(clusters.destination, clusters.spec.mirror, purpose, command) as lock:
             record = _to_abort(lock.view(), clusters, approval)
             fresh = replace(command, by=command.clock.deadline(UNDO_SECONDS))
-            observer.context = fresh
-            work = Work(
-                clusters=clusters,
-                intent=ApprovedPlan.read(record.plan_json).intent,
-                context=fresh,
-                tools=tools,
-                observer=observer,
-                lock=lock,
-                record=record,
-                facts=Facts(now=command.clock.now(), source=SourceState.SILENT),
-                evidence=evidence_of(tools, record, {}),
-            )
-            why = _abort_reason(work, reason)
+            session = RunSession(lock=lock, command=fresh, record=record, begun=True)
+            journal = Journal(tools=tools, clock=command.clock, evidence=open_evidence(tools, record, {}))
+            why = _abort_reason(record, journal.evidence, tools.runner, reason)
             tools.report("abort", BEGINS, "")
-            owed = undo(work, why)
-            work.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
-            return AbortResult(record=work.record, pending=tuple(owed))
+            owed = undo(session, clusters, ApprovedPlan.read(record.plan_json).intent, why, tools.checkpoint)
+            journal.report("abort", "undone", {"by": tools.runner, "reason": why, "owed": owed})
+            return AbortResult(record=session.record, pending=tuple(owed))
 
 
 def _to_abort(view: StateView, clusters: FailoverContext, approval: str | None) -> FailoverRun:
@@ -93,18 +84,18 @@ def _to_abort(view: StateView, clusters: FailoverContext, approval: str | None) 
     return unfinished[0]
 
 
-def _abort_reason(work: Work, reason: str) -> str:
+def _abort_reason(record: FailoverRun, evidence: Evidence, runner: str, reason: str) -> str:
     """Who aborted the run and why, and what had become of it."""
-    before = work.record.reason or _died(work)
-    said = f"aborted by {work.tools.runner}" + (f": {reason.strip()}" if reason.strip() else "")
+    before = record.reason or _died(record, evidence)
+    said = f"aborted by {runner}" + (f": {reason.strip()}" if reason.strip() else "")
     return f"{said}; before that: {before}" if before else said
 
 
-def _died(work: Work) -> str:
+def _died(record: FailoverRun, evidence: Evidence) -> str:
     """Where a run was that could not say so itself: alive still, or killed."""
-    events = work.evidence.events
-    where = f" in step {events[-1].step}" if events and events[-1].what == "begins" else ""
-    return f"{work.record.runner} was running it{where}" if work.record.runner else ""
+    events = evidence.events
+    where = f" in step {events[-1].step}" if events and events[-1].what == BEGINS else ""
+    return f"{record.runner} was running it{where}" if record.runner else ""
 
 
 # ── fences by themselves ──────────────────────────────────────────────────────────────────────────────────────────

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failover.limitations import failed
-from tanist.domain.failover.plan import GROUPS, ROUTES, ApprovedPlan
 from tanist.domain.fences import FenceKind
+from tanist.usecases.failover.route import GROUPS, ROUTE
 from tanist.usecases.items import limitation_item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from tanist.domain.failover.approving import Approval
-    from tanist.domain.failover.plan import Step
     from tanist.domain.records import FailoverRun
     from tanist.usecases.failover.abort import FenceRow
     from tanist.usecases.failover.planning import Planned
@@ -35,7 +34,7 @@ def plan_item(planned: Planned) -> dict[str, Any]:
         "partitions": len(plan.intent.partitions),
         "groups": list(plan.intent.groups),
         "failed": {str(each.partition): each.error for each in failed(plan.intent, planned.facts)},
-        "steps": step_items(plan.steps, frozenset(planned.left)),
+        "steps": step_items(planned.left),
         "verdict": planned.word,
         "limitations": [limitation_item(each) for each in plan.limitations],
         "forecast": {
@@ -53,8 +52,9 @@ def plan_item(planned: Planned) -> dict[str, Any]:
     }
 
 
-def step_items(steps: Iterable[Step], left: frozenset[str]) -> list[dict[str, Any]]:
-    return [{"id": step.id, "step": step.id, "title": step.title, "done": step.id not in left} for step in steps]
+def step_items(left: Collection[str]) -> list[dict[str, Any]]:
+    """The route. `left`: ids of the steps that are not done."""
+    return [{"id": step.id, "step": step.id, "title": step.title, "done": step.id not in left} for step in ROUTE]
 
 
 def approval_item(approval: Approval) -> dict[str, Any]:
@@ -91,16 +91,15 @@ def run_item(record: FailoverRun, took: tuple[float, float] | None = None, folde
 
 
 def seen_item(seen: RunSeen) -> dict[str, Any]:
-    return run_item(seen.record) | {"age_ms": seen.age_ms, "steps": step_items(seen.steps, seen.left)}
+    return run_item(seen.record) | {"age_ms": seen.age_ms, "steps": step_items(seen.left)}
 
 
 def outcome_item(outcome: RunOutcome, folder: str) -> dict[str, Any]:
     """A run as this call leaves it."""
-    steps = ROUTES[ApprovedPlan.read(outcome.record.plan_json).intent.mode]
     item = run_item(outcome.record, (outcome.seconds, outcome.waited), folder)
     groups = outcome.evidence.found(GROUPS.id)
     return item | {
-        "steps": step_items(steps, frozenset(outcome.left)),
+        "steps": step_items(outcome.left),
         "group_problems": groups.get("problems", []),
         "group_mismatches": groups.get("mismatches", []),
     }

@@ -8,13 +8,14 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import AuthorizationFailed
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.limitations import news
-from tanist.domain.failover.plan import DRAIN, FENCE, ApprovedPlan
-from tanist.usecases.failover.work import NotDrainedYet
+from tanist.domain.failover.postconditions import drained, fenced
+from tanist.usecases.failover.step import NotYet
 from tanist.usecases.rights import promotion_needs, refusals
 from tanist.usecases.sides import first_contact
 
 if TYPE_CHECKING:
-    from tanist.usecases.failover.work import Work
+    from tanist.domain.failover.facts import Facts
+    from tanist.usecases.failover.step import StepContext
 
 _MOST_NAMED: Final = 5
 
@@ -24,8 +25,8 @@ class CopyChanged(NotPermitted):
     operator_action = "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again"
 
 
-def last_look(work: Work) -> None:
-    """Looks at both clusters anew; what was seen before the step, or before somebody froze, does not count.
+def last_look(context: StepContext) -> Facts:
+    """What both clusters are like now: what was seen before the step, or before somebody froze, does not count.
 
     Raises:
         AuthorizationFailed: this login lacks what the steps behind that point need.
@@ -33,24 +34,26 @@ def last_look(work: Work) -> None:
             from the copy, or more offsets at risk than are tolerated.
         NotYet: a planned failover is not fenced and drained any more; the steps before are done again.
     """
-    must_have_rights(work)
-    facts = work.look()
-    if found := news(ApprovedPlan.read(work.record.plan_json), facts):
+    must_have_rights(context)
+    facts = context.look()
+    if found := news(context.approved, facts):
         raise CopyChanged("; ".join(f"{each.name}: {each.detail}" for each in found))
-    if work.intent.mode is Mode.PLANNED:
-        for step in (FENCE, DRAIN):
-            if not step.holds(work.intent, facts):
-                raise NotDrainedYet(f"this no longer holds: {step.title}")
+    if context.intent.mode is Mode.PLANNED:
+        if not fenced(context.intent, facts):
+            raise NotYet("producers are no longer blocked at the source")
+        if not drained(context.intent, facts):
+            raise NotYet("the copy is behind the source again")
+    return facts
 
 
-def must_have_rights(work: Work) -> None:
+def must_have_rights(context: StepContext) -> None:
     """Whether this login may do what a run needs of the destination where there is no way back.
 
     Raises:
         AuthorizationFailed: it names the rights that are certainly missing. What brokers do not tell is left to the
         steps.
     """
-    side, run = work.clusters.destination, work.context
-    if missing := refusals(side, promotion_needs(work.intent.names), first_contact(run)):
+    side, run = context.clusters.destination, context.command
+    if missing := refusals(side, promotion_needs(context.intent.names), first_contact(run)):
         more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)

@@ -21,12 +21,13 @@ from tanist.domain.failover.approving import (
 )
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, news, planned_intent, word
-from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent, hash_of, remaining
+from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent, hash_of
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.states import DesiredState
 from tanist.usecases.failover.observe import Observer
+from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,8 +93,8 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         _must_match(request.groups, observer, clusters.spec.mirror)
         facts = observer.look(wanted)
         bare = intent_of(clusters.spec, request.mode, wanted, request.groups)
-        made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts)
-    left = tuple(step.id for step in remaining(made.intent, facts))
+        made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
+    left = ids(remaining(made.intent, facts))
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left)
 
 
@@ -199,9 +200,6 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     `on_behalf_of`: who decided, where that is not whom our connection logs in as; both names are on record.
     `request`: of the orchestrator's run that asked, which alone it permits; empty: a command's own.
 
-    The approvers' topic is made here only where the cluster has no authorizer: with one, whoever makes it must also
-    say who may write to it.
-
     Raises:
         AnotherPlan: the facts make another one. PlanBlocked: what nobody can accept. NoApproverTopic.
         AuthorizationFailed: we are no approver.
@@ -214,11 +212,7 @@ def approve(  # noqa: PLR0913  # what an approver says, named
     now = plan(wanted, clusters, command)
     words = _words(plan_hash, shown, now)
     must_not_be_blocked(now)
-    approvals = clusters.destination.approvals
-    if not approvals.exists(command.by):
-        if now.facts.destination_authorizer is not False:
-            raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
-        approvals.create(command.by)
+    _must_have_a_topic(now.facts, clusters, command)
     signed = ApprovalRequest(
         mirror=clusters.spec.mirror,
         plan=plan_hash,
@@ -228,9 +222,25 @@ def approve(  # noqa: PLR0913  # what an approver says, named
         valid_for_ms=valid_for_ms,
         on_behalf_of=on_behalf_of,
     )
-    approval = approvals.append(signed, command.by)
+    approval = clusters.destination.approvals.append(signed, command.by)
     approved(approval)
     return approval
+
+
+def _must_have_a_topic(facts: Facts, clusters: FailoverContext, command: CommandContext) -> None:
+    """The approvers' topic is made here only where the cluster has no authorizer.
+
+    With one, whoever makes it must also say who may write to it.
+
+    Raises:
+        NoApproverTopic.
+    """
+    approvals = clusters.destination.approvals
+    if approvals.exists(command.by):
+        return
+    if facts.destination_authorizer is not False:
+        raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
+    approvals.create(command.by)
 
 
 def _words(plan_hash: str, shown: str, now: Planned) -> str:
@@ -242,8 +252,8 @@ def _words(plan_hash: str, shown: str, now: Planned) -> str:
     if now.plan.hash == plan_hash:
         return now.plan.canonical_plan
     if hash_of(shown) == plan_hash:
-        seen, steps = ApprovedPlan.read(shown), tuple(step.id for step in now.plan.steps)
-        if seen.intent == now.plan.intent and seen.steps == steps and not news(seen, now.facts):
+        seen = ApprovedPlan.read(shown)
+        if seen.intent == now.plan.intent and seen.steps == now.plan.steps and not news(seen, now.facts):
             return shown
     wanted = now.plan.intent
     raise AnotherPlan(

@@ -6,26 +6,29 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.failover.plan import ROUTES, ApprovedPlan, Step, remaining
+from tanist.domain.failover.invariants import check_invariants
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.observe import Observer
-from tanist.usecases.failover.work import wanted_topics
+from tanist.usecases.failover.route import STEP_IDS, ids, remaining
+from tanist.usecases.failover.step import wanted_topics
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.invariants import Breach
     from tanist.usecases.failover.clusters import FailoverContext
     from tanist.usecases.sides import CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSeen:
-    """`left` is what the facts say now; `facts` None: the run is over."""
+    """`left`, ids of steps in order, and `broken` are what the facts say now; `facts` None: the run is over."""
 
     record: FailoverRun
-    steps: tuple[Step, ...]
-    left: frozenset[str]
+    left: tuple[str, ...]
     facts: Facts | None
     age_ms: int
+    broken: tuple[Breach, ...] = ()
 
 
 def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, ...]:
@@ -38,14 +41,12 @@ def runs(clusters: FailoverContext, command: CommandContext) -> tuple[RunSeen, .
 
 def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> RunSeen:
     approved_plan = ApprovedPlan.read(record.plan_json)
-    steps, age = ROUTES[approved_plan.intent.mode], max(0, command.clock.now() - record.at)
+    age = max(0, command.clock.now() - record.at)
     if record.status is not RunStatus.RUNNING:
-        done = record.status is RunStatus.DONE
-        left = frozenset[str]() if done else frozenset(step.id for step in steps)
-        return RunSeen(record=record, steps=steps, left=left, facts=None, age_ms=age)
+        return RunSeen(record=record, left=() if record.status is RunStatus.DONE else STEP_IDS, facts=None, age_ms=age)
     facts = observer.look(wanted_topics(observer.view(), approved_plan.intent), record.plan)
-    left = frozenset(step.id for step in remaining(approved_plan.intent, facts))
-    return RunSeen(record=record, steps=steps, left=left, facts=facts, age_ms=age)
+    left = ids(remaining(approved_plan.intent, facts))
+    return RunSeen(record=record, left=left, facts=facts, age_ms=age, broken=check_invariants(facts))
 
 
 def record(clusters: FailoverContext, plan: str, command: CommandContext) -> FailoverRun | None:

@@ -13,26 +13,29 @@ from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.steps.fence import store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from tanist.domain.failover.plan import Intent
     from tanist.ports.clock import Deadline
     from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.failover.work import Work
+    from tanist.usecases.failover.session import RunSession
 
 
-def undo(work: Work, reason: str) -> list[str]:
+def undo(
+    session: RunSession, clusters: FailoverContext, intent: Intent, reason: str, checkpoint: Callable[[str], None]
+) -> list[str]:
     """Lift the fences of this run's topics and end it; topics whose fence could not be lifted stay owed.
 
     Never that of a topic that has taken over: both sides could be written to.
     """
-    view, mirror = work.observer.view(), work.intent.mirror
-    names = frozenset(name for name in work.intent.names if not view.promoted(mirror, name))
+    view, mirror = session.view(), intent.mirror
+    names = frozenset(name for name in intent.names if not view.promoted(mirror, name))
     ours = [each for each in view.source_fences(mirror) if each.topic in names]
-    work.confirm()
-    after = lifted(work.clusters, ours, work.context.clock.deadline(2 * SOURCE_SECONDS))
-    store(work, after)
-    work.tools.checkpoint("abort:lifted")
-    work.save(status=RunStatus.ABORTED, reason=reason)
+    session.confirm()
+    after = lifted(clusters, ours, session.command.clock.deadline(2 * SOURCE_SECONDS))
+    store(session, clusters.spec, after)
+    checkpoint("abort:lifted")
+    session.save(status=RunStatus.ABORTED, reason=reason)
     return [each.topic for each in after if each.status is FenceStatus.LIFT_PENDING]
 
 

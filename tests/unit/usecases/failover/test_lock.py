@@ -11,10 +11,11 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.errors import MirrorLocked, PastReturn, TanistError
 from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.failover.plan import ROUTES, Plan, canonical
+from tanist.domain.failover.plan import Plan, canonical
 from tanist.domain.fences import FenceStatus, commands_to_lift
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.run import RunAborted
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
 from tanist.usecases.mirrors import administer, desire
@@ -279,7 +280,7 @@ def test_a_mirror_that_is_deleted_after_every_kind_of_past_leaves_no_key() -> No
 
 
 @pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "records left"])
-@pytest.mark.parametrize(("mode", "step"), [(mode, step.id) for mode in Mode for step in ROUTES[mode]])
+@pytest.mark.parametrize(("mode", "step"), [(mode, step.id) for mode in Mode for step in ROUTE])
 def test_the_run_of_a_namesake_is_done_up_to_no_step(mode: Mode, step: str, deleted: bool) -> None:
     """`failover run --until STEP` answered DONE for each of them, and nothing had been done: the hash was the same."""
     world = FailoverWorld()

@@ -11,15 +11,15 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import Interrupted, Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import ApprovalUsed, NotPermitted
 from tanist.domain.failover.limitations import limitations
-from tanist.domain.failover.plan import ROUTE, remaining
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover import abort
+from tanist.usecases.failover.route import ROUTE, remaining
 from tanist.usecases.failover.unfinished import left_alone
 from tests.unit.usecases.failover.test_run import PLANNED, UNPLANNED, assert_promoted, killer
 from tests.unit.usecases.failover.world import DR, FailoverWorld, Killed
 
 if TYPE_CHECKING:
-    from tanist.domain.failover.plan import Step
+    from tanist.usecases.failover.route import Step
 
 STEPS = [step.id for step in ROUTE]
 POINTS = {Mode.PLANNED: PLANNED, Mode.UNPLANNED: UNPLANNED}

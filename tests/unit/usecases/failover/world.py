@@ -24,7 +24,7 @@ from tanist.usecases.failover import planning
 from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved, Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
-from tanist.usecases.failover.work import Tools
+from tanist.usecases.failover.tools import Tools
 from tanist.usecases.sides import CommandContext
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.usecases.failover.work import Done, must_all
+from tanist.usecases.failover.step import Done, must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
-    from tanist.usecases.failover.work import Work
+    from tanist.usecases.failover.step import StepContext
 
 
-def do(work: Work) -> Done:
+def do(context: StepContext) -> Done:
     """It spends two offsets of one partition of each topic, behind the barrier."""
-    work.confirm()
-    answers = work.clusters.destination.opening.canary(work.clusters.spec.mirror, work.intent.names, work.context.by)
-    side = work.clusters.destination
+    context.session.confirm()
+    answers = context.clusters.destination.opening.canary(
+        context.clusters.spec.mirror, context.intent.names, context.command.by
+    )
+    side = context.clusters.destination
     failed = {topic: named(error, side, f"WRITE on Topic {topic}") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) did not accept the test transaction")
-    work.tools.checkpoint("canary:sung")
-    work.mark("canary")
+    context.checkpoint("canary:sung")
+    context.session.mark("canary")
     return Done({"topics": sorted(answers)})

@@ -8,13 +8,14 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.failover.forecast import forecast
-from tanist.domain.failover.plan import DRAIN
-from tanist.usecases.failover.work import Done
+from tanist.domain.failover.postconditions import drained
+from tanist.usecases.failover.step import Done
 from tanist.usecases.readers import SILENT_SECONDS
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts, PartitionFacts
-    from tanist.usecases.failover.work import Work
+    from tanist.domain.failover.plan import Intent
+    from tanist.usecases.failover.step import StepContext
 
 
 _SILENT_SECONDS: Final = 1.5 * SILENT_SECONDS
@@ -35,11 +36,11 @@ class SourceLost(TimedOut):
     operator_action = "undo it with `tanist failover abort`, then plan an unplanned failover"
 
 
-def do(work: Work) -> Done:
-    return _planned(work) if work.intent.mode is Mode.PLANNED else _unplanned(work)
+def do(context: StepContext) -> Done:
+    return _planned(context) if context.intent.mode is Mode.PLANNED else _unplanned(context)
 
 
-def _planned(work: Work) -> Done:
+def _planned(context: StepContext) -> Done:
     """Until destination end = source high watermark = last stable offset = true end on every partition.
 
     And until no transaction names one of them; markers at an end that is at rest need not be copied.
@@ -47,45 +48,46 @@ def _planned(work: Work) -> Done:
     Raises:
         DrainMissed: not in time; whoever runs the steps undoes the fence.
     """
-    clock = work.context.clock
-    by = clock.deadline(work.tools.patience.drain)
+    clock = context.command.clock
+    by = clock.deadline(context.patience.drain)
     heard = clock.monotonic()
-    while not DRAIN.holds(work.intent, work.look()):
-        if work.facts.source is not SourceState.SILENT:
+    while not drained(context.intent, facts := context.look()):
+        if facts.source is not SourceState.SILENT:
             heard = clock.monotonic()
         elif clock.monotonic() - heard > _SILENT_SECONDS:
-            raise SourceLost(f"the source stopped answering before it was drained: {work.facts.source_reason}")
+            raise SourceLost(f"the source stopped answering before it was drained: {facts.source_reason}")
         if not by.left(clock.monotonic()):
-            raise DrainMissed(_behind(work))
-        work.wait()
-    return Done(_report(work))
+            raise DrainMissed(_behind(context.intent, facts, context.patience.drain))
+        context.session.wait()
+    return Done(_detail(context.intent, facts), facts=facts)
 
 
-def _unplanned(work: Work) -> Done:
+def _unplanned(context: StepContext) -> Done:
     """While the source answers, partitions move, and the budget lasts."""
-    clock = work.context.clock
-    by = clock.deadline(work.tools.patience.budget)
-    while by.left(clock.monotonic()) and _gives(work.look()):
-        work.wait()
-    work.mark("drain")
-    return Done(_report(work))
+    clock = context.command.clock
+    by = clock.deadline(context.patience.budget)
+    facts = context.facts
+    while by.left(clock.monotonic()) and _gives(facts := context.look()):
+        context.session.wait()
+    context.session.mark("drain")
+    return Done(_detail(context.intent, facts))
 
 
 def _gives(facts: Facts) -> bool:
     return facts.source is not SourceState.SILENT and any(each.live and not each.drained for each in facts.partitions)
 
 
-def _behind(work: Work) -> str:
-    waited_for = frozenset(work.intent.partitions) - frozenset(work.intent.without_drain)
-    late = [each for each in work.facts.partitions if each.partition in waited_for and not each.drained]
+def _behind(intent: Intent, facts: Facts, seconds: float) -> str:
+    waited_for = frozenset(intent.partitions) - frozenset(intent.without_drain)
+    late = [each for each in facts.partitions if each.partition in waited_for and not each.drained]
     named = ", ".join(_lag(each) for each in late[:5])
     held = "".join(
         f"; producer {each.producer_id} has had a transaction open on {each.partition} since {each.since} ms"
-        for each in (*work.facts.transactions, *work.facts.named)[:5]
+        for each in (*facts.transactions, *facts.named)[:5]
     )
-    if work.facts.transactions_told is None:
-        held += f"; the source does not report its transactions: {work.facts.transactions_reason}"
-    return f"{len(late)} partition(s) are still behind after {work.tools.patience.drain:.0f} s: {named}{held}"
+    if facts.transactions_told is None:
+        held += f"; the source does not report its transactions: {facts.transactions_reason}"
+    return f"{len(late)} partition(s) are still behind after {seconds:.0f} s: {named}{held}"
 
 
 def _lag(each: PartitionFacts) -> str:
@@ -94,7 +96,7 @@ def _lag(each: PartitionFacts) -> str:
     return f"{each.partition} by {each.at_risk}" + (" (not yet on all in-sync replicas)" if stalled else "")
 
 
-def _report(work: Work) -> dict[str, Any]:
-    cost = forecast(work.intent, work.facts)
-    ends = {str(each.partition): each.end for each in work.facts.partitions}
+def _detail(intent: Intent, facts: Facts) -> dict[str, Any]:
+    cost = forecast(intent, facts)
+    ends = {str(each.partition): each.end for each in facts.partitions}
     return {"offsets_lost": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms, "ends": ends}

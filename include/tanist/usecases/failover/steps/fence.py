@@ -12,16 +12,18 @@ from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, 
 from tanist.domain.records import fences_with
 from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.failover.observe import attempt
+from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.watching import Watch
-from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tanist.domain.fences import FenceBefore
+    from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
+    from tanist.usecases.failover.session import RunSession
+    from tanist.usecases.failover.step import StepContext
     from tanist.usecases.failover.watching import WriteActivity
-    from tanist.usecases.failover.work import Work
     from tanist.usecases.sides import Cluster
 
 _LOOK_SECONDS: Final = 0.5
@@ -32,83 +34,92 @@ class FenceLeaks(TimedOut):
     operator_action = "find the producers that still write to the topics named above (ACLs do not bind super users)"
 
 
-def do(work: Work) -> Done:
+def do(context: StepContext) -> Done:
     """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
-    if isinstance(work.clusters.source, TanistError) or work.facts.source is SourceState.SILENT:
-        return _owe_all(work, work.facts.source_reason)
-    by = work.context.clock.deadline(SOURCE_SECONDS)
-    entries = _snapshot(work, work.clusters.source, by)
-    work.tools.checkpoint("fence:stored")
-    entries = _apply(work, work.clusters.source, entries, by)
-    work.tools.checkpoint("fence:applied")
+    if isinstance(context.clusters.source, TanistError) or context.facts.source is SourceState.SILENT:
+        return _owe_all(context, context.facts.source_reason)
+    by = context.command.clock.deadline(SOURCE_SECONDS)
+    entries = _snapshot(context, context.clusters.source, by)
+    context.checkpoint("fence:stored")
+    entries = _apply(context, context.clusters.source, entries, by)
+    context.checkpoint("fence:applied")
     standing = [each for each in entries.values() if each.status in HOLDS_PRODUCERS_OFF]
-    waited, unproved = _prove(work, work.clusters.source, standing)
+    waited, unproved = _prove(context, context.clusters.source, standing)
     status = {each.topic: FenceStatus.UNPROVED if each.topic in unproved else FenceStatus.PROVED for each in standing}
-    store(work, (replace(each, status=status[each.topic], reason="") for each in standing))
-    statuses = {each.topic: each.status for each in work.observer.view().source_fences(work.intent.mirror)}
+    store(
+        context.session,
+        context.clusters.spec,
+        (replace(each, status=status[each.topic], reason="") for each in standing),
+    )
+    statuses = {each.topic: each.status for each in context.session.view().source_fences(context.intent.mirror)}
     kinds = sorted({each.before.kind for each in standing if each.before})
-    return Done({"fences": statuses, "kinds": kinds, "proof_seconds": work.tools.patience.proof}, waited)
+    return Done({"fences": statuses, "kinds": kinds, "proof_seconds": context.patience.proof}, waited)
 
 
-def store(work: Work, entries: Iterable[FencedTopic]) -> None:
+def store(session: RunSession, spec: MirrorSpec, entries: Iterable[FencedTopic]) -> None:
     """Put `entries` into the mirror's record of fences; those of other topics stay."""
-    held = work.observer.view().source_fences(work.intent.mirror)
-    changed = fences_with(held, entries, work.clusters.spec, work.context.clock.now())
+    changed = fences_with(session.view().source_fences(spec.mirror), entries, spec, session.command.clock.now())
     if changed is not None:
-        work.write([changed])
+        session.write([changed])
 
 
-def _owe_all(work: Work, reason: str) -> Done:
-    held = {each.topic: each for each in work.observer.view().source_fences(work.intent.mirror)}
-    store(work, (_pending(work, name, held.get(name), reason) for name in work.intent.names))
-    return Done({"owed": sorted(work.intent.names), "reason": reason})
+def _owe_all(context: StepContext, reason: str) -> Done:
+    held = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
+    store(
+        context.session,
+        context.clusters.spec,
+        (_pending(context, name, held.get(name), reason) for name in context.intent.names),
+    )
+    return Done({"owed": sorted(context.intent.names), "reason": reason})
 
 
-def _pending(work: Work, topic: str, held: FencedTopic | None, reason: str) -> FencedTopic:
+def _pending(context: StepContext, topic: str, held: FencedTopic | None, reason: str) -> FencedTopic:
     before = held.before if held and held.status is not FenceStatus.LIFTED else None
     settled = held is not None and held.status in {FenceStatus.PROVED, FenceStatus.UNPROVED}
     status = held.status if held is not None and settled else FenceStatus.PENDING
-    return FencedTopic(topic=topic, status=status, wanted_by=work.record.plan, before=before, reason=reason)
+    return FencedTopic(topic=topic, status=status, wanted_by=context.session.record.plan, before=before, reason=reason)
 
 
-def _snapshot(work: Work, source: Cluster, by: Deadline) -> dict[str, FencedTopic]:
+def _snapshot(context: StepContext, source: Cluster, by: Deadline) -> dict[str, FencedTopic]:
     """What is there before the fence, on record. A fence of ours that stands already is no new "before".
 
     Neither is one that was lifted and stands again: taken for somebody else's it could never be lifted.
     """
-    held = {each.topic: each for each in work.observer.view().source_fences(work.intent.mirror)}
+    held = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
     lifted = [each.before for each in held.values() if each.before and not may_stand(each)]
     stands = source.fencing.fence_status(lifted, by) if lifted else {}
     entries: dict[str, FencedTopic] = {}
     new = []
-    for name in work.intent.names:
+    for name in context.intent.names:
         old = held.get(name)
         again = stands.get(name)
         if isinstance(again, TanistError):
-            _must_not_be_planned(work, name, again)
+            _must_not_be_planned(context, name, again)
         if old and (may_stand(old) or is_stray(old, stands=again is True)):
             status = old.status if old.status in HOLDS_PRODUCERS_OFF else FenceStatus.SNAPSHOT
-            entries[name] = replace(old, status=status, wanted_by=work.record.plan)
+            entries[name] = replace(old, status=status, wanted_by=context.session.record.plan)
         else:
             new.append(name)
     answers = attempt(lambda: source.fencing.snapshot(new, by)) if new else {}
     for name in new:
         found = answers if isinstance(answers, TanistError) else answers[name]
-        entries[name] = _taken(work, name, found)
-    store(work, entries.values())
+        entries[name] = _taken(context, name, found)
+    store(context.session, context.clusters.spec, entries.values())
     return entries
 
 
-def _taken(work: Work, name: str, found: FenceBefore | TanistError) -> FencedTopic:
+def _taken(context: StepContext, name: str, found: FenceBefore | TanistError) -> FencedTopic:
     if isinstance(found, TanistError):
-        _must_not_be_planned(work, name, found)
-        return _pending(work, name, None, str(found))
-    return FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, wanted_by=work.record.plan, before=found)
+        _must_not_be_planned(context, name, found)
+        return _pending(context, name, None, str(found))
+    return FencedTopic(topic=name, status=FenceStatus.SNAPSHOT, wanted_by=context.session.record.plan, before=found)
 
 
-def _apply(work: Work, source: Cluster, entries: Mapping[str, FencedTopic], by: Deadline) -> dict[str, FencedTopic]:
+def _apply(
+    context: StepContext, source: Cluster, entries: Mapping[str, FencedTopic], by: Deadline
+) -> dict[str, FencedTopic]:
     before = [each.before for each in entries.values() if each.before and each.status is not FenceStatus.PENDING]
-    work.confirm()
+    context.session.confirm()
     answers = attempt(lambda: source.fencing.apply(before, by)) if before else {}
     after = dict(entries)
     for each in before:
@@ -116,36 +127,36 @@ def _apply(work: Work, source: Cluster, entries: Mapping[str, FencedTopic], by: 
         if error is None:
             after[each.topic] = replace(entries[each.topic], status=FenceStatus.IN_FORCE, reason="")
         else:
-            _must_not_be_planned(work, each.topic, error)
+            _must_not_be_planned(context, each.topic, error)
             after[each.topic] = replace(entries[each.topic], status=FenceStatus.PENDING, reason=str(error))
-    store(work, after.values())
+    store(context.session, context.clusters.spec, after.values())
     return after
 
 
-def _must_not_be_planned(work: Work, topic: str, error: TanistError) -> None:
-    if work.intent.mode is Mode.PLANNED:
+def _must_not_be_planned(context: StepContext, topic: str, error: TanistError) -> None:
+    if context.intent.mode is Mode.PLANNED:
         raise CouldNotTell(f"topic {topic!r} of the source could not be fenced: {error}") from error
 
 
-def _prove(work: Work, source: Cluster, in_force: list[FencedTopic]) -> tuple[float, frozenset[str]]:
+def _prove(context: StepContext, source: Cluster, in_force: list[FencedTopic]) -> tuple[float, frozenset[str]]:
     """Seconds waited until no log of a fenced partition had taken a record for the whole window, and what is unproved.
 
     Logs are watched to their leaders' true ends. Markers are no records: transactions that were open may still end, and
     a producer that tries again behind the fence ends each of its transactions with one.
     """
-    window = work.tools.patience.proof
+    window = context.patience.proof
     fenced_topics = {each.topic for each in in_force}
-    partitions = [at for at in work.intent.partitions if at.topic in fenced_topics]
+    partitions = [at for at in context.intent.partitions if at.topic in fenced_topics]
     if not window or not partitions:
         return 0.0, frozenset(fenced_topics)
-    clock, watch = work.context.clock, Watch(source.logs, partitions)
+    clock, watch = context.command.clock, Watch(source.logs, partitions)
     began = still = clock.monotonic()
     seen = watch.look(clock.deadline(SOURCE_SECONDS))
-    while clock.monotonic() - still < window or (seen.unreported and work.intent.mode is Mode.PLANNED):
-        work.wait(min(_LOOK_SECONDS, window))
+    while clock.monotonic() - still < window or (seen.unreported and context.intent.mode is Mode.PLANNED):
+        context.session.wait(min(_LOOK_SECONDS, window))
         seen = watch.look(clock.deadline(SOURCE_SECONDS))
         still = clock.monotonic() if seen.data else still
-        if (seen.data or seen.unreported) and clock.monotonic() - began > work.tools.patience.drain:
+        if (seen.data or seen.unreported) and clock.monotonic() - began > context.patience.drain:
             raise FenceLeaks(_why(seen, clock.monotonic() - began))
     return clock.monotonic() - began, frozenset(at.topic for at in seen.unreported)
 

@@ -7,56 +7,58 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.records import PartitionObserved, PromotionEpoch
 from tanist.domain.states import DesiredState, Finding, MirrorState, next_row
-from tanist.usecases.failover.work import Done
+from tanist.usecases.failover.step import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.failover.plan import Intent
     from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.work import Work
+    from tanist.usecases.failover.step import StepContext
 
 
-def do(work: Work) -> Done:
+def do(context: StepContext) -> Done:
     """All or nothing."""
-    work.write(tuple(_records(work)))
-    return Done({"generations": {each.topic: each.count for each in generations(work)}})
+    context.session.write(tuple(_records(context)))
+    return Done(
+        {"generations": {each.topic: each.count for each in generations(context.intent, context.clusters.spec)}}
+    )
 
 
-def _records(work: Work) -> Iterator[StateRecord]:
-    view, now = work.observer.view(), work.context.clock.now()
-    for topic in work.wanted():
+def _records(context: StepContext) -> Iterator[StateRecord]:
+    view, now = context.session.view(), context.command.clock.now()
+    for topic in context.wanted():
         if topic.desired is not DesiredState.REMOVED:
             yield replace(topic, desired=DesiredState.REMOVED, changed_at=now)
-    yield from generations(work)
-    for at in work.intent.partitions:
-        yield from _stopped(work, view, at, now)
+    yield from generations(context.intent, context.clusters.spec)
+    for at in context.intent.partitions:
+        yield from _stopped(context, view, at, now)
 
 
-def generations(work: Work) -> Iterator[PromotionEpoch]:
-    for each in work.intent.topics:
+def generations(intent: Intent, spec: MirrorSpec) -> Iterator[PromotionEpoch]:
+    """The promotion of every topic of `intent`, counted."""
+    for each in intent.topics:
         yield PromotionEpoch(
-            mirror=work.intent.mirror,
-            mirror_id=work.clusters.spec.mirror_id,
-            topic=each.topic,
-            count=each.promotion_epoch + 1,
+            mirror=intent.mirror, mirror_id=spec.mirror_id, topic=each.topic, count=each.promotion_epoch + 1
         )
 
 
-def _stopped(work: Work, view: StateView, at: TopicPartition, now: EpochMs) -> Iterator[PartitionObserved]:
+def _stopped(context: StepContext, view: StateView, at: TopicPartition, now: EpochMs) -> Iterator[PartitionObserved]:
     """By us: workers may be dead. The last mirrored epoch stays."""
-    held = view.observed(work.intent.mirror, at)
+    held = view.observed(context.intent.mirror, at)
     state = held.state if held else MirrorState.UNKNOWN
     blank = PartitionObserved(
-        mirror=work.intent.mirror,
-        mirror_id=work.clusters.spec.mirror_id,
+        mirror=context.intent.mirror,
+        mirror_id=context.clusters.spec.mirror_id,
         partition=at,
         state=state,
         row=0,
         at=now,
     )
-    count = next(each.promotion_epoch for each in work.intent.topics if each.topic == at.topic) + 1
+    count = next(each.promotion_epoch for each in context.intent.topics if each.topic == at.topic) + 1
     while row := next_row(DesiredState.REMOVED, state, Finding.FENCED):
         state = row.after
         known = held or blank

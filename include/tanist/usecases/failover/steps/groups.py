@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.failover.facts import SourceState
 from tanist.usecases.failover.clusters import GroupsMoved
-from tanist.usecases.failover.work import Done
+from tanist.usecases.failover.step import Done
 from tanist.usecases.groups.items import position_item
 
 if TYPE_CHECKING:
-    from tanist.usecases.failover.work import Work
+    from tanist.usecases.failover.step import StepContext
     from tanist.usecases.groups.rows import PositionRow
     from tanist.usecases.groups.sync import GroupSyncResult
 
 
-def do(work: Work) -> Done:
+def do(context: StepContext) -> Done:
     """One bad group never blocks the rest: what could not be moved is listed.
 
     The mark is good for the call that made it: consumers of the source go on committing.
     """
-    asked = work.facts.source is not SourceState.SILENT
-    moved = work.clusters.move_groups(
-        work.intent.names, work.intent.groups, work.context.by, work.confirm, ask_source=asked
+    asked = context.facts.source is not SourceState.SILENT
+    moved = context.clusters.move_groups(
+        context.intent.names, context.intent.groups, context.command.by, context.session.confirm, ask_source=asked
     )
-    work.tools.checkpoint("groups:moved")
-    work.mark("groups")
+    context.checkpoint("groups:moved")
+    context.session.mark("groups")
     rows = [dict(row) for row in moved.rows]
     return Done({"rows": rows, "problems": list(moved.problems), "mismatches": list(moved.mismatches)})
 

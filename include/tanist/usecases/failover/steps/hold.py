@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.usecases.failover.last_look import must_have_rights
-from tanist.usecases.failover.work import Done
+from tanist.usecases.failover.step import Done
 
 if TYPE_CHECKING:
-    from tanist.usecases.failover.work import Work
+    from tanist.usecases.failover.step import StepContext
 
 
-def do(work: Work) -> Done:
+def do(context: StepContext) -> Done:
     """Nothing copies metadata yet; the record is what will hold it.
 
     Raises:
         AuthorizationFailed: producers would be kept off the source for a run that must stop before its barrier.
     """
-    must_have_rights(work)
-    work.save()
-    return Done({"run": work.record.key, "approval": work.record.approval, "approver": work.record.approver})
+    must_have_rights(context)
+    context.session.save()
+    record = context.session.record
+    return Done({"run": record.key, "approval": record.approval, "approver": record.approver})

@@ -12,15 +12,15 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover.clusters import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.observe import attempt
+from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.steps.generation import generations
 from tanist.usecases.failover.watching import Watch
-from tanist.usecases.failover.work import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.domain.names import TopicPartition
-    from tanist.usecases.failover.work import Work
+    from tanist.usecases.failover.step import StepContext
     from tanist.usecases.sides import Cluster
 
 _LOOK_SECONDS: Final = 0.5
@@ -28,55 +28,55 @@ _WINDOWS: Final = 3
 """Somebody who goes on writing is waited for so many times the window, and is told of then."""
 
 
-def do(work: Work) -> Done:
+def do(context: StepContext) -> Done:
     """A list, no judgement: `tanist status` goes on watching (`left_behind`)."""
-    began = work.context.clock.monotonic()
-    found = {"fences_owed": _pending_fences(work), **_seen(work)}
-    waited = work.context.clock.monotonic() - began
-    reported = attempt(lambda: _tell_source(work)) if "why" not in found else TimedOut(str(found["why"]))
-    work.tools.checkpoint("movers:told")
-    work.mark("movers")
+    began = context.command.clock.monotonic()
+    found = {"fences_owed": _pending_fences(context), **_seen(context)}
+    waited = context.command.clock.monotonic() - began
+    reported = attempt(lambda: _tell_source(context)) if "why" not in found else TimedOut(str(found["why"]))
+    context.checkpoint("movers:told")
+    context.session.mark("movers")
     return Done(found | {"source": f"not told: {reported}" if isinstance(reported, TanistError) else "told"}, waited)
 
 
-def _pending_fences(work: Work) -> list[str]:
+def _pending_fences(context: StepContext) -> list[str]:
     return [
         each.topic
-        for each in work.observer.view().source_fences(work.intent.mirror)
-        if each.status is FenceStatus.PENDING and each.topic in work.intent.names
+        for each in context.session.view().source_fences(context.intent.mirror)
+        if each.status is FenceStatus.PENDING and each.topic in context.intent.names
     ]
 
 
-def _seen(work: Work) -> dict[str, Any]:
+def _seen(context: StepContext) -> dict[str, Any]:
     """Who still wrote while we watched, and what the source has that was not copied, earlier writes included."""
-    source = work.clusters.source
+    source = context.clusters.source
     if isinstance(source, TanistError):
         return {"still_growing": None, "why": str(source)}
-    watched = attempt(lambda: _watched(work, source))
+    watched = attempt(lambda: _watched(context, source))
     if isinstance(watched, TanistError):
         return {"still_growing": None, "why": str(watched)}
     grown, silent = watched
-    return {"still_growing": _named(grown), "silent": silent, **_lacking(work, source)}
+    return {"still_growing": _named(grown), "silent": silent, **_lacking(context, source)}
 
 
-def _lacking(work: Work, source: Cluster) -> dict[str, Any]:
-    by, view = work.context.clock.deadline(SOURCE_SECONDS), work.observer.view()
-    behind = attempt(lambda: left_behind(work.clusters.spec, view, source.logs, source.replicas, by))
+def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
+    by, view = context.command.clock.deadline(SOURCE_SECONDS), context.session.view()
+    behind = attempt(lambda: left_behind(context.clusters.spec, view, source.logs, source.replicas, by))
     if isinstance(behind, TanistError):
         return {"left_behind": None, "untold": str(behind)}
-    ours = {at: count for at, count in behind.items() if at.topic in work.intent.names and count != 0}
+    ours = {at: count for at, count in behind.items() if at.topic in context.intent.names and count != 0}
     return {"left_behind": {str(at): n if isinstance(n, int) else str(n) for at, n in sorted(ours.items())}}
 
 
-def _watched(work: Work, source: Cluster) -> tuple[set[TopicPartition], bool]:
+def _watched(context: StepContext, source: Cluster) -> tuple[set[TopicPartition], bool]:
     """Partitions that took a record, and whether none did for a whole window at last: as long as producers rest."""
-    window, clock = work.tools.patience.proof, work.context.clock
-    watch = Watch(source.logs, work.intent.partitions)
+    window, clock = context.patience.proof, context.command.clock
+    watch = Watch(source.logs, context.intent.partitions)
     watch.look(clock.deadline(SOURCE_SECONDS))
     began = still = clock.monotonic()
     grown: set[TopicPartition] = set()
     while clock.monotonic() - still < window and clock.monotonic() - began < _WINDOWS * window:
-        work.wait(min(_LOOK_SECONDS, window))
+        context.session.wait(min(_LOOK_SECONDS, window))
         seen = watch.look(clock.deadline(SOURCE_SECONDS))
         grown |= set(seen.data)
         still = clock.monotonic() if seen.data or seen.unreported else still
@@ -87,17 +87,17 @@ def _named(partitions: Iterable[TopicPartition]) -> list[str]:
     return [str(at) for at in sorted(partitions)]
 
 
-def _tell_source(work: Work) -> None:
+def _tell_source(context: StepContext) -> None:
     """A returning source must not resume its old life: its own state topic says that it was replaced.
 
     Raises:
         TanistError: it does not answer, or we may not write there.
     """
-    source = work.clusters.source
+    source = context.clusters.source
     if isinstance(source, TanistError):
         raise source
-    by = work.context.clock.deadline(2 * SOURCE_SECONDS)
-    source.topics.cluster_id(work.context.clock.deadline(SOURCE_SECONDS))
-    with closing(source.open_store(STATE_TOPIC, work.intent.mirror, by, create=True)) as store:
-        if missing := tuple(unreported(store.catch_up(by), generations(work))):
+    by = context.command.clock.deadline(2 * SOURCE_SECONDS)
+    source.topics.cluster_id(context.command.clock.deadline(SOURCE_SECONDS))
+    with closing(source.open_store(STATE_TOPIC, context.intent.mirror, by, create=True)) as store:
+        if missing := tuple(unreported(store.catch_up(by), generations(context.intent, context.clusters.spec))):
             store.append(missing, by)

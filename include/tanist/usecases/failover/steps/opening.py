@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted
 from tanist.domain.logins import SETTING, principals
-from tanist.usecases.failover.work import WAIT_SECONDS, Done, NotDrainedYet, must_all
+from tanist.usecases.failover.session import WAIT_SECONDS
+from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tanist.usecases.failover.work import Work
+    from tanist.usecases.failover.step import StepContext
 
 _PROVE_SECONDS: Final = 5.0
 """Brokers learn of a rule within milliseconds of its making, each by itself."""
@@ -30,31 +31,31 @@ class MirrorNotShutOut(CouldNotTell):
     )
 
 
-def do(work: Work) -> Done:
-    opening = work.clusters.destination.opening
-    held = {topic.topic: topic.deferred_acls for topic in work.wanted()}
-    work.confirm()
-    answers = opening.open(held, work.context.by, principals(work.facts.logins))
-    side = work.clusters.destination
+def do(context: StepContext) -> Done:
+    opening = context.clusters.destination.opening
+    held = {topic.topic: topic.deferred_acls for topic in context.wanted()}
+    context.session.confirm()
+    answers = opening.open(held, context.command.by, principals(context.facts.logins))
+    side = context.clusters.destination
     failed = {topic: named(error, side, "ALTER on Cluster kafka-cluster") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) could not be opened")
     given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}
-    guarded = opening.has_authorizer(work.context.by)
+    guarded = opening.has_authorizer(context.command.by)
     detail = {"topics": sorted(answers), "authorizer": guarded, "writers": given}
-    return Done(detail | _proved(work, sorted(answers)) if guarded else detail)
+    return Done(detail | _proved(context, sorted(answers)) if guarded else detail)
 
 
-def _proved(work: Work, topics: Sequence[str]) -> dict[str, Any]:
+def _proved(context: StepContext, topics: Sequence[str]) -> dict[str, Any]:
     """What the evidence says of the mirror. What is not proved is not said.
 
     Raises:
         MirrorNotShutOut: it may still write, and nobody has accepted that.
     """
-    may = _may_write(work, topics)
-    if may and not has_accepted(work.record, NOT_SHUT_OUT):
+    may = _may_write(context, topics)
+    if may and not has_accepted(context.session.record, NOT_SHUT_OUT):
         raise MirrorNotShutOut(f"the mirror's login may still write to {len(may)} topic(s): {', '.join(may[:3])}")
-    work.mark("open")
-    own, reported = work.clusters.destination.opening.principal(), principals(work.facts.logins)
+    context.session.mark("open")
+    own, reported = context.clusters.destination.opening.principal(), principals(context.facts.logins)
     proof = (
         "authorized operations of this login"
         if own in reported or not reported
@@ -64,17 +65,17 @@ def _proved(work: Work, topics: Sequence[str]) -> dict[str, Any]:
     return {"mirror": mirror, "shut_out": sorted(set(topics) - set(may)), "not_shut_out": may, "proof": proof}
 
 
-def _may_write(work: Work, topics: Sequence[str]) -> list[str]:
+def _may_write(context: StepContext, topics: Sequence[str]) -> list[str]:
     """The topics that the mirror may still write to, by its brokers' own word, once they have had time to learn."""
-    clock, ours = work.context.clock, principals(work.facts.logins)
+    clock, ours = context.command.clock, principals(context.facts.logins)
     by = clock.deadline(_PROVE_SECONDS)
     while True:
-        reported = work.clusters.destination.opening.shut_out(topics, work.context.by, ours)
+        reported = context.clusters.destination.opening.shut_out(topics, context.command.by, ours)
         if unknown := [f"{topic}: {reported[topic]}" for topic in topics if not isinstance(reported[topic], bool)]:
-            raise NotDrainedYet(
+            raise NotYet(
                 f"cannot determine what the mirror may do on {len(unknown)} topic(s): {'; '.join(unknown[:3])}"
             )
         may = [topic for topic in topics if reported[topic] is not True]
         if not may or not by.left(clock.monotonic()):
             return may
-        work.wait(WAIT_SECONDS)
+        context.session.wait(WAIT_SECONDS)

@@ -1,0 +1,96 @@
+"""The gate of the approval: on which one a run is, and whether the facts still are what was approved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain.failover.approving import ApprovalUsed, NotApproved, NotPermitted, approvals, approved, choose
+from tanist.domain.failover.limitations import objections
+from tanist.domain.failover.plan import past_return
+from tanist.domain.records import RunStatus
+from tanist.usecases.failover.route import STEP_IDS
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import ApprovedPlan
+    from tanist.domain.state_view import StateView
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.sides import CommandContext
+
+
+class ApprovalVoid(NotPermitted):
+    name = "APPROVAL_VOID"
+    operator_action = "no producer is fenced yet: undo the run with `tanist failover abort`, then plan again"
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """An approval, and the plan that it permits to run."""
+
+    approval: Approval
+    approved: ApprovedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalGate:
+    """Of the plan with the hash `plan`. `request`: what its approval must answer (`choose`); None: a command's own."""
+
+    plan: str
+    request: str | None
+    clusters: FailoverContext
+    command: CommandContext
+
+    def permit(self, view: StateView) -> Permit:
+        """The approval of the run that is to be continued, or a fresh one; of this very mirror. Asks no cluster.
+
+        Raises:
+            NotApproved, ApprovalUsed, NotPermitted.
+        """
+        approval = self._approval(view)
+        permit = Permit(approval, approved(approval))
+        self._must_be_of_this_mirror(permit.approved)
+        return permit
+
+    def is_approved_anew(self, view: StateView) -> bool:
+        """Whether there is an approval that no run has used yet."""
+        try:
+            self._approval(view)
+        except (ApprovalUsed, NotApproved):
+            return False
+        return True
+
+    def must_permit(self, permit: Permit, facts: Facts) -> None:
+        """Behind the point of no return nothing is asked any more.
+
+        Raises:
+            NotPermitted: it does not permit what `facts` are now; ApprovalVoid, where the run has begun.
+        """
+        if past_return(facts):
+            return
+        reported = self.clusters.destination.approvals.brokers_time(self.command.by)
+        now = self.command.clock.now()
+        if reasons := objections(permit.approval, permit.approved, facts, STEP_IDS, now, reported):
+            begun = facts.run is not None and facts.run.status is RunStatus.RUNNING
+            kind = ApprovalVoid if begun else NotPermitted
+            raise kind("; ".join(f"{reason.name}: {reason.detail}" for reason in reasons))
+
+    def _approval(self, view: StateView) -> Approval:
+        mirror = self.clusters.spec.mirror
+        entries = self.clusters.destination.approvals.all(self.command.by)
+        held = view.failover(mirror, self.plan)
+        if held is None or held.status is not RunStatus.RUNNING:
+            return choose(entries, view.failovers(mirror), mirror, self.plan, self.request)
+        own = [each for each in approvals(entries) if each.id == held.approval and each.genuine]
+        if not own:
+            raise NotApproved(f"approval {held.approval} of run {self.plan} no longer exists")
+        return own[0]
+
+    def _must_be_of_this_mirror(self, plan: ApprovedPlan) -> None:
+        spec, intent = self.clusters.spec, plan.intent
+        pinned = (spec.mirror, spec.source_cluster_id, spec.destination_cluster_id)
+        if (intent.mirror, intent.source_cluster_id, intent.destination_cluster_id) != pinned:
+            raise NotPermitted(f"the plan is for {intent.mirror!r} between other clusters than the mirror has now")
+        if intent.mirror_id != spec.id and (intent.mirror_id or spec.mirror_id):  # an older plan of an older mirror
+            raise NotPermitted(f"the plan is for an earlier mirror {intent.mirror!r}, which was deleted since")

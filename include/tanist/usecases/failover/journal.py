@@ -1,0 +1,101 @@
+"""What a run says of itself: to its evidence, and to whoever watches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import TimedOut
+from tanist.domain.failover.evidence import Evidence
+from tanist.domain.failover.forecast import forecast
+from tanist.domain.failover.page import as_json
+from tanist.domain.failover.plan import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import ApprovedPlan
+    from tanist.domain.records import FailoverRun
+    from tanist.ports.clock import Clock
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.tools import Tools
+
+BEGINS: Final = "begins"
+DONE: Final = "done"
+NOT_YET: Final = "not yet"
+
+
+@dataclass(slots=True, kw_only=True)
+class Journal:
+    """Events are added to `evidence` and flushed at once; people hear what they have not heard yet."""
+
+    tools: Tools
+    clock: Clock
+    evidence: Evidence
+    _heard: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _hindrance: tuple[str, str] = ("", "")
+
+    def report(self, step: str, what: str, detail: Mapping[str, Any], *, seconds: float = 0, waited: float = 0) -> None:
+        """Add an event to the evidence, and flush it. `seconds`: it took; `waited`: of these, for a proof alone."""
+        self.evidence = self.evidence.adding(self.clock.now(), step, what, detail, seconds=seconds, waited=waited)
+        self.tools.sink.flush(self.evidence)
+        heard, reason = self._heard.get(step), str(detail.get("reason", ""))
+        if (what, reason) == heard or (what == BEGINS and heard is not None and heard[0] == NOT_YET):
+            return
+        self._heard[step] = what, reason
+        self.tools.report(step, what, reason)
+
+    def hindered_by(self, step: str, why: TanistError) -> None:
+        """`step` is not done, and will be tried again: what is in its way is kept, rather than that time was short."""
+        self.report(step, NOT_YET, {"reason": str(why)})
+        if not isinstance(why, TimedOut) or not self.hindrance(step):
+            self._hindrance = step, str(why)
+
+    def hindrance(self, step: str) -> str:
+        """What was in the way of `step` when it was tried last; empty: nothing, or it was not tried."""
+        tried, why = self._hindrance
+        return why if tried == step else ""
+
+
+def open_evidence(tools: Tools, record: FailoverRun, head: Mapping[str, Any]) -> Evidence:
+    """What an earlier process of this run has left, or a new book that begins with `head` and the run's approval.
+
+    A run of the same plan on an earlier approval, which was aborted, is another run: its book is kept whole in the head
+    of ours, as `earlier`, because ours takes its place.
+    """
+    found = tools.sink.before()
+    if found is not None and found.approval == record.approval:
+        return found
+    approval = {"id": record.approval, "by": record.approver}
+    new = {"mirror": record.mirror, "plan_hash": record.plan, "approval": approval, **head, "plan": record.plan_json}
+    return Evidence(head=canonical(new if found is None else new | {"earlier": json.loads(as_json(found))}))
+
+
+def evidence_head(approval: Approval, plan: ApprovedPlan, facts: Facts, clusters: FailoverContext) -> Mapping[str, Any]:
+    """Approval, forecast and facts as they are when the run begins."""
+    cost = forecast(plan.intent, facts)
+    return {
+        "mode": plan.intent.mode,
+        "source": [clusters.spec.source, plan.intent.source_cluster_id],
+        "destination": [clusters.spec.destination, plan.intent.destination_cluster_id],
+        "topics": list(plan.intent.names),
+        "groups": list(plan.intent.groups),
+        "limitations_accepted": sorted(plan.limitations),
+        "approval": {"id": approval.id, "by": approval.approver, "reason": approval.reason, "at": approval.at},
+        "forecast": {"offsets_at_risk": cost.offsets_at_risk, "estimate": cost.estimate, "age_ms": cost.age_ms},
+        "partitions": {
+            str(each.partition): {
+                "state": each.state,
+                "error": each.error,
+                "destination_end": each.end,
+                "source_end": each.live.high_watermark if each.live else None,
+                "source_last_known": each.known.high_watermark if each.known else None,
+                "last_mirrored_epoch": each.last_mirrored_epoch,
+            }
+            for each in facts.partitions
+        },
+    }

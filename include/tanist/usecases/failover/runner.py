@@ -1,0 +1,241 @@
+"""The loop of a run: decide what is left, do one step, look what became of it, check that nothing is broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tanist.domain.errors import BrokerError, CouldNotTell, Interrupted, Stopped, TanistError, TimedOut
+from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.invariants import Breach, check_invariants
+from tanist.domain.records import RunStatus
+from tanist.usecases.failover.clusters import UNDO_SECONDS
+from tanist.usecases.failover.journal import BEGINS, DONE
+from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS, ids, remaining, route_to
+from tanist.usecases.failover.step import StepContext, wanted_topics
+from tanist.usecases.failover.steps.drain import DrainMissed
+from tanist.usecases.failover.steps.fence import FenceLeaks
+from tanist.usecases.failover.undo import undo
+
+if TYPE_CHECKING:
+    from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import Intent
+    from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
+    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.journal import Journal
+    from tanist.usecases.failover.observe import Observer
+    from tanist.usecases.failover.route import Step
+    from tanist.usecases.failover.session import RunSession
+    from tanist.usecases.failover.step import Done
+    from tanist.usecases.failover.tools import Tools
+
+INVARIANTS: Final = "invariants"
+"""In the evidence: in place of a step, where an invariant is broken."""
+_BELIEVE_SECONDS: Final = 5.0
+"""Brokers learn of a rule within milliseconds of its making, each by itself: what is still broken then is."""
+
+
+class InvariantBroken(TimedOut):
+    """Seen again and again for seconds, before anything was sealed."""
+
+    name, retriable = "INVARIANT_BROKEN", False
+    operator_action = "the run was undone: find the cause of the violation named above, then plan again"
+
+
+_UNDONE_BY_ITSELF: Final = (DrainMissed, FenceLeaks)
+
+
+class Ran(NamedTuple):
+    """What came of the loop. `seconds`, `waited`, `did` and `broken`: as in `Outcome`."""
+
+    facts: Facts
+    seconds: float
+    waited: float
+    did: tuple[str, ...]
+    broken: tuple[Breach, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """One call of a run that holds its mirror's lock. Facts are handed from step to step, and kept nowhere."""
+
+    gate: ApprovalGate
+    permit: Permit
+    clusters: FailoverContext
+    tools: Tools
+    observer: Observer
+    session: RunSession
+    journal: Journal
+
+    @property
+    def intent(self) -> Intent:
+        return self.permit.approved.intent
+
+    def work(self, facts: Facts, began: float, until: str | None) -> Ran:
+        """Do what is left, up to and including the step `until`. `began`: when the call did.
+
+        Raises:
+            NotPermitted, Interrupted, MirrorLocked; DrainMissed, FenceLeaks, InvariantBroken: everything was undone.
+        """
+        clock, waited, seconds = self.session.command.clock, 0.0, None
+        did, broken = list[str](), dict[Breach, None]()
+        facts = self._translate_again(facts, until)
+        while todo := remaining(self.intent, facts, until):
+            step = todo[0]
+            if seconds is None and todo == ROUTE[-1:]:  # what clients wait for is done
+                seconds = clock.monotonic() - began - waited
+            if (done := self._act(step, facts)) is not None:
+                did.append(step.id)
+                waited += done.waited
+            facts = self._seen(step, done)
+            facts, found = self._check(step, facts, until, done=done is not None)
+            broken |= dict.fromkeys(found)
+        took = clock.monotonic() - began - waited if seconds is None else seconds
+        return Ran(facts, took, waited, tuple(did), tuple(broken))
+
+    def end(self, ran: Ran) -> tuple[str, ...]:
+        """Say on record that the run is done, or let go of it; ids of what is left then."""
+        if left := ids(remaining(self.intent, ran.facts)):
+            self.session.release()
+            return left
+        self.session.save(status=RunStatus.DONE, reason="; ".join(map(str, ran.broken)))
+        self.journal.report("end", DONE, {"steps": list(STEP_IDS)})
+        return ()
+
+    # ── one step ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _translate_again(self, facts: Facts, until: str | None) -> Facts:
+        """Consumers of the source are not fenced: what they have committed since an earlier call is carried over."""
+        record = self.session.record
+        if record.no_return or GROUPS not in route_to(until) or GROUPS.id not in record.marks:
+            return facts
+        self.session.forget(GROUPS.id)
+        return replace(facts, run=self.session.record)
+
+    def _act(self, step: Step, facts: Facts) -> Done | None:
+        """What the step has to show for itself; None: what could not be told is tried again.
+
+        A heartbeat comes first: brokers put down when they took it, and that is what the approval is judged by.
+        """
+        clock = self.session.command.clock
+        try:
+            self.session.beat()
+            self._must_go_on(facts)
+            self.journal.report(step.id, BEGINS, {})
+            self.tools.checkpoint(f"before:{step.id}")
+            began = clock.monotonic()
+            done = step.act(self._context(facts))
+        except _UNDONE_BY_ITSELF as missed:
+            self._undo(missed)
+            raise
+        except Stopped as stopped:
+            raise Interrupted(f"step {step.id} failed: {stopped.reason}") from stopped
+        except (CouldNotTell, BrokerError) as why:
+            self._again(step, why)
+            return None
+        seconds = clock.monotonic() - began
+        self.tools.checkpoint(f"after:{step.id}")
+        self.journal.report(step.id, DONE, done.detail, seconds=seconds, waited=done.waited)
+        return done
+
+    def _context(self, facts: Facts) -> StepContext:
+        return StepContext(
+            approved=self.permit.approved,
+            clusters=self.clusters,
+            command=self.session.command,
+            patience=self.tools.patience,
+            facts=facts,
+            session=self.session,
+            look=self._look,
+            checkpoint=self.tools.checkpoint,
+        )
+
+    def _must_go_on(self, facts: Facts) -> None:
+        """The approval is looked at before every step, by the step's own facts and the time of the last heartbeat."""
+        try:
+            self.gate.must_permit(self.permit, facts)
+        except NotPermitted as why:
+            self.journal.report("approval", "stopped", {"reason": why.reason})
+            raise
+        command = self.session.command
+        if not command.by.left(command.clock.monotonic()):
+            raise Interrupted(
+                f"the failover of plan {self.session.record.plan} did not finish in time; next: {self._next(facts)}"
+            )
+
+    def _next(self, facts: Facts) -> str:
+        todo = remaining(self.intent, facts)
+        if not todo:
+            return "nothing"
+        hindrance = self.journal.hindrance(todo[0].id)
+        return f"{todo[0].id} ({todo[0].title}){f': {hindrance}' if hindrance else ''}"
+
+    def _again(self, step: Step, why: TanistError) -> None:
+        """Wait for the next attempt.
+
+        Raises:
+            Interrupted: time is over. It names what was in the way, not that the last attempt was cut short.
+        """
+        self.journal.hindered_by(step.id, why)
+        command = self.session.command
+        if not why.retriable or not command.by.left(command.clock.monotonic()):
+            raise Interrupted(f"step {step.id} failed: {self.journal.hindrance(step.id)}") from why
+        self.session.wait()
+
+    # ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self, *, ask_source: bool = True) -> Facts:
+        wanted = wanted_topics(self.observer.view(), self.intent)
+        return self.observer.look(wanted, self.session.record.plan, ask_source=ask_source)
+
+    def _seen(self, step: Step, done: Done | None) -> Facts:
+        """The facts after `step`. A broker that dies meanwhile is no answer: nothing is decided before all is seen."""
+        if done is not None and done.facts is not None:
+            return replace(done.facts, run=self.session.record)
+        while True:
+            try:
+                return self._look(ask_source=not self.session.record.no_return)
+            except Stopped as lost:
+                raise Interrupted(f"step {step.id} was done, but its result could not be read: {lost.reason}") from lost
+            except (CouldNotTell, BrokerError) as why:
+                self._again(step, why)
+
+    def _check(self, step: Step, facts: Facts, until: str | None, *, done: bool) -> tuple[Facts, tuple[Breach, ...]]:
+        """The facts, and the invariants that they break behind the point of no return. `done`: `step` was.
+
+        Raises:
+            InvariantBroken: before that point one is broken that no step to come mends; everything was undone.
+        """
+        if not self.session.begun or not (found := check_invariants(facts)):
+            return facts, ()
+        clock, just_done = self.session.command.clock, step.id if done else None
+        by = clock.deadline(_BELIEVE_SECONDS)
+        while not self.session.record.no_return and _unmended(found, remaining(self.intent, facts, until), just_done):
+            if not by.left(clock.monotonic()):
+                broken = InvariantBroken("; ".join(map(str, found)))
+                self._report(found)
+                self._undo(broken)
+                raise broken
+            self.session.wait()
+            facts = self._seen(step, None)
+            found = check_invariants(facts)
+        if found:
+            self._report(found)
+        return facts, found if self.session.record.no_return else ()
+
+    def _report(self, found: tuple[Breach, ...]) -> None:
+        named = [{"name": each.name, "topic": each.topic, "detail": each.detail} for each in found]
+        self.journal.report(INVARIANTS, "broken", {"broken": named, "reason": "; ".join(map(str, found))})
+
+    def _undo(self, why: TanistError) -> None:
+        """With a fresh deadline: undoing must not be cut short by what took too long."""
+        command = self.session.command
+        session = replace(self.session, command=replace(command, by=command.clock.deadline(UNDO_SECONDS)))
+        owed = undo(session, self.clusters, self.intent, why.name, self.tools.checkpoint)
+        self.journal.report("abort", "undone", {"reason": str(why), "owed": owed})
+
+
+def _unmended(found: tuple[Breach, ...], todo: tuple[Step, ...], just_done: str | None) -> bool:
+    """Whether something is broken that the step `just_done` should have mended, or that nothing to come will."""
+    mending = set(ids(todo)) - {just_done}
+    return any(each.mended_by not in mending for each in found)
