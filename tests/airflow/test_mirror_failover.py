@@ -66,7 +66,7 @@ def test_a_validation_that_cannot_tell_makes_the_run_red_and_undoes_nothing(
     )
     assert {task for task, state in ran.tasks.items() if state != "success"} == {"validate"}
     assert ran.state == "failed"
-    assert "connection 'spark_default' is not there" in ran.why("validate")
+    assert "connection 'spark_default' does not exist" in ran.why("validate")
     assert (ran.report["verdict"], ran.report["failed"]) == ("DONE", {})
     assert dag.get_task("report").upstream_task_ids == {"movers"}
     assert pair.west.writes(mirror, range(2))

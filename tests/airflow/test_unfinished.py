@@ -65,7 +65,7 @@ def test_a_trigger_for_one_topic_does_not_promote_another_by_its_old_approval(
     assert pair.killed("nowhere", name, plan, "hold") == 0
     ran = house.run(dag, conf(name, topics=[other]))
     assert f"ANOTHER_FAILOVER_UNFINISHED: plan {plan}" in ran.why("open_run")
-    assert f"its topics is {one}, asked for is {other}" in ran.why("open_run")
+    assert f"its topics is {one}, requested is {other}" in ran.why("open_run")
     assert "`unfinished: abort`" in ran.why("open_run")
     assert ran.report["verdict"].startswith("NOT STARTED: nothing was changed")
     assert states(pair, name) == [(plan, "RUNNING")]
@@ -91,7 +91,7 @@ def test_a_planned_failover_whose_source_died_goes_over_to_an_unplanned_one(
     monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "kafka", "extra": gone}))
     wanted = conf(mirror, mode="unplanned", budget=1)
     refused = house.run(dag, wanted)
-    assert "its mode is planned, asked for is unplanned" in refused.why("open_run")
+    assert "its mode is planned, requested is unplanned" in refused.why("open_run")
     assert states(pair, mirror) == [(planned, "RUNNING")]
     worker = pair.worker()
 
