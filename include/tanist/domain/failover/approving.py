@@ -181,6 +181,30 @@ def approvals(entries: Iterable[Entry]) -> tuple[Approval, ...]:
     return tuple(each for each in entries if isinstance(each, Approval))
 
 
+def recorded(run: FailoverRun) -> Approval:
+    """The approval of a run past its point of no return, from the run's own record.
+
+    That record was made from the approval, and forward is the only safe way: what becomes of the approvers' topic
+    (retention, deletion) must not stop the run there.
+
+    Raises:
+        NotApproved: the record's words are not those that its hash names.
+    """
+    approval = Approval(
+        id=run.approval,
+        mirror=run.mirror,
+        plan=run.plan,
+        plan_json=run.plan_json,
+        approver=run.approver,
+        reason="",
+        valid_for_ms=0,
+        at=run.started_at,
+    )
+    if not approval.genuine:
+        raise NotApproved(f"the plan on record is not the one with hash {run.plan}")
+    return approval
+
+
 def must_stand(entries: Sequence[Entry], approval: Approval) -> None:
     """Raises NotApproved where `approval`, on which no failover has begun, was withdrawn."""
     if (no := withdrawn(entries, approval)) is not None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tanist.domain.failover.approving import ApprovalUsed, NotApproved, NotPermitted, approvals, approved, choose
+from tanist.domain.failover.approving import (
+    ApprovalUsed,
+    NotApproved,
+    NotPermitted,
+    approvals,
+    approved,
+    choose,
+    recorded,
+)
 from tanist.domain.failover.limitations import objections
 from tanist.domain.failover.plan import past_return
 from tanist.domain.records import RunStatus
@@ -78,11 +86,14 @@ class ApprovalGate:
 
     def _approval(self, view: StateView) -> Approval:
         mirror = self.clusters.spec.mirror
-        entries = self.clusters.destination.approvals.all(self.command.by)
         held = view.failover(mirror, self.plan)
+        if held is not None and held.status is RunStatus.RUNNING and held.no_return:
+            return recorded(held)
+        entries = self.clusters.destination.approvals.all(self.command.by)
         if held is None or held.status is not RunStatus.RUNNING:
             return choose(entries, view.failovers(mirror), mirror, self.plan, self.request)
-        own = [each for each in approvals(entries) if each.id == held.approval and each.genuine]
+        ours = (each for each in approvals(entries) if (each.mirror, each.plan) == (mirror, self.plan) and each.genuine)
+        own = [each for each in ours if each.id == held.approval]
         if not own:
             raise NotApproved(f"approval {held.approval} of run {self.plan} no longer exists")
         return own[0]

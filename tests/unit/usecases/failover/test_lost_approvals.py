@@ -1,0 +1,38 @@
+"""What becomes of the approvers' topic while a run is unfinished."""
+
+from __future__ import annotations
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.approving import NotApproved
+from tests.unit.usecases.failover.test_run import assert_promoted
+from tests.unit.usecases.failover.world import DR, FailoverWorld
+
+
+def test_a_run_past_the_point_of_no_return_is_finished_though_its_approval_is_gone() -> None:
+    """Retention had deleted it, or the topic was re-created: nothing finished the run, and nobody could write."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    world.run(plan, until="seal")
+    world.west.approvals.clear()
+    world.run(plan)
+    assert_promoted(world)
+
+
+@pytest.mark.parametrize("until", ["fence", "seal"])
+def test_a_run_does_not_take_another_plans_approval_at_the_same_offset_for_its_own(until: str) -> None:
+    """The topic was re-created, so the first approval in it had the id of the run's own: it promoted other topics."""
+    other = FailoverWorld().approve(Mode.PLANNED, "payments")
+    world = FailoverWorld()
+    plan = world.approve(Mode.PLANNED, "orders").plan
+    world.run(plan, until=until)
+    world.west.approvals[:] = [other]
+    if until == "fence":
+        with pytest.raises(NotApproved, match="no longer exists"):
+            world.run(plan)
+    else:
+        world.run(plan)
+    view = world.worker.catch_up(world.soon())
+    assert not view.promoted(DR, "payments")
+    assert view.promoted(DR, "orders") is (until == "seal")
