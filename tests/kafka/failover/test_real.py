@@ -87,7 +87,7 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert not pair.west.writes("kept", range(1), user="operator")
     pair.west.commit("billing", "orders", 5)
     reported = pair.tanist("groups", "explain", "one", "--group", "billing").out
-    assert "orders-0 took over: group billing is at home at west" in reported
+    assert "orders-0 was failed over: the offsets that group billing commits at west are its own" in reported
     assert "has 5, committed by a consumer at the destination" in reported
     listed = pair.tanist("groups", "list", "one", "--json").item
     assert (listed["group"], listed["topics"], listed["at_home"]) == ("billing", [], ["orders"])
@@ -138,7 +138,7 @@ def test_abort_restores_exactly(pair: Pair) -> None:
     reported = pair.tanist("failover", "status", "back", "--json").item
     assert reported["status"] == "ABORTED"
     assert ": only a drill; before that: " in reported["reason"]
-    assert reported["reason"].endswith("was at work in step seal")
+    assert reported["reason"].endswith("was running it in step seal")
     assert (rules_of(pair.east), rules_of(pair.west)) == before
     assert pair.east.writes("back", range(10, 20))
     pair.tanist("mirrors", "wait", "back", "--for", "lag=0", "--timeout", "30s")
@@ -228,7 +228,11 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     checks = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
     reported = [(check["verdict"], check["observed"]) for check in checks if check["check"].endswith(" of east")]
     ((verdict, observed),) = reported  # other tests promote topics of east, too
-    assert (verdict, observed.startswith("a source: "), observed.endswith("promoted elsewhere")) == ("PASS", True, True)
+    assert (verdict, observed.startswith("a source: "), observed.endswith("were failed over to another cluster")) == (
+        "PASS",
+        True,
+        True,
+    )
     _from_an_old_state(pair)
 
 
