@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
-    help="Real, throw-away Apache Kafka clusters on this machine.",
+    help="Run throw-away Apache Kafka clusters on this machine.",
 )
 app.add_typer(sandbox_airflow.app, name="airflow")
 

@@ -149,7 +149,7 @@ def test_an_open_transaction_of_somebody_else_does_not_block_readers(east: Endpo
     [
         ({}, SMALL, "cleanup.policy is delete"),
         ({"cleanup.policy": "compact,delete"}, SMALL, "must be compact"),
-        ({"cleanup.policy": "compact"}, TopicLayout(partitions=6), "replication factor 1, needed are 3"),
+        ({"cleanup.policy": "compact"}, TopicLayout(partitions=6), "replication factor is 1, required is 3"),
         ({"cleanup.policy": "compact"}, TopicLayout(partitions=50, allow_small=True), "it has 6 partitions"),
     ],
 )
