@@ -286,8 +286,8 @@ def test_the_log_of_a_child_is_the_triggers_log_whatever_its_fields_are_called()
 
 
 def test_the_event_loop_is_never_blocked_by_a_child() -> None:
-    """A triggerer whose loop is silent loses all its triggers: the slowest turn stays far below the warning."""
-    chatters = "import sys\nfor n in range(5_000): print('x' * 200, file=sys.stderr)"
+    """A triggerer whose loop is silent loses all its triggers. A turn that waits for this child takes 3 s or more."""
+    chatters = "import sys, time\nfor n in range(5_000): print('x' * 200, file=sys.stderr)\ntime.sleep(3)"
 
     async def run() -> None:
         slowest, last = 0.0, time.monotonic()
@@ -297,7 +297,7 @@ def test_the_event_loop_is_never_blocked_by_a_child() -> None:
             await asyncio.sleep(0)
             now = time.monotonic()
             slowest, last = max(slowest, now - last), now
-        assert slowest < 0.2
+        assert slowest < 1.5
 
     in_a_loop(run)
 
@@ -335,7 +335,7 @@ HOSTS = """
             code = f"import threading; from tanist.kafka.wire.parent import end_with; end_with({os.getpid()}); " \\
                    "print('ready', file=__import__('sys').stderr, flush=True); threading.Event().wait(60)"
             return [sys.executable, "-c", code]
-        def _tell(self, level, event, fields):
+        def _log_event(self, level, event, fields):
             print(self._child.process.pid, flush=True)
     async def main():
         async for event in Hosted("west").run():

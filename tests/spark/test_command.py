@@ -61,7 +61,7 @@ def test_a_job_that_takes_too_long_is_ended_with_all_its_processes(
     endless = ["sh", "-c", "sleep 1000 & echo $!; wait"]
     monkeypatch.setattr(Submission, "command", lambda *_: endless)
     reported: list[str] = []
-    with pytest.raises(TimedOut, match="still running"):
+    with pytest.raises(TimedOut, match="did not finish in time"):
         submitting.submit(submission, SystemClock().deadline(0.5), reported.append)
     begun, child = reported
     assert begun == "Spark starts"

@@ -79,7 +79,7 @@ def test_a_super_users_certificate_is_never_called_shut_out(certified: Pair) -> 
     supers.mirror("above", "owed")
     who = principal(supers)
     assert who["verdict"] == "FAIL"
-    assert "no ACL allows User:CN=admin,OU=Tanist sandbox write to" in who["reason"]
+    assert "no ACL allows User:CN=admin,OU=Tanist sandbox to write to" in who["reason"]
     until(lambda: UNBOUND in limitations(supers, "above"), 30)
     plan = supers.approved("above")
     done = supers.tanist("failover", "run", "above", "--plan", plan, *QUICK).item

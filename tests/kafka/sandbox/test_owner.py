@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 INCLUDE = Path(__file__).parents[3] / "include"
 OWNER = """
 import sys, threading
-from tanist_testkit.sandbox.cluster import Cluster
+from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
-cluster = Cluster.new(ClusterSpec(name="orphan"))
+cluster = SandboxCluster.new(ClusterSpec(name="orphan"))
 thread = threading.Thread(target=cluster.start)
 thread.start()
 thread.join()
