@@ -13,6 +13,7 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import sides
 from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors.ownership import must_be_free, take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
 
 if TYPE_CHECKING:
@@ -194,12 +195,14 @@ def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Creat
         view = store.catch_up(by)
         if existing := view.mirror(draft.spec.mirror):  # somebody was faster
             return Created(spec=_same(existing, draft.spec), topics=(), changed=False)
+        must_be_free(view, draft.spec.mirror, (plan.name for plan in draft.plans))
         warnings = remember_longer(destination, by)
         data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))
         spec = replace(draft.spec, mirror_id=str(uuid4()), data_id=data_id, marker_id=filler_id, start_id=start_id)
         take.make(destination, draft.plans, by)
         topics = replace(draft, spec=spec).topics(context.clock.now())
-        store.append([spec, *topics, *raised_promotions(view, spec, draft.generations)], by)
+        records = (spec, *topics, *raised_promotions(view, spec, draft.generations))
+        take_in(lambda written: store.append(written, by), view, spec.mirror, records)
     finally:
         store.close()
     return Created(spec=spec, topics=topics, changed=True, warnings=warnings)

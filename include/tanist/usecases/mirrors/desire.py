@@ -21,6 +21,7 @@ from tanist.domain.states import DesiredState
 from tanist.usecases import sides
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take
+from tanist.usecases.mirrors.ownership import take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def add(
         context.announce([topic.topic for topic in desired])
         if not context.dry_run:
             _forget_earlier_maps(view, plans, destination, mirror_now)
-            _apply(plans, (*desired, *raised_promotions(view, now, entered)), destination, mirror_now)
+            _apply(plans, (*desired, *raised_promotions(view, now, entered)), destination, mirror_now, view)
     dropped = (f"{p.name}: {config} is not copied: {why}" for p in plans for config, why in p.configs.dropped)
     return Desired(spec=now, topics=desired, warnings=tuple(dropped))
 
@@ -200,12 +201,15 @@ def _apply(
     records: Sequence[StateRecord],
     destination: Cluster,
     mirror_now: LockedMirror | Rehearsal,
+    before: StateView,
 ) -> None:
     """The lock is confirmed between portions: whoever is at work for long must not be taken for dead."""
     try:
         for first in range(0, len(plans), _PORTION):
             mirror_now.confirm()
             take.make(destination, plans[first : first + _PORTION], mirror_now.command.by)
-        mirror_now.append(records)
+        take_in(mirror_now.append, before, mirror_now.spec.mirror, records)
+    except TopicAlreadyInMirror:
+        raise
     except TanistError as error:
         raise take.partial(error) from error
