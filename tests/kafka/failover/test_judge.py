@@ -73,7 +73,7 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
         assert (found["planned"], found["unplanned"]) == ("NO-GO", "NO-GO")
         named = {each["name"]: each["detail"] for each in found["limitations"]["planned"]}
         assert "cut-0 begins at 3: 3 offsets are missing" in named["COPY_TRUNCATED"]
-        assert "wide has 4, the mirror 2" in named["COPY_HAS_MORE_PARTITIONS"]
+        assert "wide has 4 instead of 2" in named["COPY_HAS_MORE_PARTITIONS"]
         assert "kept-short: retention.ms=1000" in named["COPY_CONFIGS_ALTERED"]
         assert "compacted: cleanup.policy=compact" in named["COPY_CONFIGS_ALTERED"]
         assert "reborn was deleted and re-created at the destination" in named["TOPIC_RECREATED"]
