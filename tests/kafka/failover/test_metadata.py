@@ -79,7 +79,7 @@ def test_partitions_that_the_mirror_does_not_know_of_are_not_left_behind_in_sile
 
     status, check = checked(expected=0)
     assert (status["planned"], status["unplanned"]) == ("ACCEPT", "ACCEPT")
-    assert (check["verdict"], check["observed"]) == ("FAIL", "1 without a copy")
+    assert (check["verdict"], check["observed"]) == ("FAIL", "1 not mirrored")
     plan = pair.tanist("failover", "plan", "left", "--json").item
     assert "PARTITIONS_WITHOUT_COPY" in {each["name"] for each in plan["limitations"]}
     assert plan["forecast"]["by_partition"] == {"left-2": 200}
