@@ -41,7 +41,7 @@ def forget_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
         move, first = real(pipeline, oldest), pipeline.steps[0]
         return Move.APPEND if isinstance(first, Append) and move in {Move.EXTEND_MAP, Move.FILL_GAP} else move
 
-    monkeypatch.setattr(appending, "fillers", lambda _until, _end: 0)
+    monkeypatch.setattr(appending, "markers_to_write", lambda _until, _end: 0)
     monkeypatch.setattr("tanist.fetcher.engines.batches.appending.next_move", careless)
 
 
