@@ -47,18 +47,18 @@ def test_a_mirror_made_again_is_not_done_by_the_failover_of_its_namesake(pair: P
 def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted(pair: Pair) -> None:
     """Its request was late, and the mirror that has the name now had no record: `fence lift` found nothing."""
     pair.worker()
-    pair.mirror("late", "late")
-    give(pair.east.cluster, AclBinding(TOPIC, "late", LITERAL, "User:*", "*", WRITE, DENY))
-    found = pair.tanist("status", "late", "--json").item
+    pair.mirror("overdue", "overdue")
+    give(pair.east.cluster, AclBinding(TOPIC, "overdue", LITERAL, "User:*", "*", WRITE, DENY))
+    found = pair.tanist("status", "overdue", "--json").item
     assert "SOURCE_FENCED" in {each["name"] for each in found["limitations"]["planned"]}, found
     assert found["planned"] == "ACCEPT"
-    row = pair.tanist("fence", "show", "late", "--json").item
-    assert (row["topic"], row["status"], row["stands"]) == ("late", "not on record", True)
-    assert "--unrecorded" in pair.tanist("fence", "lift", "late", expected=1).err
-    assert not pair.east.writes("late", range(20, 22))
-    pair.tanist("fence", "lift", "late", "--unrecorded")
-    assert pair.east.writes("late", range(20, 22))
-    after = pair.tanist("status", "late", "--json").item
+    row = pair.tanist("fence", "show", "overdue", "--json").item
+    assert (row["topic"], row["status"], row["stands"]) == ("overdue", "not on record", True)
+    assert "--unrecorded" in pair.tanist("fence", "lift", "overdue", expected=1).err
+    assert not pair.east.writes("overdue", range(20, 22))
+    pair.tanist("fence", "lift", "overdue", "--unrecorded")
+    assert pair.east.writes("overdue", range(20, 22))
+    after = pair.tanist("status", "overdue", "--json").item
     assert "SOURCE_FENCED" not in {each["name"] for each in after["limitations"]["planned"]}
 
 
