@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import MirrorProducerFenced, PartitionBroken, SourceReplaced
-from tanist.domain.states import DesiredState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,15 +43,13 @@ def still_promoted(view: StateView, mirror: MirrorName) -> tuple[TopicDesired, .
     Another mirror's copy carries the name of ours that was deleted: a marker of ours there is a foreign write, and the
     login that we would deny is the one that copies.
     """
-    others = {t.topic for t in view.topics() if t.mirror != mirror and t.desired is not DesiredState.REMOVED}
-    left = (topic for topic in view.topics(mirror) if topic.desired is DesiredState.REMOVED)
-    return tuple(topic for topic in left if topic.topic not in others)
+    others = view.of_other_mirrors(mirror)
+    return tuple(topic for topic in view.removed(mirror) if topic.topic not in others)
 
 
 def promotions(view: StateView, mirror: MirrorName) -> frozenset[PromotionEpoch]:
     """The promotions of a mirror's topics that have left it: what its source should know."""
-    left = (topic.topic for topic in view.topics(mirror) if topic.desired is DesiredState.REMOVED)
-    found = (view.promotion(mirror, topic) for topic in left)
+    found = (view.promotion(mirror, topic.topic) for topic in view.removed(mirror))
     return frozenset(each for each in found if each is not None)
 
 

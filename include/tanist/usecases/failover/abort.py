@@ -14,7 +14,7 @@ from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.session import RunSession
-from tanist.usecases.failover.source_fences import SourceFences, look
+from tanist.usecases.failover.source_fences import SourceFences, look_at_all
 from tanist.usecases.failover.undo import lifted, undo
 from tanist.usecases.lock import Purpose, mirror_lock
 
@@ -117,10 +117,9 @@ def fences(clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow
 
 
 def _rows(view: StateView, clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
-    held = view.source_fences(clusters.spec.mirror)
-    others = {each.topic for each in view.topics(clusters.spec.mirror)} - {each.topic for each in held}
-    source, by = clusters.source, command.clock.deadline(SOURCE_SECONDS)
-    seen = attempt(lambda: look(source.fencing, held, others, by)) if not isinstance(source, TanistError) else source
+    mirror, source, by = clusters.spec.mirror, clusters.source, command.clock.deadline(SOURCE_SECONDS)
+    held = view.source_fences(mirror)
+    seen = source if isinstance(source, TanistError) else attempt(lambda: look_at_all(source.fencing, view, mirror, by))
     if isinstance(seen, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen)) for each in held)
     strange = (FenceRow(source_fence=each, stands=True, reason=UNRECORDED) for each in seen.unrecorded.values())

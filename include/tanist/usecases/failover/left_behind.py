@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.growth import growth
-from tanist.domain.states import DesiredState
 from tanist.usecases import sides
 
 if TYPE_CHECKING:
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
 NOT_ON_RECORD = "how far it was copied at the failover is not recorded"
 
 
-def taken_over(spec: MirrorSpec, view: StateView) -> tuple[TopicDesired, ...]:
-    """The topics that have left the mirror."""
-    return tuple(topic for topic in view.topics(spec.mirror) if topic.desired is DesiredState.REMOVED)
-
-
 def left_behind(
     spec: MirrorSpec, view: StateView, logs: Logs, replicas: Replicas, by: Deadline
 ) -> dict[TopicPartition, int | TanistError]:
@@ -39,7 +33,7 @@ def left_behind(
     Raises:
         CouldNotTell, BrokerError: the source does not answer. AnotherCluster: its connection leads elsewhere.
     """
-    topics = taken_over(spec, view)
+    topics = view.removed(spec.mirror)
     seen = replicas.cluster([topic.topic for topic in topics], by)
     sides.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
     found: dict[TopicPartition, int | TanistError] = {}

@@ -148,7 +148,7 @@ class Observer:
             transactions_reason=source.named.reason,
             logins=logins_of(view.workers()),
             workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
-            left=tuple(each.topic for each in view.topics(spec.mirror) if each.desired is DesiredState.REMOVED),
+            left=tuple(each.topic for each in view.removed(spec.mirror)),
             map_missing=not self.readers.has(OFFSETS_TOPIC, self.context.by),
             followed=None if source.state is SourceState.ALIVE else self._followed(),
             run=view.failover(spec.mirror, plan),
@@ -301,6 +301,7 @@ class Observer:
         mirror, side = self.clusters.spec.mirror, self.clusters.destination
         names = [each.topic for each in wanted]
         described = side.topics.describe(names, self.context.by)
+        stands = source.fences.known()
         held = {each.topic: each.deferred_acls for each in wanted}
         opening, by = self.clusters.destination.opening, self.context.by
         ours = principals(logins_of(view.workers()))
@@ -322,7 +323,7 @@ class Observer:
                     promotion_epoch=view.promotions(mirror, topic.topic),
                     removed=now is not None and now.desired is DesiredState.REMOVED,
                     source_fence=fences.get(topic.topic) or source.fences.unrecorded.get(topic.topic),
-                    fence_stands=source.fences.known().get(topic.topic),
+                    fence_stands=stands.get(topic.topic),
                     configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
                     writable=opened.get(topic.topic),
                     shut_out=shut_out.get(topic.topic),

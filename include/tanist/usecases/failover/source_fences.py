@@ -11,6 +11,8 @@ from tanist.domain.fences import FencedTopic, unrecorded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tanist.domain.names import MirrorName
+    from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.fencing import Fencing
 
@@ -26,6 +28,16 @@ class SourceFences:
         """Only what the source has answered; an unrecorded fence stands."""
         answered = {topic: stands for topic, stands in self.stands.items() if isinstance(stands, bool)}
         return answered | dict.fromkeys(self.unrecorded, True)
+
+
+def look_at_all(fencing: Fencing, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
+    """All fences on record of a mirror, and those of its other topics that stand.
+
+    Raises as `look`.
+    """
+    held = view.source_fences(mirror)
+    others = {each.topic for each in view.topics(mirror)} - {each.topic for each in held}
+    return look(fencing, held, others, by)
 
 
 def look(fencing: Fencing, held: Sequence[FencedTopic], topics: Iterable[str], by: Deadline) -> SourceFences:

@@ -18,10 +18,10 @@ from tanist.domain.promotions import still_promoted
 from tanist.domain.records import RunStatus
 from tanist.ports.clock import Deadline
 from tanist.ports.sealing import Kept, ProducerFence
-from tanist.usecases.failover import source_fences
 from tanist.usecases.failover.clusters import SOURCE_SECONDS
-from tanist.usecases.failover.left_behind import left_behind, taken_over
+from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.observe import attempt
+from tanist.usecases.failover.source_fences import look_at_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def checks(clusters: FailoverContext, view: StateView, silence: Silence, context: CommandContext) -> tuple[Check, ...]:
     """Do they still hold? None of this stops a failover of other topics. A source that is silent is not asked again."""
     spec, sealing, opening = clusters.spec, clusters.destination.sealing, clusters.destination.opening
-    left = taken_over(spec, view)
+    left = view.removed(spec.mirror)
     taken = [at for t in still_promoted(view, spec.mirror) for at in t.all_partitions()]
     return (
         left_behind_check(_left_behind(clusters, view, silence, context) if left else {}),
@@ -76,8 +76,7 @@ def _fences(
     if isinstance(source, TanistError) or silence.of(source.name) is not None:
         return held, {}
     by = Deadline(min(context.by.at, context.clock.deadline(SOURCE_SECONDS).at))
-    others = {each.topic for each in view.topics(mirror)} - {each.topic for each in held}
-    seen = attempt(lambda: source_fences.look(source.fencing, held, others, by))
+    seen = attempt(lambda: look_at_all(source.fencing, view, mirror, by))
     if isinstance(seen, TanistError):
         return held, {}
     return (*held, *seen.unrecorded.values()), seen.known()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TopicAlreadyInMirror
 from tanist.domain.records import TopicDesired
 from tanist.domain.state_record import Tombstone
-from tanist.domain.states import DesiredState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 def must_be_free(view: StateView, mirror: MirrorName, topics: Iterable[str]) -> None:
     """Raises TopicAlreadyInMirror where another mirror has one of `topics`."""
-    wanted = frozenset(topics)
-    for each in view.topics():
-        if each.topic in wanted and each.mirror != mirror and each.desired is not DesiredState.REMOVED:
-            raise TopicAlreadyInMirror(f"{each.topic!r} belongs to mirror {each.mirror!r} by now")
+    others = view.of_other_mirrors(mirror)
+    for topic in topics:
+        if topic in others:
+            raise TopicAlreadyInMirror(f"{topic!r} belongs to mirror {others[topic]!r} by now")
 
 
 def take_in(
