@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import consumer
@@ -15,7 +15,7 @@ from tanist_testkit.verify.traces import Place
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Message
 
     from tanist.ports.clock import Clock, Deadline
 
@@ -25,7 +25,7 @@ _AT_ONCE: Final = 5000
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Committed offsets, and the record that each side served next."""
+    """Committed offsets, and the record that each side served next; none where no committed record follows."""
 
     committed: Mapping[Place, int]
     source_next: Mapping[Place, LogRecord]
@@ -51,6 +51,7 @@ def carry(group: str, source: str, copy: str, logs: Mapping[Place, LogExtent], b
 def _read_half(
     group: str, bootstrap: str, logs: Mapping[Place, LogExtent], by: Deadline, clock: Clock
 ) -> dict[Place, int]:
+    """A log whose second half is empty or aborted is read to its end: no record there says that the half is over."""
     client = consumer(bootstrap, group=group)
     positions: dict[Place, int] = {}
     try:
@@ -58,18 +59,29 @@ def _read_half(
         going_on = set(logs)
         while going_on:
             for message in client.consume(_AT_ONCE, _WAIT_SECONDS):
-                if message.error() is not None:
-                    continue
-                place, offset = Place(str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
-                if offset < (logs[place].start + logs[place].end) // 2:
-                    positions[place] = offset + 1
-                else:
+                place, offset = _place_of(message), int(message.offset() or 0)
+                if _ended(message) or (message.error() is None and offset >= _middle(logs[place])):
                     going_on.discard(place)
+                elif message.error() is None:
+                    positions[place] = offset + 1
             _in_time(by, clock, "read half")
         _store(client, positions)
     finally:
         client.close()
     return positions
+
+
+def _middle(log: LogExtent) -> int:
+    return (log.start + log.end) // 2
+
+
+def _place_of(message: Message) -> Place:
+    return Place(str(message.topic()), int(message.partition() or 0))
+
+
+def _ended(message: Message) -> bool:
+    problem = message.error()
+    return problem is not None and problem.code() == KafkaError._PARTITION_EOF  # noqa: SLF001
 
 
 def _commit(group: str, bootstrap: str, positions: Mapping[Place, int]) -> None:
@@ -96,11 +108,13 @@ def _next(
     try:
         stored = client.committed([TopicPartition(*place) for place in places], timeout=by.left(clock.monotonic()))
         client.assign(stored)
-        while found.keys() != places.keys():
+        waiting = set(places)
+        while waiting:
             for message in client.consume(_AT_ONCE, _WAIT_SECONDS):
-                place = Place(str(message.topic()), int(message.partition() or 0))
                 if message.error() is None:
-                    found.setdefault(place, LogRecord.of(message))
+                    found.setdefault(_place_of(message), LogRecord.of(message))
+                if message.error() is None or _ended(message):
+                    waiting.discard(_place_of(message))
             _in_time(by, clock, "read on")
     finally:
         client.close()
