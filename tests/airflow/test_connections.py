@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from tanist.airflow import connections
 from tanist.airflow.tasks import at_work, translate_errors
 from tanist.domain.errors import Misconfigured, Unreachable
-from tanist.wiring.world import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

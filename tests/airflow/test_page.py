@@ -26,8 +26,8 @@ from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, Producer
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import FailoverRun, MirrorSpec, RunStatus, WorkerAlive
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.usecases.status.board import STALE_MS, board_item
 from tanist.usecases.status.observe import MirrorStatus
+from tanist.usecases.status.status_view import STALE_MS, board_item
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
 from tanist.domain.acl_entries import AclEntry
-from tanist.domain.anchoring import ProducerIds
 from tanist.domain.broker_errors import (
     InvalidProducerEpoch,
     OutOfOrderSequence,
@@ -27,13 +26,14 @@ from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
+from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import Tombstone
 from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, TopicLayout, operator_of
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.opening import KafkaOpening
+from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.replicas import KafkaReplicas
-from tanist.kafka.adapters.sealing import KafkaProducerFencing
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.batch import filler_batch
 from tanist.kafka.protocol.codes import NONE, error_for
@@ -44,8 +44,8 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import End, Markers
 from tanist.kafka.wire.router import Router
+from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.ports.replicas import InSync
-from tanist.ports.sealing import Kept, ProducerFence
 from tanist.ports.topics import NewTopic
 from tests.contracts.reached import SOON, wait_until
 from tests.fakes.failover import (
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from tanist.ports.approvals import Approvals
     from tanist.ports.fencing import Fencing
     from tanist.ports.opening import Opening
+    from tanist.ports.producer_fencing import ProducerFencing
     from tanist.ports.replicas import Replicas
-    from tanist.ports.sealing import ProducerFencing
     from tanist.ports.topics import Topics
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.conftest import ClientConfig, ClusterFactory
@@ -84,7 +84,7 @@ class Rig:
 
     kind: Kind
     topics: Topics
-    sealing: ProducerFencing
+    producer_fencing: ProducerFencing
     fencing: Fencing
     opening: Opening
     super_opening: Opening
@@ -253,7 +253,7 @@ def in_memory(cluster: GuardedCluster, kind: FenceKind) -> Rig:
     return Rig(
         kind=kind,
         topics=MemoryTopics(cluster),
-        sealing=MemoryProducerFencing(cluster),
+        producer_fencing=MemoryProducerFencing(cluster),
         fencing=MemoryFencing(cluster),
         opening=MemoryOpening(cluster),
         super_opening=MemoryOpening(cluster),
@@ -277,7 +277,7 @@ def on(cluster: SandboxCluster, kind: FenceKind, config: ClientConfig, stack: Ex
     return Rig(
         kind=kind,
         topics=stack.enter_context(over(KafkaTopics, endpoints["admin"])),
-        sealing=stack.enter_context(over(KafkaProducerFencing, mirror)),
+        producer_fencing=stack.enter_context(over(KafkaProducerFencing, mirror)),
         fencing=stack.enter_context(over(KafkaFencing, mirror)),
         opening=stack.enter_context(over(KafkaOpening, mirror)),
         super_opening=stack.enter_context(over(KafkaOpening, endpoints["admin"])),
@@ -309,12 +309,12 @@ def test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing(rig: R
     writers = dict.fromkeys(partitions, rig.writers)
     assert rig.world.data(partitions[0], rig.writers)
     ends = [rig.world.end(at) for at in partitions]
-    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.OPEN)
+    assert rig.producer_fencing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.OPEN)
     assert [rig.world.end(at) for at in partitions] == ends, "asking has written"
-    sealed = rig.sealing.fence_producers(writers, SOON(10))
+    sealed = rig.producer_fencing.fence_producers(writers, SOON(10))
     assert sealed == {at: end + 3 for at, end in zip(partitions, ends, strict=True)}
-    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.FENCED)
-    assert rig.sealing.fence_producers(writers, SOON(10)) == sealed, "what is sealed gets nothing more"
+    assert rig.producer_fencing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.FENCED)
+    assert rig.producer_fencing.fence_producers(writers, SOON(10)) == sealed, "what is sealed gets nothing more"
     for at in partitions:
         assert not rig.world.data(at, rig.writers, 1)
         assert not rig.world.data(at, rig.writers, 0)
@@ -325,7 +325,7 @@ def test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing(rig: R
 def test_a_filler_that_was_raised_is_shut_out_too(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
     assert rig.world.filler(at, rig.writers, 7)
-    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
+    rig.producer_fencing.fence_producers({at: rig.writers}, SOON(10))
     assert not rig.world.filler(at, rig.writers, 8)
     assert not rig.world.filler(at, rig.writers, 32_766)
 
@@ -335,12 +335,12 @@ def test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_ear
 ) -> None:
     """So a mirror that is made again under its name can write, but where the mirror was shut out."""
     (at,) = rig.topic(topic_name, 1)
-    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
+    rig.producer_fencing.fence_producers({at: rig.writers}, SOON(10))
     rig.opening.open({topic_name: ()}, SOON(10))
     rig.world.drop(topic_name)
     rig.topic(topic_name, 1)
     assert rig.world.end(at) == 0
-    assert rig.sealing.proof({at: rig.writers}, SOON(10)) == {at: ProducerFence.OPEN}
+    assert rig.producer_fencing.proof({at: rig.writers}, SOON(10)) == {at: ProducerFence.OPEN}
     shut = rig.opening.shut_out([topic_name], SOON(10))[topic_name]
     assert shut is (rig.kind is FenceKind.DENY_WRITE)
 
@@ -348,10 +348,10 @@ def test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_ear
 def test_a_partition_that_is_not_there_does_not_hide_the_others(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
     missing = TopicPartition(f"{topic_name}-missing", 0)
-    sealed = rig.sealing.fence_producers({at: rig.writers, missing: rig.writers}, SOON(3))
+    sealed = rig.producer_fencing.fence_producers({at: rig.writers, missing: rig.writers}, SOON(3))
     assert sealed[at] == 3
     assert isinstance(sealed[missing], TanistError)
-    proved = rig.sealing.proof({at: rig.writers, missing: rig.writers}, SOON(10))
+    proved = rig.producer_fencing.proof({at: rig.writers, missing: rig.writers}, SOON(10))
     assert proved[at] is ProducerFence.FENCED
     assert isinstance(proved[missing], UnknownTopicOrPartition)
 
@@ -361,27 +361,27 @@ def test_a_barrier_of_a_compacted_topic_is_kept_by_repeating_the_last_record_onc
     at, empty = partitions
     writers = dict.fromkeys(partitions, rig.writers)
     rig.world.record(at)
-    rig.sealing.fence_producers(writers, SOON(10))
+    rig.producer_fencing.fence_producers(writers, SOON(10))
     end = rig.world.end(at)
-    assert rig.sealing.kept(writers, SOON(10)) == {at: Kept.BARE, empty: Kept.EMPTY}
+    assert rig.producer_fencing.kept(writers, SOON(10)) == {at: Kept.BARE, empty: Kept.EMPTY}
     assert rig.world.end(at) == end, "asking has written"
     for _ in range(2):
-        assert rig.sealing.keep(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
+        assert rig.producer_fencing.keep(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
         assert rig.world.end(at) == end + 1
-    assert rig.sealing.kept(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
-    assert rig.sealing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.FENCED)
+    assert rig.producer_fencing.kept(writers, SOON(10)) == {at: Kept.KEPT, empty: Kept.EMPTY}
+    assert rig.producer_fencing.proof(writers, SOON(10)) == dict.fromkeys(partitions, ProducerFence.FENCED)
 
 
 def test_a_log_that_grows_is_left_alone_until_it_rests(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1, cleanup_policy="compact")
     rig.world.record(at)
-    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
-    assert rig.sealing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.BARE}
+    rig.producer_fencing.fence_producers({at: rig.writers}, SOON(10))
+    assert rig.producer_fencing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.BARE}
     rig.world.wait(0.4)
     rig.world.record(at)
-    assert rig.sealing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.BARE}
+    assert rig.producer_fencing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.BARE}
     rig.world.wait(0.4)
-    assert rig.sealing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.KEPT}
+    assert rig.producer_fencing.keep({at: rig.writers}, SOON(10), rest=0.3) == {at: Kept.KEPT}
 
 
 def test_policies_are_told_topic_by_topic(rig: Rig, topic_name: str) -> None:
@@ -389,7 +389,7 @@ def test_policies_are_told_topic_by_topic(rig: Rig, topic_name: str) -> None:
     for policy, name in names.items():
         rig.topic(name, 1, cleanup_policy=policy)
     missing = f"{topic_name}-missing"
-    found = dict(rig.sealing.compacted([*names.values(), missing], SOON(10)))
+    found = dict(rig.producer_fencing.compacted([*names.values(), missing], SOON(10)))
     assert isinstance(found.pop(missing), UnknownTopicOrPartition)
     assert found == {name: "compact" in policy for policy, name in names.items()}
 
@@ -398,10 +398,10 @@ def test_policies_are_told_topic_by_topic(rig: Rig, topic_name: str) -> None:
 def test_a_mirror_that_may_not_write_any_more_keeps_nothing_and_says_why(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1, cleanup_policy="compact")
     rig.world.record(at)
-    rig.sealing.fence_producers({at: rig.writers}, SOON(10))
+    rig.producer_fencing.fence_producers({at: rig.writers}, SOON(10))
     assert rig.opening.open({topic_name: ()}, SOON(10)) == {topic_name: None}
     wait_until(lambda: rig.opening.is_open({topic_name: ()}, SOON(10)) == {topic_name: True})
-    (refused,) = rig.sealing.keep({at: rig.writers}, SOON(10)).values()
+    (refused,) = rig.producer_fencing.keep({at: rig.writers}, SOON(10)).values()
     assert isinstance(refused, TopicAuthorizationFailed)
 
 

@@ -27,7 +27,7 @@ from tests.explorer.product import (
     metadata_sync,
     planning,
     running,
-    sides,
+    state_topics,
     sync_locked,
 )
 
@@ -193,7 +193,7 @@ class Operator:
 
     def _spec(self, context: CommandContext) -> MirrorSpec:
         west = self._west()
-        return sides.spec_of(sides.read(west, STATE_TOPIC, context.by), DR, west.name)
+        return state_topics.spec_of(state_topics.read(west, STATE_TOPIC, context.by), DR, west.name)
 
     def _clusters(self, context: CommandContext) -> FailoverContext:
         return pointed.clusters(self.place, self._spec(context), context, self.name)
@@ -221,5 +221,5 @@ class Operator:
         return f"{plan} is {outcome.record.status}{f' until {until}' if until else ''}"
 
     def _unfinished(self) -> FailoverRun | None:
-        view = sides.read(self._west(), STATE_TOPIC, self._command().by)
+        view = state_topics.read(self._west(), STATE_TOPIC, self._command().by)
         return view.unfinished(DR)

@@ -74,7 +74,7 @@ def side(place: Place, cluster: GuardedCluster) -> Cluster:
         access=Pointed(place, "access", bare.access),
         replicas=Pointed(place, "replicas", bare.replicas),
         fencing=Pointed(place, "fencing", bare.fencing),
-        sealing=Pointed(place, "sealing", bare.sealing),
+        producer_fencing=Pointed(place, "producer_fencing", bare.producer_fencing),
         opening=Pointed(place, "opening", bare.opening),
     )
 

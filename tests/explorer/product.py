@@ -40,11 +40,13 @@ from tanist.fetcher.assignment import Report
 from tanist.fetcher.fence_reconciler import EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, next_observed, owned
 from tanist.ports.clock import Deadline
+from tanist.ports.cluster import Cluster
 from tanist.ports.positions import CommittedPosition, ProofResult
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort, planning
 from tanist.usecases.failover import run as running
-from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved, Timeouts
+from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.groups import moved_by
@@ -60,7 +62,6 @@ from tanist.usecases.mirrors import create as creating
 from tanist.usecases.mirrors.create import CreateRequest as MirrorRequest
 from tanist.usecases.mirrors.create import create
 from tanist.usecases.readers import Silence, StateReaders
-from tanist.usecases.sides import Cluster, CommandContext
 from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
@@ -157,6 +158,7 @@ __all__ = [
     "abort",
     "administer",
     "check_invariants",
+    "cluster_ids",
     "create",
     "desire",
     "may_stand",
@@ -169,7 +171,7 @@ __all__ = [
     "planning",
     "repeatable",
     "running",
-    "sides",
+    "state_topics",
     "sync_groups",
     "sync_locked",
 ]

@@ -40,15 +40,18 @@ RULES: Final = (
         "test_state_store.py::test_a_reader_that_has_caught_up_misses_nothing",
     ),
     Rule(
-        "behind a barrier no old writer gets in", ("sealing.fence_producers", "sealing.proof"),
+        "behind a barrier no old writer gets in",
+        ("producer_fencing.fence_producers", "producer_fencing.proof"),
         _PORTS + "test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing",
     ),
     Rule(
-        "a topic made anew has no barrier, and the rules of the earlier one", ("sealing.proof", "opening.shut_out"),
+        "a topic made anew has no barrier, and the rules of the earlier one",
+        ("producer_fencing.proof", "opening.shut_out"),
         _PORTS + "test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_earlier_one",
     ),
     Rule(
-        "a compacted topic keeps its barrier by repeating a record once", ("sealing.compacted", "sealing.keep"),
+        "a compacted topic keeps its barrier by repeating a record once",
+        ("producer_fencing.compacted", "producer_fencing.keep"),
         _PORTS + "test_a_barrier_of_a_compacted_topic_is_kept_by_repeating_the_last_record_once",
     ),
     Rule(

@@ -64,12 +64,14 @@ class Story:
 
 LABELS: Final = (
     "state.open", "state.open", "state.append", "state.append", "state.catch_up", "fencing.snapshot", "fencing.apply",
-    "fencing.apply", "fencing.lift", "sealing.fence_producers", "opening.open", "opening.canary", "positions.take_over",
+    "fencing.apply", "fencing.lift", "producer_fencing.fence_producers", "opening.open", "opening.canary",
+    "positions.take_over",
     "groups:before-pending", "groups:before-end", "approvals.all", "approvals.append", "logs.ends", "clock.wait",
     "topics.create", "*", "*", "*",
 )  # fmt: skip
 UNGUARDED: Final = (
-    "fencing.apply", "fencing.apply", "fencing.lift", "fencing.lift", "opening.open", "sealing.fence_producers",
+    "fencing.apply", "fencing.apply", "fencing.lift", "fencing.lift", "opening.open",
+    "producer_fencing.fence_producers",
     "topics.alter_configs", "groups:before-end", "groups:before-pending", "topics.create", "state.open",
 )  # fmt: skip
 """What Kafka does not fence by itself, or what does the fencing."""

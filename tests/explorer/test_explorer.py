@@ -59,7 +59,7 @@ def test_a_story_is_played_again_exactly() -> None:
 
 
 def test_who_is_frozen_for_long_wakes_when_all_others_are_done() -> None:
-    asleep = Order("ann", "sealing.fence_producers", 1, Effect.FREEZE, AT_LAST)
+    asleep = Order("ann", "producer_fencing.fence_producers", 1, Effect.FREEZE, AT_LAST)
     trace = play(
         story(Role("ann", 0.0, (EVERYTHING,)), Role("bob", 30.0, (Deed("alter"),)), orders=(asleep,)), traced=True
     ).trace

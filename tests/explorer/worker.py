@@ -93,7 +93,7 @@ class Worker:
         self.groups = MemoryStateStore(place.west, GROUPS_TOPIC, WORKER)
         guards = Guards(
             fencing=lambda _source: Pointed(place, "fencing", MemoryFencing(place.east)),
-            sealing=Pointed(place, "sealing", MemoryProducerFencing(place.west)),
+            producer_fencing=Pointed(place, "producer_fencing", MemoryProducerFencing(place.west)),
             sources=Pointed(place, "sources", _SourceStates(place)),
             lock=self._lock,
         )

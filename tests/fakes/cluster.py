@@ -13,8 +13,8 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import MirrorRecord
 from tanist.kafka.adapters.state_writer import operator_of
+from tanist.ports.cluster import Cluster
 from tanist.ports.topics import NewTopic, TopicFacts
-from tanist.usecases.sides import Cluster
 from tests.fakes.access import MemoryAccess
 from tests.fakes.clock import JumpingClock
 from tests.fakes.configs import BROKER_DEFAULTS, MemoryConfigs
@@ -144,7 +144,7 @@ class MemoryCluster:
             access=MemoryAccess(self),
             replicas=nothing,
             fencing=nothing,
-            sealing=nothing,
+            producer_fencing=nothing,
             opening=nothing,
             approvals=nothing,
             positions=nothing,

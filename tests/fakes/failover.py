@@ -20,8 +20,8 @@ from tanist.domain.failover.approving import (
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
+from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.ports.replicas import ClusterSeen, InSync
-from tanist.ports.sealing import Kept, ProducerFence
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import EpochMs, MirrorName
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Cluster
+    from tanist.ports.cluster import Cluster
 
 LAST_EPOCH = 32_767
 MAX_BYTES = "max.message.bytes"
@@ -69,7 +69,7 @@ class GuardedCluster(MemoryCluster):
             super().side(),
             replicas=MemoryReplicas(self),
             fencing=MemoryFencing(self),
-            sealing=MemoryProducerFencing(self),
+            producer_fencing=MemoryProducerFencing(self),
             opening=MemoryOpening(self),
             approvals=MemoryApprovals(self),
         )

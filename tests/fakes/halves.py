@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
-    from tanist.ports.sealing import Kept, ProducerFence, ProducerFencing
+    from tanist.ports.producer_fencing import Kept, ProducerFence, ProducerFencing
 
 HALF = "seal:half"
 

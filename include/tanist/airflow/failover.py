@@ -25,7 +25,7 @@ from tanist.domain.names import mirror_name
 from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.abort import NothingToAbort, abort
-from tanist.usecases.failover.clusters import UNDO_SECONDS
+from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.items import outcome_item, run_item
 from tanist.usecases.failover.route import ROUTE, STEP_IDS
 from tanist.usecases.failover.run import run as run_plan
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.context import FailoverContext
 
 STEPS: Final = tuple((step.id, step.title) for step in ROUTE)
 OPEN_SECONDS: Final = 12.0

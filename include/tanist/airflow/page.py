@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tanist.usecases.status.board import STALE_MS
+from tanist.usecases.status.status_view import STALE_MS
 
 _MARKS: Final = {"GO": "\u2713", "PASS": "\u2713", "NO-GO": "\u2715", "FAIL": "\u2715", "ACCEPT": "!"}
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000

@@ -19,7 +19,7 @@ from tanist.domain.failover.approving import run_request
 from tanist.domain.names import mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover.adopting import must_be_asked_for
-from tanist.usecases.failover.clusters import Timeouts
+from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.unfinished import unfinished
 from tanist.wiring.failover import failover_clusters
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from tanist.airflow.tasks import FailoverTask
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.sides import CommandContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
 
 
 class Unfinished(StrEnum):

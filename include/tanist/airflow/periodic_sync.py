@@ -20,7 +20,7 @@ from tanist.domain.errors import MirrorLocked, Misconfigured, TanistError
 from tanist.domain.metadata import Outcome
 from tanist.domain.names import mirror_name
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.groups import items as group_items
 from tanist.usecases.groups.sync import SyncRequest, sync_locked
 from tanist.usecases.metadata import items as metadata_items
@@ -62,8 +62,8 @@ def mirrors() -> list[dict[str, str]]:
 def _mirrors_of(destination: str, task: FailoverTask) -> list[dict[str, str]]:
     try:
         side = task.registry.connect(destination)
-        sides.identify((side,), task.context)
-        found = sides.read(side, STATE_TOPIC, task.context.by).mirrors()
+        cluster_ids.identify((side,), task.context)
+        found = state_topics.read(side, STATE_TOPIC, task.context.by).mirrors()
     except TanistError as error:
         return [{"destination": destination, "trouble": str(error)}]
     return [{"destination": destination, "mirror": spec.mirror} for spec in found]
@@ -140,9 +140,9 @@ def _metadata(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
 
 def _positions(task: FailoverTask, destination: str, mirror: str) -> _SyncResult:
     name, side = mirror_name(mirror), task.registry.connect(destination)
-    (cluster_id,) = sides.identify((side,), task.context)
-    spec = sides.spec_of(sides.read(side, STATE_TOPIC, task.context.by), name, destination)
-    sides.same_as_pinned(spec, None, cluster_id)
+    (cluster_id,) = cluster_ids.identify((side,), task.context)
+    spec = state_topics.spec_of(state_topics.read(side, STATE_TOPIC, task.context.by), name, destination)
+    cluster_ids.same_as_pinned(spec, None, cluster_id)
     synced = sync_locked(spec, task.registry.group_contacts(spec, side), SyncRequest(), task.context)
     shown = sorted(synced.rows, key=lambda row: row.committed)
     return _SyncResult(

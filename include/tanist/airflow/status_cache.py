@@ -21,10 +21,10 @@ from tanist.domain.envelope import envelope, error_items
 from tanist.domain.errors import Misconfigured, TanistError, TimedOut
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Clock
-from tanist.usecases.sides import CommandContext
-from tanist.usecases.status.board import aged, board_item
+from tanist.usecases.command import CommandContext
+from tanist.usecases.status.status_view import aged, board_item
+from tanist.wiring.registry import ClusterRegistry
 from tanist.wiring.status import look
-from tanist.wiring.world import ClusterRegistry
 
 log = logging.getLogger(__name__)
 

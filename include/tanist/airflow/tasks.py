@@ -14,9 +14,9 @@ from tanist.airflow import connections
 from tanist.domain.errors import MirrorLocked, TanistError
 from tanist.domain.problems import each
 from tanist.kafka.wire.clock import SystemClock
-from tanist.usecases.sides import CommandContext
+from tanist.usecases.command import CommandContext
 from tanist.wiring.failover import is_process_dead, runner
-from tanist.wiring.world import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

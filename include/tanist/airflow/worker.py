@@ -22,7 +22,7 @@ from tanist.kafka.wire.parent import end_with
 from tanist.settings import ClusterSettings, Settings, from_connection
 from tanist.wiring.fetcher import run_fetcher
 from tanist.wiring.logs import JsonFormatter, log_to_stderr
-from tanist.wiring.world import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 
 log = logging.getLogger(__name__)
 

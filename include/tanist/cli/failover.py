@@ -19,7 +19,7 @@ from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
 from tanist.usecases.failover import status as statuses
-from tanist.usecases.failover.clusters import Timeouts
+from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.items import (
     STEP_COLUMNS,
     approval_item,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.invariants import Breach
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.run import RunOutcome
 
 app = typer.Typer(

@@ -15,7 +15,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, OffsetTailMode
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.domain.translation import Rules, Unknown
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.groups.explain import at_home
 from tanist.usecases.groups.explain import explain as explained
 from tanist.usecases.groups.gather import Chosen
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tanist.domain.records import MirrorSpec
+    from tanist.ports.cluster import Cluster
     from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Gathered
     from tanist.usecases.groups.listing import GroupLine
     from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.sides import Cluster
 
 app = typer.Typer(no_args_is_help=True, help="Translate and commit the offsets of consumer groups.")
 
@@ -160,9 +160,9 @@ def _mirror(now: Session, name: str) -> tuple[MirrorSpec, GroupContacts]:
 
 def _mirror_of(now: Session, destination: Cluster, name: str) -> tuple[MirrorSpec, GroupContacts]:
     mirror = mirror_name(name)
-    (cluster_id,) = sides.identify((destination,), now.context)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, now.context.by), mirror, destination.name)
-    sides.same_as_pinned(spec, None, cluster_id)
+    (cluster_id,) = cluster_ids.identify((destination,), now.context)
+    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, now.context.by), mirror, destination.name)
+    cluster_ids.same_as_pinned(spec, None, cluster_id)
     return spec, now.registry.group_contacts(spec, destination)
 
 

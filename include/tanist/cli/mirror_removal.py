@@ -8,7 +8,7 @@ from tanist.cli.failover import DrainOption, EvidenceOption, ProofOption, execut
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking
 from tanist.domain.errors import Misconfigured
 from tanist.usecases.failover import removal
-from tanist.usecases.failover.clusters import Timeouts
+from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 
 if TYPE_CHECKING:

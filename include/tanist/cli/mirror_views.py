@@ -14,7 +14,7 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, pattern_problems
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item
 from tanist.usecases.mirrors.describe import listing, unmatched
 from tanist.usecases.mirrors.wait import Goal, wait_for
@@ -35,8 +35,8 @@ def list_mirrors(now: Session) -> None:
     """
     items = []
     for destination in now.destinations(None):
-        sides.identify((destination,), now.context)
-        for each in listing(sides.read(destination, STATE_TOPIC, now.context.by)):
+        cluster_ids.identify((destination,), now.context)
+        for each in listing(state_topics.read(destination, STATE_TOPIC, now.context.by)):
             more = {
                 "topics": each.topics,
                 "cluster_id": each.spec.source_cluster_id,

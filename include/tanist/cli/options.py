@@ -18,8 +18,9 @@ from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line,
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.kafka.wire.clock import SystemClock
+from tanist.ports.cluster import Cluster
 from tanist.settings import ClusterSettings, Settings, from_flags, load
-from tanist.usecases.sides import Cluster, CommandContext
+from tanist.usecases.command import CommandContext
 from tanist.wiring import ClusterRegistry
 from tanist.wiring.failover import is_process_dead, runner
 

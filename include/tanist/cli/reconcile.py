@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.reconciliation.job import PositionRequest
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
 
 COLUMNS = ("source_topic", "destination_topic", "partition", "copied", "lost", "others", "runs", "reason")
 POSITION_COLUMNS = ("group", "topic", "partition", "source_offset", "destination_offset", "precision", "standing")

@@ -10,7 +10,7 @@ import typer
 from tanist.cli.options import Session, asking
 from tanist.cli.output import emit
 from tanist.domain.errors import Misconfigured
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids
 from tanist.wiring import dump as dump_records
 from tanist.wiring import follow as follow_records
 
@@ -38,7 +38,7 @@ def dump(
         names = ", ".join(side.name for side in found) or "none"
         raise Misconfigured(f"several clusters have state topics: {names}; choose one with --destination")
     (destination,) = found
-    sides.identify((destination,), now.context)
+    cluster_ids.identify((destination,), now.context)
     if follow:
         for item in follow_records(now.registry, destination, key, now.context, now.until):
             print(json.dumps(item), flush=True)

@@ -27,7 +27,7 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tanist.domain.anchoring import ResumePoint
+    from tanist.domain.recovery import ResumePoint
 
 DEPTH: Final = 4
 """Batches of a partition in flight; the broker recognises a producer's last five (ProducerStateEntry)."""

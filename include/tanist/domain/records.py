@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import AclEntry
-from tanist.domain.anchoring import ProducerIds
 from tanist.domain.fences import FencedTopic
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.stored_names import stored_under

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic
 
-from tanist.domain.anchoring import SourceBehind
 from tanist.domain.errors import CouldNotTell, PartitionBroken, SourceTruncated, TanistError
+from tanist.domain.recovery import SourceBehind
 from tanist.domain.states import Finding
 from tanist.fetcher.engines.engine import P, Phase
 

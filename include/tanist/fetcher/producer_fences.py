@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.promotions import still_promoted
-from tanist.ports.sealing import Kept
+from tanist.ports.producer_fencing import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
+    from tanist.domain.recovery import ProducerIds
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock
-    from tanist.ports.sealing import ProducerFencing
+    from tanist.ports.producer_fencing import ProducerFencing
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ class ProducerFences:
     """Owned by one thread. Each worker looks after the partitions that are its own (`ours`)."""
 
     def __init__(
-        self, sealing: ProducerFencing, ours: Callable[[MirrorSpec, TopicPartition], bool], clock: Clock
+        self, fencing: ProducerFencing, ours: Callable[[MirrorSpec, TopicPartition], bool], clock: Clock
     ) -> None:
-        self._sealing, self._ours, self._clock = sealing, ours, clock
+        self._fencing, self._ours, self._clock = fencing, ours, clock
         self._sealed_at = self._kept_at = float("-inf")
 
     def renew(self, view: StateView) -> None:
@@ -76,14 +76,14 @@ class ProducerFences:
         }
 
     def _fence_producers(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
-        answers = self._sealing.fence_producers(taken, self._clock.deadline(_ANSWER_SECONDS))
+        answers = self._fencing.fence_producers(taken, self._clock.deadline(_ANSWER_SECONDS))
         return [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
 
     def _keep(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
         """With an authorizer this fails: the mirror may not write there any more. `tanist status` says what to do."""
         by = self._clock.deadline(_ANSWER_SECONDS)
-        policies = self._sealing.compacted({at.topic for at in taken}, by)
+        policies = self._fencing.compacted({at.topic for at in taken}, by)
         compacted = {at: writers for at, writers in taken.items() if policies[at.topic] is True}
-        answers = self._sealing.keep(compacted, by, rest=REST_SECONDS) if compacted else {}
+        answers = self._fencing.keep(compacted, by, rest=REST_SECONDS) if compacted else {}
         bare = [f"{at}: compaction erases it, and its log does not rest" for at, k in answers.items() if k is Kept.BARE]
         return [*(f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)), *bare]

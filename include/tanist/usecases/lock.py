@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import MirrorLocked, OperatorFenced, PastReturn, RunUnderWay, TanistError
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
-from tanist.usecases import sides
+from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
     from tanist.ports.state import StateStore
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.usecases.command import CommandContext
 
 FRESH_MS: Final = 10_000
 """A holder whose heartbeat is younger is at work."""
@@ -137,8 +138,8 @@ def changing(
     `check` raises what speaks against the change. It is called before anything is locked, so a change that is refused
     writes nothing; whoever changes something checks again behind the lock. Raises as `mirror_lock`, and as `check`.
     """
-    view = sides.read(cluster, STATE_TOPIC, command.by)
-    spec = sides.spec_of(view, mirror, cluster.name)
+    view = state_topics.read(cluster, STATE_TOPIC, command.by)
+    spec = state_topics.spec_of(view, mirror, cluster.name)
     ensure_unlocked(view, mirror)
     check(view)
     if command.dry_run:
@@ -229,7 +230,7 @@ class LockedMirror:
     def _open_again(self) -> None:
         """Somebody else has opened the transactional id: to withdraw, or to stay."""
         self._store.close()
-        self._must_name_us(sides.read(self._cluster, STATE_TOPIC, self.command.by))
+        self._must_name_us(state_topics.read(self._cluster, STATE_TOPIC, self.command.by))
         self._store = self._cluster.open_store(STATE_TOPIC, self.spec.mirror, self.command.by)
         self._must_name_us(self._store.catch_up(self.command.by))
 
@@ -252,7 +253,7 @@ def _take(cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: Comma
         store = cluster.open_store(STATE_TOPIC, mirror, command.by)
         try:
             view = store.catch_up(command.by)
-            spec = sides.spec_of(view, mirror, cluster.name)
+            spec = state_topics.spec_of(view, mirror, cluster.name)
             _must_be_free(view, mirror, purpose, command, stale)
             record = _next(view, spec, purpose, command)
             store.append([record], command.by)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.state_view import NOTHING_YET
-from tanist.usecases import sides
+from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.ports.state import StateStore
-    from tanist.usecases.sides import Cluster
 
 SILENT_SECONDS: Final = 10.0
 """A cluster that has not answered is not asked again for so long: it must not hold up every look."""
@@ -39,7 +39,7 @@ class StateReaders:
     def has(self, topic: str, by: Deadline) -> bool:
         """Whether there is such a topic."""
         if topic not in self._open:
-            if not sides.exists(self.destination, topic, by):
+            if not state_topics.exists(self.destination, topic, by):
                 return False
             self._open[topic] = self.destination.open_store(topic, None, by)
         return True

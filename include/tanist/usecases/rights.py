@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Cluster
+    from tanist.ports.cluster import Cluster
 
 _REFUSALS = (
     broker_errors.TopicAuthorizationFailed,

@@ -5,6 +5,6 @@ from __future__ import annotations
 from tanist.wiring.dump import dump, follow
 from tanist.wiring.fetcher import run_fetcher
 from tanist.wiring.host import host_checks
-from tanist.wiring.world import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 
 __all__ = ["ClusterRegistry", "dump", "follow", "host_checks", "run_fetcher"]

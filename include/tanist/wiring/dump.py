@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.usecases import sides
+from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.kafka.protocol.stored import Unreadable
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Cluster, CommandContext
-    from tanist.wiring.world import ClusterRegistry
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
+    from tanist.wiring.registry import ClusterRegistry
 
 
 _BURST_SECONDS: Final = 0.3
@@ -28,7 +29,7 @@ def dump(
 
     cluster = registry.open(destination.name)
     for topic in PARTITIONS:
-        if not sides.exists(destination, topic, context.by):
+        if not state_topics.exists(destination, topic, context.by):
             continue
         with cluster.open_store(topic, None, context.by) as store:
             records = [_stored(record) for record in store.catch_up(context.by).values()]
@@ -45,7 +46,7 @@ def follow(
 
     cluster, tail = registry.open(destination.name), Tail(registry.cluster(destination.name).endpoint)
     for topic, count in PARTITIONS.items():
-        if not sides.exists(destination, topic, context.by):
+        if not state_topics.exists(destination, topic, context.by):
             continue
         tail.add(topic, cluster.starts(topic, count, context.by))
     try:

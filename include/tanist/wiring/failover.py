@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.failover.page import as_json, as_page, from_json
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases import sides
-from tanist.usecases.failover.clusters import FailoverContext
+from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases.command import CommandContext
+from tanist.usecases.failover.context import FailoverContext
 from tanist.usecases.failover.steps.groups import moved_by
 from tanist.usecases.groups.gather import Chosen
 from tanist.usecases.groups.sync import SyncRequest, sync_groups
-from tanist.usecases.sides import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
-    from tanist.usecases.failover.clusters import GroupsMoved
-    from tanist.usecases.sides import Cluster
-    from tanist.wiring.world import ClusterRegistry
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.failover.context import GroupsMoved
+    from tanist.wiring.registry import ClusterRegistry
 
 
 _PROVE_SECONDS: Final = 2.0
@@ -66,9 +66,9 @@ def failover_clusters(
     Raises:
         UnknownMirror, AnotherCluster; and what the destination answers if it cannot be read.
     """
-    (found,) = sides.identify((destination,), context)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
-    sides.same_as_pinned(spec, None, found)
+    (found,) = cluster_ids.identify((destination,), context)
+    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
+    cluster_ids.same_as_pinned(spec, None, found)
     yield both_clusters(registry, spec, source_of(registry, spec), destination, context)
 
 

@@ -13,9 +13,9 @@ from tanist.domain.errors import TanistError
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC
 from tanist.domain.state_view import NOTHING_YET
 from tanist.kafka.wire.clock import SystemClock
+from tanist.usecases.command import CommandContext
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.mirrors.create import EXPIRATION
-from tanist.usecases.sides import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tanist.fetcher.service import Parts
     from tanist.kafka.adapters.compacted_topic import CompactedTopic
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.settings import ClusterSettings
-    from tanist.usecases.sides import Cluster
-    from tanist.wiring.world import ClusterRegistry
+    from tanist.wiring.registry import ClusterRegistry
 
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
@@ -91,7 +91,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
         groups=store(GROUPS_TOPIC),
         guards=Guards(
             fencing=lambda name: registry.open(name).fencing,
-            sealing=registry.open(destination).sealing,
+            producer_fencing=registry.open(destination).producer_fencing,
             sources=_SourceStates(registry.cluster),
             lock=lambda mirror, operation, by: mirror_lock(
                 registry.connect(destination),

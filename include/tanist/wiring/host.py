@@ -9,7 +9,7 @@ from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import TanistError
 
 if TYPE_CHECKING:
-    from tanist.wiring.world import ClusterRegistry
+    from tanist.wiring.registry import ClusterRegistry
 
 
 PACKAGES: Final = ("tanist", "confluent-kafka", "kafka-python", "crc32c", "typer")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.reconciliation.job import PositionRequest
     from tanist.usecases.reconciliation.pair import Paired
-    from tanist.wiring.world import ClusterRegistry
+    from tanist.wiring.registry import ClusterRegistry
 
 APPLICATION: Final = "offset_reconciliation.py"
 

@@ -13,9 +13,10 @@ from tanist.wiring.failover import both_clusters, source_of
 if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec
-    from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.sides import Cluster, CommandContext
-    from tanist.wiring.world import ClusterRegistry
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
+    from tanist.wiring.registry import ClusterRegistry
 
 
 def look(

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.domain.names import MirrorName
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.validation.prepare import ValidationRequest
-    from tanist.wiring.world import ClusterRegistry
+    from tanist.wiring.registry import ClusterRegistry
 
 APPLICATION: Final = "data_validation.py"
 

@@ -21,10 +21,10 @@ from tanist.domain.names import MirrorName
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.clock import Deadline
 from tanist.settings import load
+from tanist.usecases.command import CommandContext
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.mirrors.wait import Goal, wait_for
-from tanist.usecases.sides import CommandContext
-from tanist.wiring.world import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 from tanist_testkit.sandbox.airflow.connections import connections
 from tanist_testkit.sandbox.airflow.home import Component
 from tests.airflow.whole import variables

@@ -9,16 +9,16 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
-from tanist.domain.anchoring import ProducerIds
 from tanist.domain.names import TopicPartition
+from tanist.domain.recovery import ProducerIds
 from tanist.kafka.adapters.keeping import Keeping
-from tanist.kafka.adapters.sealing import KafkaProducerFencing
+from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import Markers
 from tanist.kafka.wire.router import Router
-from tanist.ports.sealing import Kept
+from tanist.ports.producer_fencing import Kept
 from tanist.ports.topics import NewTopic
 from tests.conftest import librdkafka
 from tests.ports import over
@@ -38,7 +38,7 @@ class Lab:
     def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         self.router = Router(cluster.endpoint(), "tanist-test")
-        self.sealing = KafkaProducerFencing(self.router)
+        self.producer_fencing = KafkaProducerFencing(self.router)
         ids = [requests.init_producer_id(self.router, SOON(20)) for _ in range(3)]
         self.writers = ProducerIds(*ids)
 
@@ -56,8 +56,8 @@ class Lab:
         assert producer.flush(10) == 0
 
     def kept(self, at: TopicPartition) -> Kept:
-        self.sealing.fence_producers({at: self.writers}, SOON(10))
-        found = self.sealing.keep({at: self.writers}, SOON(20))[at]
+        self.producer_fencing.fence_producers({at: self.writers}, SOON(10))
+        found = self.producer_fencing.keep({at: self.writers}, SOON(20))[at]
         assert isinstance(found, Kept), found
         return found
 
@@ -117,7 +117,7 @@ def test_what_somebody_wrote_to_that_key_meanwhile_is_the_last_word(
     """Between reading the last record and repeating it: it is seen by where the copy landed, and mended."""
     (at,) = lab.topic(topic_name, cleanup_policy="compact")
     lab.write(at, (b"a", b"1"), (b"b", b"1"))
-    lab.sealing.fence_producers({at: lab.writers}, SOON(10))
+    lab.producer_fencing.fence_producers({at: lab.writers}, SOON(10))
     real, busy = Keeping._last, [True]
 
     def meanwhile(self: Keeping, *asked: object) -> object:
@@ -127,7 +127,7 @@ def test_what_somebody_wrote_to_that_key_meanwhile_is_the_last_word(
         return found
 
     monkeypatch.setattr(Keeping, "_last", meanwhile)
-    assert lab.sealing.keep({at: lab.writers}, SOON(20)) == {at: Kept.KEPT}
+    assert lab.producer_fencing.keep({at: lab.writers}, SOON(20)) == {at: Kept.KEPT}
     assert [(key, value) for key, value, _ in lab.read(at)][-4:] == [
         (b"b", b"2"),
         (b"a", b"2"),

@@ -11,12 +11,12 @@ from pathlib import Path
 from tanist.domain.names import mirror_name
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
-from tanist.usecases.failover.clusters import Timeouts
+from tanist.usecases.command import CommandContext
+from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.run import run
 from tanist.usecases.failover.tools import Tools
-from tanist.usecases.sides import CommandContext
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
-from tanist.wiring.world import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import Halves
 
 
@@ -42,6 +42,6 @@ def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
     with ClusterRegistry(load(None, os.environ)) as world:
         destination = world.connect("west")
         with failover_clusters(world, destination, mirror_name(mirror), command) as real:
-            halves = Halves(real.destination.sealing, checkpoint)
-            clusters = replace(real, destination=replace(real.destination, sealing=halves))
+            halves = Halves(real.destination.producer_fencing, checkpoint)
+            clusters = replace(real, destination=replace(real.destination, producer_fencing=halves))
             run(plan, clusters, tools, command, until=until)

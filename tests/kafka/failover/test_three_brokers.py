@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain.anchoring import ProducerIds
 from tanist.domain.broker_errors import InvalidProducerEpoch
 from tanist.domain.errors import Interrupted
 from tanist.domain.failover.page import from_json
 from tanist.domain.names import TopicPartition, mirror_name
 from tanist.domain.records import RunStatus
+from tanist.domain.recovery import ProducerIds
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import ProduceBatch
@@ -24,14 +24,14 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import fetch
 from tanist.kafka.wire.router import Router
-from tanist.ports.sealing import ProducerFence
+from tanist.ports.producer_fencing import ProducerFence
 from tanist.settings import load
-from tanist.usecases.failover.clusters import Timeouts
+from tanist.usecases.command import CommandContext
+from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.run import run
 from tanist.usecases.failover.tools import Tools
-from tanist.usecases.sides import CommandContext
 from tanist.wiring.failover import Folder, failover_clusters, runner
-from tanist.wiring.world import ClusterRegistry
+from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import HALF, Halves
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.fetcher.rig import until
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.opening import Opening
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.run import RunOutcome
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
@@ -122,7 +122,7 @@ def at_work(pair: Pair, command: CommandContext, mirror: str = "three") -> Itera
 def barriers(clusters: FailoverContext) -> dict[TopicPartition, object]:
     spec = clusters.spec
     ids = dict.fromkeys(PARTITIONS, ProducerIds(spec.data_id, spec.marker_id, spec.start_id))
-    return dict(clusters.destination.sealing.proof(ids, CLOCK.deadline(30)))
+    return dict(clusters.destination.producer_fencing.proof(ids, CLOCK.deadline(30)))
 
 
 def leader(pair: Pair, at: TopicPartition) -> int:
@@ -155,8 +155,10 @@ def finished(pair: Pair, plan: str, losing: Callable[[str], None]) -> RunOutcome
             watched = Watched(
                 clusters.destination.opening, lambda: set(barriers(clusters).values()) == {ProducerFence.FENCED}
             )
-            halves = Halves(clusters.destination.sealing, losing)
-            checked = replace(clusters, destination=replace(clusters.destination, opening=watched, sealing=halves))
+            halves = Halves(clusters.destination.producer_fencing, losing)
+            checked = replace(
+                clusters, destination=replace(clusters.destination, opening=watched, producer_fencing=halves)
+            )
             tools = Tools(
                 patience=Timeouts(proof=0.5, drain=20, budget=2),
                 sink=Folder(pair.home / plan),

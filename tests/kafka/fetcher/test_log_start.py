@@ -138,7 +138,7 @@ def test_fillers_that_are_sent_twice_by_two_workers_take_each_offset_once(
     """Off: the fillers carry no producer id, so that nothing compares (and nobody calls them foreign)."""
     if rule == "off":
         real = filler_batch
-        monkeypatch.setattr("tanist.domain.anchoring._must_be_ours", lambda *_: None)
+        monkeypatch.setattr("tanist.domain.recovery._must_be_ours", lambda *_: None)
         monkeypatch.setattr(
             "tanist.fetcher.engines.batches.start_filling.filler_batch", lambda n, *_: real(n, -1, -1, -1, 1)
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from tanist.domain import anchoring
+from tanist.domain import recovery
 from tanist.domain.appending import Pipeline
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.states import Finding
@@ -143,7 +143,7 @@ def test_a_foreign_record_is_never_copied_around_in_silence(
 ) -> None:
     """Off: nobody asks who wrote. Other partitions go on."""
     if rule == "off":
-        monkeypatch.setattr(anchoring, "_must_be_ours", lambda *_: None)
+        monkeypatch.setattr(recovery, "_must_be_ours", lambda *_: None)
     at, other = rig.create(topic_name, 2)
     batches(rig, at, 1)
     with rig.copier([at, other]) as copier:
@@ -218,7 +218,7 @@ def test_two_owners_at_once_write_one_log(
     """Both hold the lease, which must not happen. Off: data carries no id, and nobody calls it foreign."""
     if rule == "off":
         monkeypatch.setattr("tanist.fetcher.engines.batches.appending.patch", _without_id)
-        monkeypatch.setattr(anchoring, "_must_be_ours", lambda *_: None)
+        monkeypatch.setattr(recovery, "_must_be_ours", lambda *_: None)
     plain = rig.create(f"{topic_name}-plain", 2)
     mixed = rig.create(topic_name)
     at = (*plain, *mixed)

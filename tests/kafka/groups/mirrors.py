@@ -13,11 +13,11 @@ from tanist.domain.state_view import StateView
 from tanist.domain.translation import Rules
 from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
+from tanist.usecases.command import CommandContext
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.groups.gather import Chosen, Views
 from tanist.usecases.groups.sync import GroupSyncResult, SyncRequest, sync_groups, translate_groups
-from tanist.usecases.sides import CommandContext
-from tanist.wiring.world import side_of
+from tanist.wiring.registry import side_of
 from tests.kafka.groups.readers import wanted
 
 if TYPE_CHECKING:

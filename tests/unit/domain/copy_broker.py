@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.anchoring import ProducerIds
 from tanist.domain.names import ProducerId, after
+from tanist.domain.recovery import ProducerIds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

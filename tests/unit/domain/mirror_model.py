@@ -12,14 +12,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain import anchoring, appending, gap_markers
-from tanist.domain.anchoring import CopyEnds, SourceBehind, SourceStart
+from tanist.domain import appending, gap_markers, recovery
 from tanist.domain.appending import Move, Pipeline
 from tanist.domain.copying import Append, Refuse, decide
 from tanist.domain.errors import CouldNotTell, PartitionBroken
 from tanist.domain.gap_markers import Count, MarkerEpoch
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.recovery import CopyEnds, SourceBehind, SourceStart
 from tests.unit.domain.copy_broker import NONE, NOT_ENOUGH_REPLICAS, WRITERS, Answer, Copied, CopyLog
 from tests.unit.domain.source_logs import ends_abort
 
@@ -260,7 +260,7 @@ class Worker:
 
     def recover(self) -> Generator[None, None, None]:
         evidence = self.evidence(self.clusters)
-        found = anchoring.recover_position(evidence, WRITERS, self.suspect_from)
+        found = recovery.recover_position(evidence, WRITERS, self.suspect_from)
         self.could_not_tell = ""
         offsets = evidence.map_read or self.clusters.offset_map()
         for run in found.runs:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain import appending, gap_markers
-from tanist.domain.anchoring import ResumePoint
 from tanist.domain.appending import DEPTH, FORGETS_EARLY_MS, Halt, Move, Pipeline, next_move, remembered_since, shifted
 from tanist.domain.broker_errors import InvalidProducerEpoch, MessageTooLarge, NotLeader
 from tanist.domain.copying import Append, Fill, Refuse
@@ -15,6 +14,7 @@ from tanist.domain.errors import BrokerError, CompactionHole, MirrorProducerFenc
 from tanist.domain.gap_markers import Count, MarkerEpoch
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.recovery import ResumePoint
 from tests.unit.domain.source_logs import Stored
 from tests.unit.domain.storms import Weather, history
 

@@ -27,11 +27,11 @@ from tanist.fetcher.assignment import Report
 from tanist.fetcher.fence_reconciler import ANSWER_SECONDS, EVERY_SECONDS, FenceReconciler, Guards
 from tanist.fetcher.planning import Moment, Owned, next_observed
 from tanist.fetcher.producer_fences import SEAL_AGAIN_SECONDS
+from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.readers import Silence
-from tanist.usecases.sides import CommandContext
 from tests.fakes.failover import MemoryFencing, MemoryProducerFencing
 from tests.unit.usecases.failover.test_run import PLANNED, killer
 from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed
@@ -65,7 +65,7 @@ class Sources:
 def debts(world: FailoverWorld, sources: Sources | None = None, *, owns: bool = True) -> FenceReconciler:
     guards = Guards(
         fencing=lambda _name: MemoryFencing(world.east),
-        sealing=MemoryProducerFencing(world.west),
+        producer_fencing=MemoryProducerFencing(world.west),
         sources=sources or Sources(world),
         lock=lambda mirror, operation, by: mirror_lock(
             world.west.side(),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tanist.domain.anchoring import ResumePoint
 from tanist.domain.appending import DEPTH, Pipeline
 from tanist.domain.broker_errors import OutOfOrderSequence
 from tanist.domain.copying import Append
@@ -16,6 +15,7 @@ from tanist.domain.errors import ConnectionLost
 from tanist.domain.gap_markers import MarkerEpoch
 from tanist.domain.names import BrokerId, DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
+from tanist.domain.recovery import ResumePoint
 from tanist.fetcher.assignment import Assigned
 from tanist.fetcher.engines.batches.appending import Appending
 from tanist.fetcher.engines.batches.partition import BatchPartition

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tanist.domain.anchoring import ResumePoint
 from tanist.domain.appending import Pipeline
 from tanist.domain.errors import (
     MirrorProducerFenced,
@@ -29,6 +28,7 @@ from tanist.domain.names import (
 )
 from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import Engine, MirrorSpec
+from tanist.domain.recovery import ResumePoint
 from tanist.domain.states import Finding
 from tanist.fetcher import fetcher_thread
 from tanist.fetcher.assignment import Assigned, FetcherThreadKey

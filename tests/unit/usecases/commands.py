@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tanist.usecases.sides import CommandContext
+from tanist.usecases.command import CommandContext
 from tests.fakes.clock import JumpingClock
 
 

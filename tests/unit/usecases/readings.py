@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved
+from tanist.usecases.failover.context import FailoverContext, GroupsMoved
 from tanist.usecases.readers import Silence, StateReaders
 from tanist.usecases.status.observe import StatusContext
 from tests.unit.usecases.commands import a_run
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import CommandContext
+    from tanist.usecases.command import CommandContext
     from tests.fakes.failover import GuardedCluster
 
 

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.ports.state import StateStore
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.usecases.command import CommandContext
 
 DR = MirrorName("dr")
 ASLEEP = 30

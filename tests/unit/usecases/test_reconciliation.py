@@ -18,7 +18,7 @@ from tests.fakes.cluster import MemoryCluster
 from tests.unit.usecases.commands import a_run
 
 if TYPE_CHECKING:
-    from tanist.usecases.sides import Cluster
+    from tanist.ports.cluster import Cluster
 
 DR = MirrorName("dr")
 

@@ -17,9 +17,9 @@ from tanist.domain.names import MirrorName
 from tanist.domain.records import STATE_TOPIC
 from tanist.kafka.adapters.replicas import KafkaReplicas
 from tanist.kafka.wire.clock import SystemClock
-from tanist.usecases.failover.clusters import SOURCE_SECONDS
+from tanist.usecases.command import CommandContext
+from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.mirrors.create import CreateRequest, create
-from tanist.usecases.sides import CommandContext
 from tanist.usecases.status import observe as status
 from tanist.usecases.status.observe import StatusContext
 from tests.fakes.failover import GuardedCluster, MemoryReplicas
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.replicas import ClusterSeen, Replicas
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.context import FailoverContext
 
 HUNG, MIRRORS_EACH = 3, 2
 

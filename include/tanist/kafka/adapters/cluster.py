@@ -14,9 +14,9 @@ from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.positions import KafkaPositions
+from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
 from tanist.kafka.adapters.record_proofs import KafkaProofs
 from tanist.kafka.adapters.replicas import KafkaReplicas
-from tanist.kafka.adapters.sealing import KafkaProducerFencing
 from tanist.kafka.adapters.state_reader import Follower
 from tanist.kafka.adapters.tail import BRIEF_MS
 from tanist.kafka.adapters.topics import KafkaTopics
@@ -49,7 +49,7 @@ class KafkaCluster:
         self.access = KafkaAccess(self.router)
         self.replicas = KafkaReplicas(self.router)
         self.fencing = KafkaFencing(self.router)
-        self.sealing = KafkaProducerFencing(self.router)
+        self.producer_fencing = KafkaProducerFencing(self.router)
         self.opening = KafkaOpening(self.router)
         self.approvals = KafkaApprovals(self.router, allow_small=small_state)
         self._state = Shared(self.router, Follower(endpoint, BRIEF_MS))

@@ -18,7 +18,7 @@ from tanist.kafka.protocol.batch import single_record_batch
 from tanist.kafka.protocol.record_set import encoded
 from tanist.kafka.wire.admin import topic_config
 from tanist.kafka.wire.requests import End, append, describe_producers, list_offsets
-from tanist.ports.sealing import Kept
+from tanist.ports.producer_fencing import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

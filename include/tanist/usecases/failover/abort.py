@@ -10,7 +10,7 @@ from tanist.domain.errors import PastReturn, Refused, TanistError, TopicNotInMir
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, UNDO_SECONDS
+from tanist.usecases.failover.context import SOURCE_SECONDS, UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
 from tanist.usecases.failover.observe import Observer, attempt
 from tanist.usecases.failover.session import RunSession
@@ -21,9 +21,9 @@ from tanist.usecases.lock import Purpose, mirror_lock
 if TYPE_CHECKING:
     from tanist.domain.failover.evidence import Evidence
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Tools
-    from tanist.usecases.sides import CommandContext
 
 
 class NothingToAbort(Refused):

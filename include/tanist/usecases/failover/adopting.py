@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.planning import FailoverRequest
-    from tanist.usecases.sides import CommandContext
 
 
 class AnotherUnfinished(Refused):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.sides import CommandContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
 
 
 class ApprovalVoid(NotPermitted):

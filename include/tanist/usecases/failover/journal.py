@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan
     from tanist.domain.records import FailoverRun
     from tanist.ports.clock import Clock
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Tools
 
 BEGINS: Final = "begins"

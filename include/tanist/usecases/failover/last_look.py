@@ -11,7 +11,6 @@ from tanist.domain.failover.limitations import news
 from tanist.domain.failover.postconditions import drained, fenced
 from tanist.usecases.failover.step import NotYet
 from tanist.usecases.rights import promotion_needs, refusals
-from tanist.usecases.sides import first_contact
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
@@ -54,6 +53,6 @@ def must_have_rights(context: StepContext) -> None:
         steps.
     """
     side, run = context.clusters.destination, context.command
-    if missing := refusals(side, promotion_needs(context.intent.names), first_contact(run)):
+    if missing := refusals(side, promotion_needs(context.intent.names), run.first_contact()):
         more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)

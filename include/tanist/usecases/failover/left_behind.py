@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.growth import growth
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def left_behind(
     """
     topics = view.removed(spec.mirror)
     seen = replicas.cluster([topic.topic for topic in topics], by)
-    sides.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
+    cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
     found: dict[TopicPartition, int | TanistError] = {}
     copied: dict[TopicPartition, int] = {}
     for topic in topics:

@@ -22,11 +22,11 @@ from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import loses_records
 from tanist.ports.clock import Deadline
-from tanist.ports.sealing import ProducerFence
+from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids
 from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.clusters import SOURCE_SECONDS, FailoverContext
+from tanist.usecases.failover.context import SOURCE_SECONDS, FailoverContext
 from tanist.usecases.failover.coordinated import Coordinated, NamedTransactions
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.failover.tails import foreign
@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import GroupSyncStatus, PartitionObserved, TopicDesired
     from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.usecases.command import CommandContext
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -190,7 +191,7 @@ class Observer:
         true_ends = source.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
         answers = source.logs.ends(partitions, by)  # after the true ends: what is committed by then was in the log
         seen = source.replicas.cluster([topic.topic for topic in wanted], by)
-        sides.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
+        cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
         ends = known(answers)
         errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
         if partitions and not ends:
@@ -245,7 +246,7 @@ class Observer:
         offsets = maps(self.view(OFFSETS_TOPIC), spec)
         replicas = known(destination.replicas.in_sync(partitions, by))
         writers = spec.producer_ids
-        barriers = known(destination.sealing.proof(dict.fromkeys(partitions, writers), by))
+        barriers = known(destination.producer_fencing.proof(dict.fromkeys(partitions, writers), by))
         fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
         strangers = foreign(destination.logs, copies.found, writers, fenced, by)
         last = last_known(view, spec.mirror)

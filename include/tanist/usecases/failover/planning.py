@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.sides import CommandContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
 
 
 class AnotherPlan(Refused):

@@ -13,9 +13,9 @@ from tanist.usecases.failover import adopting, planning
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.planning import FailoverRequest, Planned
-    from tanist.usecases.sides import CommandContext
 
 
 def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandContext) -> Planned:

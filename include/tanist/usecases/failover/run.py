@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.tools import Tools
     from tanist.usecases.lock import LockedMirror
-    from tanist.usecases.sides import CommandContext
 
 FRESH_SECONDS: Final = 3.0
 """A look that is older says what was before this process was frozen."""

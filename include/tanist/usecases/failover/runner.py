@@ -9,7 +9,7 @@ from tanist.domain.errors import BrokerError, CouldNotTell, Interrupted, Stopped
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.invariants import Breach, check_invariants
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover.clusters import UNDO_SECONDS
+from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, DONE
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS, ids, remaining, route_to
 from tanist.usecases.failover.step import StepContext, wanted_topics
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent
     from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.journal import Journal
     from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.route import Step

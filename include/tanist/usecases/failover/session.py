@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror
-    from tanist.usecases.sides import CommandContext
 
 BEAT_SECONDS: Final = 1.0
 WAIT_SECONDS: Final = 0.2

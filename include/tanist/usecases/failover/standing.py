@@ -17,8 +17,8 @@ from tanist.domain.logins import logins_of, principals
 from tanist.domain.promotions import still_promoted
 from tanist.domain.records import RunStatus
 from tanist.ports.clock import Deadline
-from tanist.ports.sealing import Kept, ProducerFence
-from tanist.usecases.failover.clusters import SOURCE_SECONDS
+from tanist.ports.producer_fencing import Kept, ProducerFence
+from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.source_fences import look_at_all
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.opening import Opening
-    from tanist.ports.sealing import ProducerFencing
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.ports.producer_fencing import ProducerFencing
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.readers import Silence
-    from tanist.usecases.sides import CommandContext
 
 
 def checks(clusters: FailoverContext, view: StateView, silence: Silence, context: CommandContext) -> tuple[Check, ...]:
     """Do they still hold? None of this stops a failover of other topics. A source that is silent is not asked again."""
-    spec, sealing, opening = clusters.spec, clusters.destination.sealing, clusters.destination.opening
+    spec, fencing, opening = clusters.spec, clusters.destination.producer_fencing, clusters.destination.opening
     left = view.removed(spec.mirror)
     taken = [at for t in still_promoted(view, spec.mirror) for at in t.all_partitions()]
     return (
         left_behind_check(_left_behind(clusters, view, silence, context) if left else {}),
-        barrier_check(_producers_fenced(spec, taken, sealing, context), _bare(spec, taken, sealing, context)),
+        barrier_check(_producers_fenced(spec, taken, fencing, context), _bare(spec, taken, fencing, context)),
         openings_check(*_shut_out(spec, view, opening, context)),
         fences_check(*_fences(clusters, view, silence, context), frozenset(each.topic for each in left)),
         runs_check(view.failovers(spec.mirror)),
@@ -83,28 +83,28 @@ def _fences(
 
 
 def _producers_fenced(
-    spec: MirrorSpec, partitions: list[TopicPartition], sealing: ProducerFencing, context: CommandContext
+    spec: MirrorSpec, partitions: list[TopicPartition], fencing: ProducerFencing, context: CommandContext
 ) -> dict[TopicPartition, bool | TanistError]:
     writers = dict.fromkeys(partitions, spec.producer_ids)
-    answers = attempt(lambda: sealing.proof(writers, context.by)) if partitions else {}
+    answers = attempt(lambda: fencing.proof(writers, context.by)) if partitions else {}
     if isinstance(answers, TanistError):
         return dict.fromkeys(partitions, answers)
     return {at: _stands(answers[at]) for at in partitions}
 
 
 def _bare(
-    spec: MirrorSpec, partitions: list[TopicPartition], sealing: ProducerFencing, context: CommandContext
+    spec: MirrorSpec, partitions: list[TopicPartition], fencing: ProducerFencing, context: CommandContext
 ) -> dict[TopicPartition, bool | TanistError]:
     """Of partitions whose topic is compacted: whether nothing but a marker is their barrier."""
     topics = {at.topic for at in partitions}
-    policies = attempt(lambda: sealing.compacted(topics, context.by)) if topics else {}
+    policies = attempt(lambda: fencing.compacted(topics, context.by)) if topics else {}
     if isinstance(policies, TanistError):
         return dict.fromkeys(partitions, policies)
     found: dict[TopicPartition, bool | TanistError] = {}
     found |= {at: why for at in partitions if isinstance(why := policies[at.topic], TanistError)}
     writers = spec.producer_ids
     asked = {at: writers for at in partitions if policies[at.topic] is True}
-    answers = attempt(lambda: sealing.kept(asked, context.by)) if asked else {}
+    answers = attempt(lambda: fencing.kept(asked, context.by)) if asked else {}
     if isinstance(answers, TanistError):
         return found | dict.fromkeys(asked, answers)
     bare = {at: kept if isinstance(kept, TanistError) else kept is Kept.BARE for at, kept in answers.items()}

@@ -16,8 +16,8 @@ from tanist.usecases.failover.step import wanted_topics
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.invariants import Breach
-    from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.sides import CommandContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tanist.domain.failover.plan import ApprovedPlan, Intent
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import FailoverContext, Timeouts
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext, Timeouts
     from tanist.usecases.failover.session import RunSession
-    from tanist.usecases.sides import CommandContext
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

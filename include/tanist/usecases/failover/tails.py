@@ -9,8 +9,8 @@ from tanist.domain.errors import TanistError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.names import TopicPartition
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
     from tanist.ports.logs import LogEnds, Logs
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.failover.evidence import Evidence
-    from tanist.usecases.failover.clusters import Timeouts
+    from tanist.usecases.failover.context import Timeouts
 
 
 class Sink(Protocol):

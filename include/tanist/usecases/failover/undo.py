@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import FencedTopic, FenceStatus, may_stand
 from tanist.domain.records import RunStatus
-from tanist.usecases.failover.clusters import SOURCE_SECONDS
+from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.steps.fence import store
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent
     from tanist.ports.clock import Deadline
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.failover.session import RunSession
 
 

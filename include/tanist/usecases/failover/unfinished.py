@@ -10,8 +10,8 @@ from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun
-    from tanist.usecases.failover.clusters import FailoverContext
-    from tanist.usecases.sides import CommandContext
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
 
 WATCH_SECONDS: Final = 10.0
 """A run that goes step by step, each in another process, is silent for some seconds between two of them."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
+    from tanist.ports.cluster import Cluster
     from tanist.ports.positions import Positions, Proofs
-    from tanist.usecases.sides import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

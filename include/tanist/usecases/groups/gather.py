@@ -13,7 +13,7 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, Grou
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.translation import CopySpan
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.describe import last_known, maps
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
     from tanist.ports.positions import GroupFacts
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
-    from tanist.usecases.sides import Cluster, CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,9 @@ def views(destination: Cluster, context: CommandContext) -> Views:
     Raises:
         UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
-    return Views(*(sides.read(destination, topic, context.by) for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)))
+    return Views(
+        *(state_topics.read(destination, topic, context.by) for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +234,9 @@ def _ask(
     if isinstance(source, TanistError):
         return SourceAnswer(down=source)
     try:
-        (cluster_id,) = sides.identify((source.cluster,), context)
-        sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
-        return _answers(source, chosen, kept, partitions, sides.first_contact(context))
+        (cluster_id,) = cluster_ids.identify((source.cluster,), context)
+        cluster_ids.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
+        return _answers(source, chosen, kept, partitions, context.first_contact())
     except TanistError as down:
         return SourceAnswer(down=down)
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.ports.positions import GroupFacts
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Chosen, Freshest, Gathered
-    from tanist.usecases.sides import CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.ports.positions import Outcome
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.groups.contacts import GroupContacts
     from tanist.usecases.groups.gather import Gathered, Views
     from tanist.usecases.groups.rows import PositionRow
-    from tanist.usecases.sides import CommandContext
 
 PROVE_SECONDS: Final = 10.0
 _MOST_AGAIN: Final = 2

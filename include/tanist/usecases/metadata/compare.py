@@ -17,7 +17,7 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
 from tanist.domain.state_view import NOTHING_YET
 from tanist.domain.states import DesiredState
-from tanist.usecases import rights, sides
+from tanist.usecases import cluster_ids, rights, state_topics
 from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
     from tanist.ports.state import StateStore
     from tanist.ports.topics import TopicFacts
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.decide import Situation, TopicPlan
-    from tanist.usecases.sides import Cluster, CommandContext
 
 _Seen = TopicMetadata | TanistError | None
 
@@ -93,14 +94,14 @@ def comparing(
     UnknownMirror, too, where the mirror is not the one that it was at first.
     """
     name = _checked(request)
-    (destination_id,) = sides.identify((destination,), context)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, context.by), name, destination.name)
-    sides.same_as_pinned(spec, None, destination_id)
+    (destination_id,) = cluster_ids.identify((destination,), context)
+    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), name, destination.name)
+    cluster_ids.same_as_pinned(spec, None, destination_id)
     with closing(destination.open_store(STATE_TOPIC, None, context.by)) as store:
         source = connect(spec.source)
 
         def compare(only: Collection[str] | None) -> MetadataComparison:
-            now = sides.still(store.catch_up(context.by), spec)
+            now = state_topics.still(store.catch_up(context.by), spec)
             return _compare(request, _Pair(now, source, destination), store, context, only)
 
         yield compare
@@ -118,8 +119,8 @@ def _compare(
 ) -> MetadataComparison:
     spec = both.spec
     ensure_unlocked(store.view(), spec.mirror)
-    (source_id,) = sides.identify((both.source,), context)
-    sides.same_as_pinned(spec, source_id, spec.destination_cluster_id)
+    (source_id,) = cluster_ids.identify((both.source,), context)
+    cluster_ids.same_as_pinned(spec, source_id, spec.destination_cluster_id)
     names = both.source.topics.names(context.by)
     inside, outside = _names(request, spec, store.view(), names)
     if only is not None:
@@ -188,7 +189,7 @@ def _one(cluster: Cluster, name: str, answer: TopicFacts | TanistError) -> _Seen
 
 
 def _rules(both: _Pair, view: StateView, situation: Situation, *, lost: bool, context: CommandContext) -> MetadataRules:
-    runs = sides.read(both.destination, OFFSETS_TOPIC, context.by) if lost else NOTHING_YET
+    runs = state_topics.read(both.destination, OFFSETS_TOPIC, context.by) if lost else NOTHING_YET
     return MetadataRules(
         known=situation.known_configs,
         replication_factor=both.spec.replication_factor,

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror
     from tanist.usecases.metadata.compare import MetadataRequest
-    from tanist.usecases.sides import Cluster, CommandContext
 
 _ON_RECORD: Final = frozenset({Change.ADD, Change.CREATE, Change.GROW, Change.REMEMBER})
 """Changes that count only once they are in the state topic, too."""

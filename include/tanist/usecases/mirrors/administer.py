@@ -12,7 +12,7 @@ from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
 from tanist.domain.states import DesiredState
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget
 from tanist.usecases.mirrors.create import option_problems
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +62,10 @@ def alter(mirror: str, alteration: Alteration, destination: Cluster, context: Co
     found.attempt(lambda: mirror_name(mirror))
     found.raise_all()
     name = mirror_name(mirror)
-    (cluster_id,) = sides.identify((destination,), context)
+    (cluster_id,) = cluster_ids.identify((destination,), context)
     with changing(destination, name, "mirrors alter", context) as mirror_now:
         spec = mirror_now.spec
-        sides.same_as_pinned(spec, None, cluster_id)
+        cluster_ids.same_as_pinned(spec, None, cluster_id)
         altered = alteration.of(spec)
         if altered != spec:
             mirror_now.append([altered])
@@ -96,7 +97,7 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
         MirrorNotEmpty. FenceOrphaned: a source fence stands or is pending. MirrorLocked: something is at work on it.
     """
     name = mirror_name(mirror)
-    sides.identify((destination,), context)
+    cluster_ids.identify((destination,), context)
 
     def left_behind(view: StateView) -> tuple[FencedTopic, ...]:
         _ensure_empty(view, name)

@@ -11,7 +11,7 @@ from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors import take
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.decide import TopicPlan
-    from tanist.usecases.sides import Cluster, CommandContext
 
 EXPIRATION: Final = "producer.id.expiration.ms"
 LONGEST_EXPIRATION_MS: Final = 2_147_483_647
@@ -108,16 +109,16 @@ def examine(request: CreateRequest, source: Cluster, destination: Cluster, conte
         Problems, or the only one: all that is wrong.
     """
     found = ProblemCollector(wrong(request))
-    ids = found.attempt(lambda: sides.distinct(source, destination, context)) or ("", "")
+    ids = found.attempt(lambda: cluster_ids.distinct(source, destination, context)) or ("", "")
     found.raise_all()
     by = context.by
-    view = sides.read(destination, STATE_TOPIC, by)
+    view = state_topics.read(destination, STATE_TOPIC, by)
     spec = _spec(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
         return Draft(spec=_same(existing, spec), exists=True, view=view)
-    new_state = found.attempt(lambda: sides.missing_state_topics(destination, by)) or ()
+    new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
-    found.attempt(lambda: sides.read(destination, OFFSETS_TOPIC, by))
+    found.attempt(lambda: state_topics.read(destination, OFFSETS_TOPIC, by))
     situation = take.situation(destination, view, request.replication_factor, by)
     selection = Selection(request.include, request.exclude)
     names = found.attempt(lambda: take.selection_names(source, selection, by)) or ()
@@ -159,7 +160,7 @@ def _same(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
             raise MirrorExists(
                 f"mirror {wanted.mirror!r} exists with {name} {_describe(theirs)}, not {_describe(ours)}"
             )
-    sides.same_as_pinned(existing, wanted.source_cluster_id, wanted.destination_cluster_id)
+    cluster_ids.same_as_pinned(existing, wanted.source_cluster_id, wanted.destination_cluster_id)
     return existing
 
 

@@ -15,7 +15,7 @@ from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, Top
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.selection import EVERYTHING, Selection
 from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.usecases.command import CommandContext
 
 _ROWS = {row.number: row for row in MIRROR_STATES}
 
@@ -191,9 +192,9 @@ class Describer:
         Raises:
             UnknownMirror: there is none of that name; and what the destination answers if it cannot be read.
         """
-        sides.identify((self.destination,), context)
+        cluster_ids.identify((self.destination,), context)
         state, runs = (self.view(topic, context.by) for topic in (records.STATE_TOPIC, records.OFFSETS_TOPIC))
-        named = (sides.spec_of(state, mirror, self.destination.name),) if mirror else state.mirrors()
+        named = (state_topics.spec_of(state, mirror, self.destination.name),) if mirror else state.mirrors()
         return tuple(self._described(spec, state, maps(runs, spec), context) for spec in named)
 
     def view(self, topic: str, by: Deadline) -> StateView:
@@ -218,14 +219,14 @@ class Describer:
         seen = Observed(
             state=state,
             maps=offsets,
-            source=ask(source, partitions, sides.first_contact(context)),
+            source=ask(source, partitions, context.first_contact()),
             destination=ask(self.destination, partitions, context.by),
         )
         down = seen.source.down
         return Described(
             spec=spec,
             rows=assemble(spec, topics, seen),
-            growth=ask_growth(down or source, topics, sides.first_contact(context)),
+            growth=ask_growth(down or source, topics, context.first_contact()),
             source_down=down,
         )
 
@@ -240,8 +241,8 @@ class Describer:
         if (why := self._silence.of(spec.source)) is not None:
             return why
         try:
-            (cluster_id,) = sides.identify((source,), context)
-            sides.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
+            (cluster_id,) = cluster_ids.identify((source,), context)
+            cluster_ids.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
         except AnotherCluster as elsewhere:
             return elsewhere
         except TanistError as error:

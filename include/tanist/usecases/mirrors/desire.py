@@ -18,7 +18,7 @@ from tanist.domain.problems import ProblemCollector, refuse
 from tanist.domain.records import STATE_TOPIC, TopicDesired
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take
 from tanist.usecases.mirrors.ownership import take_in
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
     from tanist.usecases.mirrors.decide import TopicPlan
-    from tanist.usecases.sides import Cluster, CommandContext
 
 _MOST_NAMED: Final = 5
 _PORTION: Final = 50
@@ -117,14 +118,14 @@ def set_desired(
 ) -> Desired:
     """Pause or resume (`change`) topics of a mirror; changes nothing if any of them cannot."""
     name = checked(mirror, include)
-    (cluster_id,) = sides.identify((destination,), context)
+    (cluster_id,) = cluster_ids.identify((destination,), context)
     operation = "mirrors pause" if change is paused else "mirrors resume"
 
     def decided(view: StateView) -> tuple[TopicDesired, ...]:
         return decide(view, name, include, change, context.clock.now())
 
     with changing(destination, name, operation, context, decided) as mirror_now:
-        sides.same_as_pinned(mirror_now.spec, None, cluster_id)
+        cluster_ids.same_as_pinned(mirror_now.spec, None, cluster_id)
         desired = decided(mirror_now.view())
         context.announce([topic.topic for topic in desired])
         mirror_now.append(desired)
@@ -148,14 +149,14 @@ def add(
     `promoted`: also topics in which another cluster took over from the source.
     """
     name = checked(mirror, include)
-    (destination_id,) = sides.identify((destination,), context)
-    spec = sides.spec_of(sides.read(destination, STATE_TOPIC, context.by), name, destination.name)
+    (destination_id,) = cluster_ids.identify((destination,), context)
+    spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), name, destination.name)
     source = connect(spec.source)
-    (source_id,) = sides.identify((source,), context)
-    sides.same_as_pinned(spec, source_id, destination_id)
+    (source_id,) = cluster_ids.identify((source,), context)
+    cluster_ids.same_as_pinned(spec, source_id, destination_id)
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
-        plans = _examine(sides.still(view, spec), tuple(include), (source, destination), view, context.by)
+        plans = _examine(state_topics.still(view, spec), tuple(include), (source, destination), view, context.by)
         return plans, promotion_epochs_on_add(
             source, view, name, [p.name for p in plans], context.by, acknowledged=promoted
         )

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.records import OFFSETS_TOPIC
 from tanist.domain.state_record import Tombstone
-from tanist.usecases import sides
+from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
     from tanist.usecases.lock import LockedMirror, Rehearsal
-    from tanist.usecases.sides import Cluster
 
 
 def runs(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topics: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ def _forget(
     which: Callable[[StateView], Iterable[str]],
 ) -> None:
     by = mirror_now.command.by
-    if not sides.exists(destination, topic, by):
+    if not state_topics.exists(destination, topic, by):
         return
     with closing(destination.open_store(topic, mirror_now.spec.mirror, by)) as store:
         mirror_now.confirm()

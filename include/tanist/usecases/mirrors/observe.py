@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.selection import Selection
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.ports.topics import TopicFacts
-    from tanist.usecases.sides import Cluster
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

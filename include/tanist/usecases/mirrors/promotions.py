@@ -8,7 +8,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.problems import refuse
 from tanist.domain.promotions import replaced
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
-from tanist.usecases import rights, sides
+from tanist.usecases import rights, state_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Cluster
+    from tanist.ports.cluster import Cluster
 
 
 def read_promotions(source: Cluster, by: Deadline) -> StateView:
@@ -27,7 +27,7 @@ def read_promotions(source: Cluster, by: Deadline) -> StateView:
         AuthorizationFailed: we may not read it. What the source answers otherwise.
     """
     try:
-        return sides.read(source, STATE_TOPIC, by)
+        return state_topics.read(source, STATE_TOPIC, by)
     except TanistError as error:
         raise rights.named(error, source, f"READ on Topic {STATE_TOPIC}") from error
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.ports.topics import NewTopic, TopicFacts
-    from tanist.usecases.sides import Cluster
 
 
 def examine(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Misconfigured, Refused
 from tanist.domain.problems import refuse
 from tanist.domain.states import MirrorState
+from tanist.usecases.command import CommandContext
 from tanist.usecases.mirrors.describe import reason, unmatched
-from tanist.usecases.sides import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids
 from tanist.usecases.validation.prepare import mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tanist.domain.names import MirrorName
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
 
 
 LARGEST: Final = 2**63 - 1
@@ -62,7 +63,7 @@ def of_topics(source: Cluster, destination: Cluster, topics: tuple[str, str], co
     Raises:
         CouldNotTell: a cluster does not answer. UnknownTopicOrPartition: it has no such topic.
     """
-    sides.identify((source, destination), context)
+    cluster_ids.identify((source, destination), context)
     context.announce([" with ".join(topics)])
     findings = ProblemCollector()
     counts = [

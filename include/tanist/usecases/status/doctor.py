@@ -11,7 +11,7 @@ from tanist.domain.failover.health import workers_check
 from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
 from tanist.domain.states import DesiredState
-from tanist.usecases import rights, sides
+from tanist.usecases import cluster_ids, rights, state_topics
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist.usecases.status.observe import state_topic_problem, workers
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
     from tanist.usecases.rights import RequiredAcl
-    from tanist.usecases.sides import Cluster, CommandContext
 
 
 _MOST_TOPICS: Final = 50
@@ -43,7 +44,7 @@ def clusters(names: Sequence[str], connect: Callable[[str], Cluster], context: C
     for name in names:
         try:
             open_sides[name] = connect(name)
-            (ids[name],) = sides.identify((open_sides[name],), context)
+            (ids[name],) = cluster_ids.identify((open_sides[name],), context)
         except TanistError as error:
             found.append(unknown(f"cluster {name}", error))
         else:
@@ -65,17 +66,17 @@ def distinct(ids: Mapping[str, str], configured: int) -> Check:
 def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandContext) -> Iterator[Check]:
     side = open_sides[name]
     try:
-        if not sides.exists(side, STATE_TOPIC, context.by):
+        if not state_topics.exists(side, STATE_TOPIC, context.by):
             yield _principal(side, (), context)
             return  # no destination of ours
-        view = sides.read(side, STATE_TOPIC, context.by)
+        view = state_topics.read(side, STATE_TOPIC, context.by)
         if promotions := _only_promotions(view):
             yield _principal(side, (), context)
             yield _replaced_source(name, promotions)
             return
         yield _state_topic(side, context)
         yield _expiration(side, context)
-        groups = sides.read(side, GROUPS_TOPIC, context.by)
+        groups = state_topics.read(side, GROUPS_TOPIC, context.by)
     except TanistError as error:
         yield unknown(f"state topic of {name}", error)
         return
@@ -111,7 +112,7 @@ def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext)
     """Who we are there, and where that is known from; of a destination, whether rules by that name bind us."""
     name = f"principal on {cluster.name}"
     try:
-        seen = cluster.access.login(topics, sides.first_contact(context))
+        seen = cluster.access.login(topics, context.first_contact())
     except PrincipalUnknown as nameless:
         return Check(name=name, verdict=Verdict.UNKNOWN, observed=nameless.name, reason=nameless.reason)
     except TanistError as error:
@@ -190,7 +191,7 @@ def _access(
 
 def _acl_check(title: str, cluster: Cluster, needed: Sequence[RequiredAcl], context: CommandContext) -> Check:
     try:
-        found = rights.met(cluster, needed, sides.first_contact(context))
+        found = rights.met(cluster, needed, context.first_contact())
     except TanistError as error:
         return unknown(title, error)
     missing = [each.acl.description for each in found if each.verdict is Verdict.FAIL]

@@ -14,9 +14,9 @@ from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.domain.states import DesiredState
 from tanist.ports.clock import Deadline
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
-from tanist.usecases.failover.clusters import SOURCE_SECONDS
+from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.observe import Look, Observer, attempt
 from tanist.usecases.failover.planning import intent_of
 from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble, maps
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.failover.clusters import FailoverContext
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.readers import Silence, StateReaders
-    from tanist.usecases.sides import Cluster, CommandContext
 
 _SIDE_BY_SIDE: Final = 64
 """So many sources are asked at a time whether they answer at all: a thread each, which waits for its socket."""
@@ -80,11 +81,11 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
         NoStateTopic, UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
     destination, run = reading.readers.destination, reading.context
-    (found,) = sides.identify((destination,), run)
+    (found,) = cluster_ids.identify((destination,), run)
     if not reading.readers.has(STATE_TOPIC, run.by):
         raise NoStateTopic(f"{destination.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
     view = reading.readers.view(STATE_TOPIC, run.by)
-    specs = (sides.spec_of(view, mirror, destination.name),) if mirror else view.mirrors()
+    specs = (state_topics.spec_of(view, mirror, destination.name),) if mirror else view.mirrors()
     _find_silent(reading, specs)
     return tuple(_seen(reading, spec, view, found) for spec in specs)
 
@@ -140,7 +141,7 @@ def _look(
 ) -> Look:
     """Nothing is asked for a mirror whose destination is another cluster now: no answer would be about it."""
     try:
-        sides.same_as_pinned(clusters.spec, None, destination_id)
+        cluster_ids.same_as_pinned(clusters.spec, None, destination_id)
     except AnotherCluster as elsewhere:
         nothing = MirrorEnds(down=elsewhere)
         facts = Facts(

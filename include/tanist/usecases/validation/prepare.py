@@ -12,7 +12,7 @@ from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
-from tanist.usecases import sides
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.describe import maps, reason
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.usecases.sides import Cluster, CommandContext
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def prepare(
     """
     found = mirrored(destination, mirror, request.include, connect, context)
     spec = found.spec
-    offsets = maps(sides.read(destination, OFFSETS_TOPIC, context.by), spec)
+    offsets = maps(state_topics.read(destination, OFFSETS_TOPIC, context.by), spec)
     return Prepared(
         spec=spec,
         level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
@@ -87,10 +88,10 @@ def mirrored(
     """The topics of a mirror that `include` chooses; they are announced, then the source is asked. As `prepare`."""
     if wrong := pattern_problems(include):
         refuse(wrong)
-    (found,) = sides.identify((destination,), context)
-    view = sides.read(destination, STATE_TOPIC, context.by)
-    spec = sides.spec_of(view, mirror, destination.name)
-    sides.same_as_pinned(spec, None, found)
+    (found,) = cluster_ids.identify((destination,), context)
+    view = state_topics.read(destination, STATE_TOPIC, context.by)
+    spec = state_topics.spec_of(view, mirror, destination.name)
+    cluster_ids.same_as_pinned(spec, None, found)
     topics = chosen(view, mirror, include)
     context.announce([topic.topic for topic in topics])
     return Mirrored(view=view, spec=spec, topics=topics, growth=_growth(connect(spec.source), spec, topics, context))
@@ -99,8 +100,8 @@ def mirrored(
 def _growth(source: Cluster, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext) -> Growth:
     """What the source has more, once it has said who it is."""
     try:
-        (found,) = sides.identify((source,), context)
-        sides.same_as_pinned(spec, found, spec.destination_cluster_id)
+        (found,) = cluster_ids.identify((source,), context)
+        cluster_ids.same_as_pinned(spec, found, spec.destination_cluster_id)
         return growth(topics, source.topics.partitions([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
         raise SourceSilent(silent.reason) from silent

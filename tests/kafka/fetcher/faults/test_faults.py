@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.anchoring import ResumePoint
 from tanist.domain.names import DestinationOffset, SourceOffset, TopicPartition
+from tanist.domain.recovery import ResumePoint
 from tanist.domain.states import Finding
 from tanist.kafka.wire.requests import End
 from tests.fakes.cluster import worker_store

@@ -14,12 +14,12 @@ from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import RunStatus, TopicDesired
 from tanist.domain.states import DesiredState
+from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort
 from tanist.usecases.lock import LockedMirror, Purpose, mirror_lock
 from tanist.usecases.metadata.compare import MetadataRequest
 from tanist.usecases.metadata.sync import sync
 from tanist.usecases.mirrors import administer, desire, forget
-from tanist.usecases.sides import CommandContext
 from tests.fakes.failover import MemoryFencing, MemoryOpening, MemoryProducerFencing
 from tests.fakes.state import MemoryStateStore
 from tests.fakes.topics import MemoryTopics

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
     from tanist.ports.positions import GroupFacts, Pair
-    from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved
+    from tanist.usecases.failover.context import FailoverContext, GroupsMoved
     from tanist.usecases.failover.run import RunOutcome
     from tanist.usecases.groups.sync import GroupSyncResult
 

@@ -15,7 +15,7 @@ from tanist.domain.records import GROUPS_TOPIC, GroupPosition
 from tanist.domain.translation import Conservative, CopySpan, Exact, Proof, Withheld
 from tanist.ports.positions import ProofResult
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.clusters import GroupsMoved
+from tanist.usecases.failover.context import GroupsMoved
 from tanist.usecases.failover.items import outcome_item, plan_item
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.steps.groups import moved_by

@@ -14,12 +14,12 @@ from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.plan import Plan, canonical
 from tanist.domain.fences import FenceStatus, commands_to_lift
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus
+from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import abort
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.run import RunAborted
 from tanist.usecases.lock import FRESH_MS, LockedMirror, Purpose, mirror_lock
 from tanist.usecases.mirrors import administer, desire
-from tanist.usecases.sides import CommandContext
 from tests.unit.fetcher.test_debts import debts, late_fence, settled
 from tests.unit.usecases.failover.test_run import PLANNED, assert_promoted, killer
 from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld, Killed

@@ -21,10 +21,10 @@ from tests.unit.usecases.failover.world import DR, FailoverWorld
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.failover.approving import Approval
     from tanist.domain.names import DestinationOffset, TopicPartition
     from tanist.domain.records import FailoverRun
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.access import Permission
     from tanist.ports.clock import Deadline
 

@@ -20,12 +20,12 @@ from tanist.domain.records import (
     WorkerAlive,
 )
 from tanist.domain.states import DesiredState, MirrorState
+from tanist.usecases.command import CommandContext
 from tanist.usecases.failover import planning
-from tanist.usecases.failover.clusters import FailoverContext, GroupsMoved, Timeouts
+from tanist.usecases.failover.context import FailoverContext, GroupsMoved, Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.run import RunOutcome, run
 from tanist.usecases.failover.tools import Tools
-from tanist.usecases.sides import CommandContext
 from tests.fakes.clock import JumpingClock
 from tests.fakes.failover import (
     GuardedCluster,
@@ -261,8 +261,8 @@ class FailoverWorld:
         request: str | None = None,
     ) -> RunOutcome:
         tools, clusters = self.tools(checkpoint, runner), self.clusters("operator")
-        halves = Halves(clusters.destination.sealing, checkpoint)
-        clusters = replace(clusters, destination=replace(clusters.destination, sealing=halves))
+        halves = Halves(clusters.destination.producer_fencing, checkpoint)
+        clusters = replace(clusters, destination=replace(clusters.destination, producer_fencing=halves))
         return run(plan, clusters, tools, self.command(seconds), until=until, request=request)
 
     # ── what must never be ────────────────────────────────────────────────────────────────────────────────────────

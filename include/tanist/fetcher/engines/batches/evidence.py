@@ -1,14 +1,14 @@
-"""Both logs of a partition as `domain.anchoring` wants to see them, read over the wire; the common part in bulk."""
+"""Both logs of a partition as `domain.recovery` wants to see them, read over the wire; the common part in bulk."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tanist.domain.anchoring import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
 from tanist.domain.broker_errors import OffsetOutOfRange
 from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.recovery import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
 from tanist.kafka.protocol.batch import same_records, walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.markers import ControlType, control_type

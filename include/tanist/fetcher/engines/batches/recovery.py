@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.anchoring import recover_position
 from tanist.domain.appending import Pipeline
 from tanist.domain.errors import Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.recovery import recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from tanist.domain.anchoring import CopyEnds
+    from tanist.domain.recovery import CopyEnds
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.kafka.wire.router import Router

@@ -10,7 +10,7 @@ from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
 from tanist.domain.failover.facts import SourceState
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import fences_with
-from tanist.usecases.failover.clusters import SOURCE_SECONDS
+from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.watching import Watch
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FenceBefore
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.usecases.failover.session import RunSession
     from tanist.usecases.failover.step import StepContext
     from tanist.usecases.failover.watching import WriteActivity
-    from tanist.usecases.sides import Cluster
 
 _LOOK_SECONDS: Final = 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanist.domain.failover.facts import SourceState
-from tanist.usecases.failover.clusters import GroupsMoved
+from tanist.usecases.failover.context import GroupsMoved
 from tanist.usecases.failover.step import Done
 from tanist.usecases.groups.items import position_item
 

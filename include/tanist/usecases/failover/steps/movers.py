@@ -9,7 +9,7 @@ from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
 from tanist.domain.promotions import unreported
 from tanist.domain.records import STATE_TOPIC
-from tanist.usecases.failover.clusters import SOURCE_SECONDS
+from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.step import Done
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.domain.names import TopicPartition
+    from tanist.ports.cluster import Cluster
     from tanist.usecases.failover.step import StepContext
-    from tanist.usecases.sides import Cluster
 
 _LOOK_SECONDS: Final = 0.5
 _WINDOWS: Final = 3

@@ -8,16 +8,16 @@ from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
-from tanist.ports.sealing import Kept
+from tanist.ports.producer_fencing import Kept
 from tanist.usecases.failover.last_look import last_look
 from tanist.usecases.failover.observe import raise_first
 from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.failover.facts import Facts
     from tanist.domain.names import DestinationOffset
+    from tanist.domain.recovery import ProducerIds
     from tanist.usecases.failover.step import StepContext
 
 LOOKED_SECONDS: Final = 3.0
@@ -38,7 +38,9 @@ def do(context: StepContext) -> Done:
     writers = context.clusters.spec.producer_ids
     open_yet = [each.partition for each in facts.partitions if each.producer_fenced is not True]
     context.session.confirm()
-    ends = context.clusters.destination.sealing.fence_producers(dict.fromkeys(open_yet, writers), context.command.by)
+    ends = context.clusters.destination.producer_fencing.fence_producers(
+        dict.fromkeys(open_yet, writers), context.command.by
+    )
     must_all({at: _named(context, end) for at, end in ends.items()}, "partition(s) could not be fenced")
     context.checkpoint("seal:sealed")
     by_marker_alone = _keep(context, writers)
@@ -70,7 +72,9 @@ def _keep(context: StepContext, producer_ids: ProducerIds) -> dict[str, str]:
     """
     partitions = _compacted(context)
     context.session.confirm()
-    answers = context.clusters.destination.sealing.keep(dict.fromkeys(partitions, producer_ids), context.command.by)
+    answers = context.clusters.destination.producer_fencing.keep(
+        dict.fromkeys(partitions, producer_ids), context.command.by
+    )
     if failed := [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError) and why.retriable]:
         raise NotYet(
             f"{len(failed)} producer fence(s) of compacted topics are not durable yet: {'; '.join(failed[:3])}"
@@ -83,7 +87,7 @@ def _keep(context: StepContext, producer_ids: ProducerIds) -> dict[str, str]:
 
 def _compacted(context: StepContext) -> tuple[TopicPartition, ...]:
     """Of topics that are compacted, or will be once they are configured as at the source."""
-    own = context.clusters.destination.sealing.compacted(context.intent.names, context.command.by)
+    own = context.clusters.destination.producer_fencing.compacted(context.intent.names, context.command.by)
     raise_first(own)
     held = {
         topic.topic for topic in context.wanted() if "compact" in dict(topic.deferred_configs).get(CLEANUP_POLICY, "")

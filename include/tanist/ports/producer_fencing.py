@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.errors import TanistError
     from tanist.domain.names import DestinationOffset, TopicPartition
+    from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
-    from tanist.usecases.sides import Cluster
+    from tanist.ports.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,16 +18,16 @@ from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping
 from tanist.kafka.wire.requests import End, Markers, list_offsets, write_markers
 from tanist.ports.clock import Deadline
-from tanist.ports.sealing import ProducerFence
+from tanist.ports.producer_fencing import ProducerFence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from tanist.domain.anchoring import ProducerIds
     from tanist.domain.names import ProducerId
+    from tanist.domain.recovery import ProducerIds
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
-    from tanist.ports.sealing import Kept
+    from tanist.ports.producer_fencing import Kept
 
 
 _Seen: TypeAlias = "dict[TopicPartition, ProducerFence | TanistError]"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.domain import anchoring
-from tanist.domain.anchoring import LogStartGap, NotCommittedYet, ResumePoint, SourceBehind, recover_position
+from tanist.domain import recovery
 from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.recovery import LogStartGap, NotCommittedYet, ResumePoint, SourceBehind, recover_position
 from tests.unit.domain.copy_broker import FOREIGN, WRITERS, Copied
 from tests.unit.domain.mirror_model import ModelClusters, ModelLogReader
 from tests.unit.domain.source_logs import SourceLog, Stored, write_log
@@ -26,8 +26,8 @@ from tests.unit.domain.storms import Weather, history, judge
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.anchoring import CopyEnds, ProducerIds
     from tanist.domain.copying import Step
+    from tanist.domain.recovery import CopyEnds, ProducerIds
 
 # ── every life ends with every record once ────────────────────────────────────────────────────────────────────────
 
@@ -47,7 +47,7 @@ def test_a_copy_that_was_killed_anywhere_holds_every_record_once_where_the_map_s
     weather: Weather, seeds: int, first_look: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kills, zombies, late and lost requests, slow followers, lost leaders, markers out of nowhere: nothing shows."""
-    monkeypatch.setattr(anchoring, "FIRST_LOOK", first_look)
+    monkeypatch.setattr(recovery, "FIRST_LOOK", first_look)
     bad = {seed: end for seed in range(seeds // 2) if (end := history(seed + seeds * first_look, weather)) != "exact"}
     assert not bad
 
@@ -64,7 +64,7 @@ def test_retention_of_the_source_may_stop_a_copy_aloud_but_never_loses_a_record_
 @pytest.mark.parametrize("first_look", [64, 3])
 def test_a_foreign_record_never_stays_in_silence(first_look: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it lands, even in the place of a filler, the mirror ends with its name (unless its leader lost it)."""
-    monkeypatch.setattr(anchoring, "FIRST_LOOK", first_look)
+    monkeypatch.setattr(recovery, "FIRST_LOOK", first_look)
     ends = Counter(history(seed, Weather(foreign=True)) for seed in range(500))
     assert set(ends) <= {"FOREIGN_WRITE", "exact"}, "the judge would have named a foreign record in an exact copy"
     assert ends["FOREIGN_WRITE"] > 480
@@ -154,7 +154,7 @@ def test_a_recovery_without_this_rule_is_found_out(
 ) -> None:
     """Some life within a few hundred ends with a record lost, repeated, out of place, or foreign."""
     if broken:
-        monkeypatch.setattr(anchoring, rule, broken)
+        monkeypatch.setattr(recovery, rule, broken)
     assert any(
         history(seed, weather).split()[0] in {"lost", "repeated", "mistranslated", "foreign"} for seed in range(300)
     )

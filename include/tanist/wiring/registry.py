@@ -11,11 +11,11 @@ from tanist.domain.errors import CouldNotTell, Misconfigured, TanistError, Unkno
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC, MirrorSpec
 from tanist.ports.clock import Deadline
-from tanist.usecases import sides
+from tanist.ports.cluster import Cluster
+from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
 from tanist.usecases.mirrors.describe import Describer
 from tanist.usecases.readers import Silence
-from tanist.usecases.sides import Cluster, CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
     from tanist.settings import ClusterSettings, Settings
+    from tanist.usecases.command import CommandContext
 
 
 LOOK_SECONDS: Final = 5.0
@@ -149,10 +150,10 @@ class ClusterRegistry:
     def _look(self, cluster: Cluster, mirror: MirrorName | None, context: CommandContext) -> bool | TanistError:
         try:
             brief = replace(context, by=Deadline(min(context.by.at, context.clock.deadline(LOOK_SECONDS).at)))
-            sides.identify((cluster,), brief)
+            cluster_ids.identify((cluster,), brief)
             if mirror is None:
-                return sides.exists(cluster, STATE_TOPIC, context.by)
-            return sides.read(cluster, STATE_TOPIC, context.by).mirror(mirror) is not None
+                return state_topics.exists(cluster, STATE_TOPIC, context.by)
+            return state_topics.read(cluster, STATE_TOPIC, context.by).mirror(mirror) is not None
         except CouldNotTell as error:
             self.silence(context.clock).keep(cluster.name, error)
             return error
@@ -169,7 +170,7 @@ def side_of(cluster: KafkaCluster) -> Cluster:
         replicas=cluster.replicas,
         access=cluster.access,
         fencing=cluster.fencing,
-        sealing=cluster.sealing,
+        producer_fencing=cluster.producer_fencing,
         opening=cluster.opening,
         approvals=cluster.approvals,
         positions=cluster.positions,

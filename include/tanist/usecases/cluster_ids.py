@@ -1,0 +1,53 @@
+"""Who the clusters of a mirror are: their ids, asked and compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import AnotherCluster, SameCluster, TanistError
+from tanist.domain.problems import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.records import MirrorSpec
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
+
+
+def identify(clusters: Sequence[Cluster], context: CommandContext) -> tuple[str, ...]:
+    """The cluster id of each side.
+
+    Raises:
+        Problems, or the only one: every side that does not answer.
+    """
+    ids, problems = [], []
+    for side in clusters:
+        try:
+            ids.append(side.topics.cluster_id(context.first_contact()))
+        except TanistError as error:
+            problems.append(error)
+    if problems:
+        refuse(problems)
+    return tuple(ids)
+
+
+def distinct(source: Cluster, destination: Cluster, context: CommandContext) -> tuple[str, str]:
+    """The cluster ids of both sides.
+
+    Raises:
+        SameCluster: they are one.
+    """
+    source_id, destination_id = identify((source, destination), context)
+    if source_id == destination_id:
+        raise SameCluster(f"{source.name!r} and {destination.name!r} both lead to cluster {source_id}")
+    return source_id, destination_id
+
+
+def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str) -> None:
+    """Refuse where a connection leads to another cluster than when the mirror was created."""
+    pairs = [(spec.source, spec.source_cluster_id, source_id or spec.source_cluster_id)]
+    pairs.append((spec.destination, spec.destination_cluster_id, destination_id))
+    for name, pinned, found in pairs:
+        if pinned != found:
+            raise AnotherCluster(f"{name!r} leads to cluster {found}, mirror {spec.mirror!r} was created with {pinned}")
