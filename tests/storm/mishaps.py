@@ -85,12 +85,13 @@ _RUN: Final = (
 _GROUPS: Final = tuple(
     (WEST, key, 0) for key in (api.OFFSET_COMMIT, api.ADD_OFFSETS_TO_TXN, api.TXN_OFFSET_COMMIT, api.END_TXN)
 )
-_LIFTING: Final = ((EAST, api.DELETE_ACLS, 0), (EAST, api.INCREMENTAL_ALTER_CONFIGS, 0))
+LIFTING: Final = ((EAST, api.DELETE_ACLS, 0), (EAST, api.INCREMENTAL_ALTER_CONFIGS, 0))
+"""By which a source fence is lifted."""
 REQUESTS: Final = {
     Verb.RUN: _RUN,
     Verb.AGAIN: _RUN,
-    Verb.ABORT: (*_STATE, *_LIFTING),
-    Verb.LIFT: (*_STATE, *_LIFTING),
+    Verb.ABORT: (*_STATE, *LIFTING),
+    Verb.LIFT: (*_STATE, *LIFTING),
     Verb.GROUPS: (*_GROUPS, (WEST, api.INIT_PRODUCER_ID, 0)),
     Verb.METADATA: (*_STATE, (WEST, api.INCREMENTAL_ALTER_CONFIGS, 0)),
 }

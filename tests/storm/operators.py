@@ -14,7 +14,7 @@ from tanist.usecases.failover.route import STEP_IDS
 from tests import forked
 from tests.kafka.failover.conftest import Answer, Doors, Pair
 from tests.storm import mishaps
-from tests.storm.mishaps import HELD, Mishap, Verb, Way
+from tests.storm.mishaps import HELD, LIFTING, Mishap, Verb, Way
 from tests.storm.proxy import BARRIER, NAMES, WRITE_TXN_MARKERS, Held, Proxy
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ QUESTION_SECONDS: Final = 60.0
 """For so long a question is repeated that got no answer."""
 STEPS: Final = STEP_IDS[:-1]
 QUICK: Final = ("--fence-proof", "1s", "--drain", "12s", "--budget", "2s", "--timeout", "50s", "--json")
+LIFTERS: Final = frozenset({("failover", "abort"), ("fence", "lift")})
 ABANDON: Final = ("--abandon-fence", "--reason", "storm")
 BUG: Final = 70
 TOLERATED: Final = 300
@@ -103,6 +104,8 @@ class Scene:
     wake: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
     asleep: int = 0
+    late_lifts: list[float] = field(default_factory=list)
+    """When a request that lifts a source fence, and that was kept back, went on, by the monotonic clock."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, what: str) -> None:
@@ -230,7 +233,7 @@ class Operator(threading.Thread):
         environment = scene.pair.environment(user, doors)
         command = forked.Command(forked.COMMANDS, (*arguments, "--destination", "west"), environment, self._home)
         if mishap:
-            self._befall(command, mishap, doors)
+            self._befall(command, mishap, doors, lifts=arguments[:2] in LIFTERS)
         try:
             ended = command.wait(COMMAND_SECONDS)
         except AssertionError as late:
@@ -266,9 +269,9 @@ class Operator(threading.Thread):
             scene.violated(f"{words}: a bug of ours: {ended.err[-1500:]}")
         return Answer(ended.code, ended.out, ended.err) if ended.code >= 0 else None
 
-    def _befall(self, command: forked.Command, mishap: Mishap, doors: Doors | None) -> None:
+    def _befall(self, command: forked.Command, mishap: Mishap, doors: Doors | None, *, lifts: bool) -> None:
         if doors is not None:
-            self._keep_back(command, mishap, doors)
+            self._keep_back(command, mishap, doors, lifts=lifts and mishap.request in LIFTING)
             return
         if not self._still_alive(command, mishap.after):
             return
@@ -280,7 +283,7 @@ class Operator(threading.Thread):
         self._sleep(mishap)
         command.send(signal.SIGCONT)
 
-    def _keep_back(self, command: forked.Command, mishap: Mishap, doors: Doors) -> None:
+    def _keep_back(self, command: forked.Command, mishap: Mishap, doors: Doors, *, lifts: bool) -> None:
         side, key, skip = mishap.request
         held: Held = getattr(doors, side).hold(key, BARRIER if key == WRITE_TXN_MARKERS else b"", skip=skip)
         by = time.monotonic() + COMMAND_SECONDS
@@ -295,6 +298,8 @@ class Operator(threading.Thread):
             command.send(signal.SIGKILL if mishap.way is Way.ORPHANED else signal.SIGSTOP)
         self._sleep(mishap)
         scene.tell(f"{self.name}: {NAMES[key]} at {side} goes on")
+        if lifts:
+            scene.late_lifts.append(time.monotonic())
         held.release()
         command.send(signal.SIGCONT)
         if mishap.way is Way.ORPHANED:

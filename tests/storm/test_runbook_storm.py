@@ -13,8 +13,10 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.demo.screen import Screen
 from tests.kafka.failover.conftest import Answer
 from tests.storm import mishaps, operators, runbook
+from tests.storm.judging import PUT_UP_SECONDS, Judge
 from tests.storm.mishaps import BEFORE_DELETION, Verb, Way
-from tests.storm.operators import Operator
+from tests.storm.operators import Operator, Plan, Scene, Story, Tally
+from tests.storm.traffic import Acknowledged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,3 +78,41 @@ def test_a_question_without_an_answer_is_no_empty_answer(monkeypatch: pytest.Mon
     monkeypatch.setattr(asking, "command", lambda *_: None)
     with pytest.raises(TimeoutError, match="mirrors describe"):
         asking.question("mirrors", "describe")
+
+
+class Told(Operator):
+    """One who asks, and is told what a test says."""
+
+    def __init__(self, scene: Scene, observed: str) -> None:
+        self._scene, self.observed = scene, observed
+
+    def question(self, *_: str) -> list[dict[str, Any]]:
+        verdict = "PASS" if self.observed.startswith("0 ") else "FAIL"
+        return [{"checks": [{"name": "left_behind", "verdict": verdict, "observed": self.observed}]}]
+
+
+@pytest.mark.parametrize(
+    ("since", "observed", "wrong"),
+    [
+        (101.0, "1 offsets only at the old source", []),
+        (101.0, "0 offsets only at the old source", ["status says"]),
+        (100.0 + PUT_UP_SECONDS + 1, "1 offsets only at the old source", ["acknowledged records lost", "two writable"]),
+        (90.0, "1 offsets only at the old source", ["acknowledged records lost", "two writable"]),
+    ],
+    ids=["named by status", "named by nobody", "after the fence should be there again", "before the lift"],
+)
+def test_only_what_a_late_lift_lets_in_and_status_names_is_excused(
+    since: float, observed: str, wrong: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The storm called it two writable sides, which nobody can prevent from outside the brokers."""
+    absent: Any = None
+    scene = Scene(
+        story=Story(), pair=absent, proxy=absent, tally=Tally(), mirror="m", topics=("t",), extra="x", home=tmp_path
+    )
+    scene.late_lifts.append(100.0)
+    judge = Judge(scene, Told(scene, observed))
+    judge.done = {"abc": Plan("abc", ("t",), "planned", 0)}
+    monkeypatch.setattr(Judge, "read", lambda *_: {(0, 0): b"kept", (0, 1): b"west"})
+    source = [Acknowledged("t", 0, 0, b"kept", 50.0), Acknowledged("t", 0, 1, b"late", since)]
+    found = [*judge._of_promoted("t", source, [Acknowledged("t", 0, 1, b"west", 60.0)]), *judge._unnamed()]
+    assert [part in text for part, text in zip(wrong, found, strict=True)] == [True] * len(wrong)
