@@ -104,7 +104,9 @@ def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(tr
     """
     plan = mirrored(trio, "stalled", 2)
     one = Writer(Producer(trio.east.client(acks="1", linger_ms="5")))
-    every = Writer(Producer(trio.east.client(acks="all", message_timeout_ms="90000", linger_ms="5")))
+    # a request that is asked again meets the fence
+    patient = {"request_timeout_ms": "120000", "socket_timeout_ms": "125000", "message_timeout_ms": "130000"}
+    every = Writer(Producer(trio.east.client(acks="all", linger_ms="5", **patient)))
     with frozen(trio, STALLED):
         one.writes("stalled", 0, range(1000, 1500))
         every.writes("stalled", 1, range(2000, 2300))

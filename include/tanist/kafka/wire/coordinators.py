@@ -17,7 +17,7 @@ from tanist.domain.broker_errors import (
     RebalanceInProgress,
     UnstableOffsetCommit,
 )
-from tanist.domain.errors import ConnectionLost, CouldNotTell, MalformedFrame, Stopped, TanistError, Unreachable
+from tanist.domain.errors import ConnectionLost, CouldNotTell, MalformedFrame, TanistError, Unreachable
 from tanist.domain.names import BrokerId
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.messages import FindCoordinatorRequest
@@ -84,25 +84,8 @@ def ask_once(router: Router, groups: Sequence[str], by: Deadline, ask: AskCoordi
         else:
             at[found].append(group)
     for index, (broker, its) in enumerate(at.items()):
-        answers |= _ask_broker(router, broker, its, share(by, len(at) - index), ask)
+        answers |= router.ask(broker, its, share(by, len(at) - index), ask)
     return answers
-
-
-def _ask_broker(
-    router: Router, broker: BrokerId, groups: Sequence[str], by: Deadline, ask: AskCoordinator[_A]
-) -> ByGroup[_A]:
-    try:
-        connection = router.connection(broker, by)
-        answers = ask(connection, groups, by)
-    except Stopped:
-        raise
-    except CouldNotTell as error:
-        router.drop(broker)
-        return dict.fromkeys(groups, error)
-    except TanistError as error:
-        return dict.fromkeys(groups, error)
-    silent = MalformedFrame(f"{connection.peer}: an answer without this group")
-    return {group: answers.get(group, silent) for group in groups}
 
 
 def coordinators(router: Router, groups: Sequence[str], by: Deadline) -> dict[str, BrokerId | TanistError]:

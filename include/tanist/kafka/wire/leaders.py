@@ -20,9 +20,6 @@ from tanist.domain.broker_errors import (
 from tanist.domain.errors import (
     BrokerError,
     ConnectionLost,
-    CouldNotTell,
-    MalformedFrame,
-    Stopped,
     TanistError,
     TimedOut,
     Unreachable,
@@ -98,25 +95,8 @@ def _ask_once(router: Router, questions: Mapping[TopicPartition, _Q], by: Deadli
         else:
             groups[leader][at] = question
     for index, (broker, group) in enumerate(groups.items()):
-        answers |= _ask_broker(router, broker, group, share(by, len(groups) - index), ask)
+        answers |= router.ask(broker, group, share(by, len(groups) - index), ask)
     return answers
-
-
-def _ask_broker(
-    router: Router, broker: BrokerId, group: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A]
-) -> Answers[_A]:
-    try:
-        connection = router.connection(broker, by)
-        answers = ask(connection, group, by)
-    except Stopped:
-        raise
-    except CouldNotTell as error:
-        router.forget(broker)
-        return dict.fromkeys(group, error)
-    except TanistError as error:
-        return dict.fromkeys(group, error)
-    silent = MalformedFrame(f"{connection.peer}: an answer without this partition")
-    return {at: answers.get(at, silent) for at in group}
 
 
 def result(each: Any, context: str, value: _A) -> _A | TanistError:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from tanist.domain.broker_errors import LeaderNotAvailable, UnknownTopicOrPartition
 from tanist.domain.endpoint import Address
-from tanist.domain.errors import CouldNotTell, Stopped, TwoClusters, Unreachable
+from tanist.domain.errors import CouldNotTell, MalformedFrame, Stopped, TanistError, TwoClusters, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.connection import Connection
@@ -18,12 +18,14 @@ from tanist.kafka.wire.stop import StopSignal
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Self
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from typing import Self
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import BrokerError
 
+_Asked = TypeVar("_Asked", bound="Collection[Any]")
+_A = TypeVar("_A")
 _NO_TOPIC_ID = UUID(int=0)
 _LEAST_CONNECT_SECONDS = 1.0
 _CONTROL = "control"
@@ -250,6 +252,32 @@ class Router:
         led = {name for name, topic in self._topics.items() if any(part.leader == broker for part in topic.partitions)}
         for name in led:
             del self._topics[name]
+
+    def ask(
+        self,
+        broker: BrokerId,
+        asked: _Asked,
+        by: Deadline,
+        ask: Callable[[Connection, _Asked, Deadline], Mapping[Any, _A | TanistError]],
+    ) -> dict[Any, _A | TanistError]:
+        """What `broker` answers to each of `asked`: all of it in one question, or why there is no answer.
+
+        Raises:
+            Stopped: the router was interrupted.
+        """
+        try:
+            connection = self.connection(broker, by)
+            answers = ask(connection, asked, by)
+        except Stopped:
+            raise
+        except CouldNotTell as error:
+            self.drop(broker)
+            self.forget(broker)
+            return dict.fromkeys(asked, error)
+        except TanistError as error:
+            return dict.fromkeys(asked, error)
+        silent = MalformedFrame(f"{connection.peer}: an answer without some of what it was asked for")
+        return {each: answers.get(each, silent) for each in asked}
 
     def interrupt(self) -> None:
         """From any thread: whatever this router or its connections wait for ends with Stopped, now and ever after."""
