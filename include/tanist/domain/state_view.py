@@ -79,14 +79,17 @@ class StateView(Mapping[str, StateRecord]):
         """The topics of `mirror` (of all mirrors if None), those that have left it too, by key."""
         return tuple(sorted(self._all_of(TopicDesired, mirror), key=lambda each: each.key))
 
+    def mirrored(self, mirror: MirrorName | None = None) -> tuple[TopicDesired, ...]:
+        """The topics that are in a mirror, or in any mirror; not those that have left it."""
+        return tuple(topic for topic in self.topics(mirror) if topic.desired is not DesiredState.REMOVED)
+
     def removed(self, mirror: MirrorName) -> tuple[TopicDesired, ...]:
         """The topics that have left `mirror`: they were failed over, or taken out."""
         return tuple(topic for topic in self.topics(mirror) if topic.desired is DesiredState.REMOVED)
 
     def of_other_mirrors(self, mirror: MirrorName) -> dict[str, MirrorName]:
         """Topics of this destination that mirrors other than `mirror` have, and which mirror has each."""
-        others = (topic for topic in self.topics() if topic.mirror != mirror)
-        return {topic.topic: topic.mirror for topic in others if topic.desired is not DesiredState.REMOVED}
+        return {topic.topic: topic.mirror for topic in self.mirrored() if topic.mirror != mirror}
 
     def promotions(self, mirror: MirrorName, topic: str) -> int:
         """How many promotions of a topic have been counted."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import EpochMs
 from tanist.domain.records import GroupSyncStatus, OffsetTailMode
-from tanist.domain.states import DesiredState
 from tanist.fetcher.group_sources import OffsetPoller, OffsetsLog, refused
 from tanist.fetcher.rounds import RoundThread
 from tanist.kafka.protocol.record_set import PackedAway
@@ -128,8 +127,8 @@ class GroupTail(RoundThread):
 
     def _topics(self) -> frozenset[str]:
         """Those of the mirror; a topic that was taken out keeps the positions that were written last."""
-        held = self._tools.state.view().topics(self._tools.spec.mirror)
-        names = frozenset(topic.topic for topic in held if topic.desired is not DesiredState.REMOVED)
+        held = self._tools.state.view().mirrored(self._tools.spec.mirror)
+        names = frozenset(topic.topic for topic in held)
         if self._source is not None and names - self._source.cache.topics:
             self._compared_at = float("-inf")  # a new topic's positions are known already
         return names

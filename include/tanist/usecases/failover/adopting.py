@@ -11,7 +11,6 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.problems import refuse
 from tanist.domain.records import RunStatus
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.domain.states import DesiredState
 from tanist.usecases.failover.observe import Observer
 
 if TYPE_CHECKING:
@@ -52,11 +51,11 @@ def must_be_asked_for(
     if problems := pattern_problems((*request.include, *request.groups)):
         refuse(problems)
     with closing(Observer(clusters=clusters, context=command)) as observer:
-        topics = observer.view().topics(clusters.spec.mirror)
+        topics = observer.view().mirrored(clusters.spec.mirror)
     unlike = differences(
         ApprovedPlan.read(held.plan_json).intent,
         request,
-        [each.topic for each in topics if each.desired is not DesiredState.REMOVED],
+        [each.topic for each in topics],
     )
     if held.mirror_id != clusters.spec.mirror_id:
         unlike = ("it belongs to a deleted mirror of the same name", *unlike)

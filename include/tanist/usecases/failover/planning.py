@@ -25,7 +25,6 @@ from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent,
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
-from tanist.domain.states import DesiredState
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import STEP_IDS, ids, remaining
 
@@ -122,7 +121,7 @@ def chosen(view: StateView, clusters: FailoverContext, include: Sequence[str]) -
     if problems := pattern_problems(include):
         refuse(problems)
     mirror = clusters.spec.mirror
-    inside = {topic.topic: topic for topic in view.topics(mirror) if topic.desired is not DesiredState.REMOVED}
+    inside = {topic.topic: topic for topic in view.mirrored(mirror)}
     selection = Selection(tuple(include))
     idle = selection.idle(tuple(inside))
     if idle or not inside:

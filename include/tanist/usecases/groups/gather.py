@@ -11,7 +11,7 @@ from tanist.domain.lag import KnownEnd
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, GroupPosition, GroupSyncStatus
 from tanist.domain.selection import EVERYTHING, topic_pattern
-from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.states import MirrorState
 from tanist.domain.translation import CopySpan
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.describe import last_known, maps
@@ -162,14 +162,14 @@ def gather(
 def _at_home(
     state: StateView, mirror: MirrorName, kept: Iterable[GroupPosition], chosen: Chosen
 ) -> Mapping[str, tuple[TopicPartition, ...]]:
-    taken = {topic.topic for topic in state.topics(mirror) if topic.desired is DesiredState.REMOVED}
+    taken = {topic.topic for topic in state.removed(mirror)}
     theirs = [each for each in kept if each.partition.topic in taken]
     names = chosen.of({each.group for each in theirs})
     return {name: tuple(sorted(each.partition for each in theirs if each.group == name)) for name in sorted(names)}
 
 
 def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozenset[TopicPartition]:
-    held = [topic for topic in state.topics(mirror) if topic.desired is not DesiredState.REMOVED or chosen.topics]
+    held = state.topics(mirror) if chosen.topics else state.mirrored(mirror)
     wanted = [topic for topic in held if chosen.topics is None or topic.topic in chosen.topics]
     return frozenset(at for topic in wanted for at in topic.all_partitions())
 

@@ -11,7 +11,6 @@ from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, MirrorSpec
 from tanist.domain.selection import pattern_problems
-from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget
@@ -120,5 +119,5 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
 
 
 def _ensure_empty(view: StateView, mirror: MirrorName) -> None:
-    if held := [topic.topic for topic in view.topics(mirror) if topic.desired is not DesiredState.REMOVED]:
+    if held := [topic.topic for topic in view.mirrored(mirror)]:
         raise MirrorNotEmpty(f"mirror {mirror!r} still has {len(held)} topic(s): {', '.join(held[:5])}")

@@ -73,7 +73,7 @@ class TopicPlan:
 
 def owners(view: StateView) -> dict[str, MirrorName]:
     """Which mirror each topic of a destination belongs to."""
-    return {topic.topic: topic.mirror for topic in view.topics() if topic.desired is not DesiredState.REMOVED}
+    return {topic.topic: topic.mirror for topic in view.mirrored()}
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:

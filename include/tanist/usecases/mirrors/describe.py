@@ -14,7 +14,7 @@ from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.selection import EVERYTHING, Selection
-from tanist.domain.states import MIRROR_STATES, DesiredState, MirrorState
+from tanist.domain.states import MIRROR_STATES, MirrorState
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.readers import Silence, StateReaders
 
@@ -64,10 +64,7 @@ class Listed:
 
 def listing(view: StateView) -> tuple[Listed, ...]:
     """All mirrors of a destination, with the number of topics in each."""
-    return tuple(
-        Listed(spec=spec, topics=sum(t.desired is not DesiredState.REMOVED for t in view.topics(spec.mirror)))
-        for spec in view.mirrors()
-    )
+    return tuple(Listed(spec=spec, topics=len(view.mirrored(spec.mirror))) for spec in view.mirrors())
 
 
 def ask(cluster: Cluster | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> MirrorEnds:
@@ -211,9 +208,9 @@ class Describer:
     def _described(
         self, spec: MirrorSpec, state: StateView, offsets: Mapping[TopicPartition, OffsetMap], context: CommandContext
     ) -> Described:
-        topics = [topic for topic in state.topics(spec.mirror) if topic.desired is not DesiredState.REMOVED]
+        topics = state.mirrored(spec.mirror)
         shown = set(Selection(self.include).of(topic.topic for topic in topics))
-        topics = [topic for topic in topics if topic.topic in shown]
+        topics = tuple(topic for topic in topics if topic.topic in shown)
         partitions = [partition for topic in topics for partition in topic.all_partitions()]
         source = self._source(spec, context)
         seen = Observed(

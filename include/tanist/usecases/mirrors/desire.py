@@ -90,7 +90,7 @@ def decide(
     Raises:
         Problems, or the only one: for each topic that cannot change, and each expression without a topic.
     """
-    known = {topic.topic: topic for topic in view.topics(mirror) if topic.desired is not DesiredState.REMOVED}
+    known = {topic.topic: topic for topic in view.mirrored(mirror)}
     selection = Selection(tuple(include))
     problems: list[TanistError] = [
         TopicNotInMirror(f"{text!r} matches no topic of mirror {mirror!r}: {_some(known)}")
@@ -177,7 +177,7 @@ def _forget_earlier_maps(
     view: StateView, plans: Sequence[TopicPlan], destination: Cluster, mirror_now: LockedMirror | Rehearsal
 ) -> None:
     """Of topics that were in the mirror before, once it is clear that they can be taken in again."""
-    gone = {topic.topic for topic in view.topics(mirror_now.spec.mirror) if topic.desired is DesiredState.REMOVED}
+    gone = {topic.topic for topic in view.removed(mirror_now.spec.mirror)}
     if back := [plan.name for plan in plans if plan.name in gone]:
         mirror_now.confirm()
         forget.runs(destination, mirror_now, back)

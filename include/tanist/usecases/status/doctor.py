@@ -10,7 +10,6 @@ from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failover.health import workers_check
 from tanist.domain.logins import PrincipalUnknown
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
-from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, rights, state_topics
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
 from tanist.usecases.status.observe import state_topic_problem, workers
@@ -82,7 +81,7 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
         return
     yield _principal(side, sorted({topic.topic for topic in view.topics()})[:_MOST_TOPICS], context)
     alive = workers_check(workers(view), context.clock.now())
-    if any(topic.desired is not DesiredState.REMOVED for topic in view.topics()):
+    if view.mirrored():
         yield Check(name=f"workers of {name}", verdict=alive.verdict, observed=alive.observed, reason=alive.reason)
     kept = [each for each in groups.values() if isinstance(each, GroupPosition)]
     for spec in view.mirrors():
@@ -174,7 +173,7 @@ def _log(spec: MirrorSpec, source: Cluster, context: CommandContext) -> Check:
 def _access(
     spec: MirrorSpec, view: StateView, open_sides: Mapping[str, Cluster], context: CommandContext
 ) -> Iterator[Check]:
-    names = [topic.topic for topic in view.topics(spec.mirror) if topic.desired is not DesiredState.REMOVED]
+    names = [topic.topic for topic in view.mirrored(spec.mirror)]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
     needs = (
         (of_copying, spec.source, rights.source_needs(names)),

@@ -12,7 +12,6 @@ from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
-from tanist.domain.states import DesiredState
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
@@ -114,7 +113,7 @@ def _soon(context: CommandContext) -> Deadline:
 
 def _seen(reading: StatusContext, spec: MirrorSpec, view: StateView, destination_id: str) -> MirrorStatus:
     run, alive = reading.context, view.workers()
-    wanted = [topic for topic in view.topics(spec.mirror) if topic.desired is not DesiredState.REMOVED]
+    wanted = view.mirrored(spec.mirror)
     clusters = reading.clusters(spec)
     look = _look(reading, clusters, wanted, destination_id)
     followed = reading.readers.view(GROUPS_TOPIC, run.by).groups_followed(spec)

@@ -10,7 +10,7 @@ from tanist.domain.growth import growth
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection, pattern_problems
-from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.describe import maps, reason
@@ -115,8 +115,7 @@ def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tup
     """
     topics = {topic.topic: topic for topic in view.topics(mirror)}
     if not include:
-        mirrored = tuple(topic for topic in topics.values() if topic.desired is not DesiredState.REMOVED)
-        if found := mirrored or tuple(topics.values()):
+        if found := view.mirrored(mirror) or tuple(topics.values()):
             return found
         raise TopicNotInMirror(f"mirror {mirror!r} has no topics")
     selection = Selection(include)
