@@ -11,7 +11,7 @@ from tanist.domain.broker_errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from tanist.domain.errors import AuthorizationFailed
+from tanist.domain.errors import AuthorizationFailed, TimedOut
 from tanist.domain.names import TopicPartition
 from tanist.ports.topics import TopicFacts
 
@@ -78,6 +78,8 @@ class MemoryTopics:
         return None
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
+        if not by.left(self.cluster.clock.monotonic()):
+            raise TimedOut(f"altering {topic}: not sent")
         found = self._found(topic, "ALTER_CONFIGS")
         if not isinstance(found, TopicFacts):
             return found

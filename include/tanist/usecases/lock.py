@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import MirrorLocked, OperatorFenced, PastReturn, RunUnderWay, TanistError
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
+from tanist.ports.clock import Deadline
 from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ CONFIRM_SECONDS: Final = 0.5
 """For so long a confirmed lock is not confirmed again."""
 _FROZEN_SECONDS: Final = 3.0
 """Who needed longer to confirm it may have been frozen in between, and confirms it once more."""
+ACT_SECONDS: Final = 4.0
+"""For so long after it was confirmed a lock is not taken over: its heartbeat is younger than FRESH_MS, also by a clock
+that is 5 s ahead."""
 _WATCH_MS: Final = 2_000
 """A heartbeat that is too old, or from the future, by our clock is watched for so long: clocks differ."""
 _LOOK_SECONDS: Final = 0.5
@@ -189,6 +193,14 @@ class LockedMirror:
             self.append([])
         while self._since_confirmed() > _FROZEN_SECONDS:
             self.append([])
+
+    def confirm_action(self) -> Deadline:
+        """As `confirm`, for an action that nobody can undo or see afterwards. It must not be sent after the answer.
+
+        A holder that freezes after this call and wakes when somebody else may have the lock finds the deadline over.
+        """
+        self.confirm()
+        return Deadline(min(self.command.by.at, self._confirmed + ACT_SECONDS))
 
     def finish(self) -> None:
         """Forget the mirror, its lock too, and whatever earlier mirrors of its name have left. Raises as `append`."""

@@ -22,7 +22,7 @@ from tanist.domain.broker_errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from tanist.domain.errors import Unreachable
+from tanist.domain.errors import TimedOut, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.batch import filler_batch, patch, same_records, walk
 from tanist.kafka.protocol.codes import error_for
@@ -372,6 +372,26 @@ def until(router: Router, holds: Callable[[], bool]) -> None:
     while not holds():
         assert deadline.left(time.monotonic())
         router.pause(0.05, deadline)
+
+
+def test_an_alteration_whose_sender_slept_past_its_deadline_is_not_sent(
+    router: Router, create: Callable[..., list[TopicPartition]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frozen when everything was ready to be sent: somebody else may own the topic by now."""
+    create("slept-over")
+    at = admin.ConfigResource(admin.ConfigKind.TOPIC, "slept-over")
+    real = admin._config_connection
+
+    def slept(*asked: object) -> object:
+        connection = real(*asked)  # type: ignore[arg-type]
+        router.pause(0.3, soon())
+        return connection
+
+    monkeypatch.setattr(admin, "_config_connection", slept)
+    with pytest.raises(TimedOut, match="not sent"):
+        admin.alter_configs(router, at, {"retention.ms": "1000"}, soon(0.2))
+    monkeypatch.undo()
+    assert admin.describe_configs(router, at, ["retention.ms"], soon())["retention.ms"].value != "1000"
 
 
 def test_an_election_that_is_not_needed_says_so(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tanist.domain.broker_errors import NotController
-from tanist.domain.errors import Unreachable
+from tanist.domain.errors import TimedOut, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.leaders import by_topic
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.kafka.wire.connection import Connection
     from tanist.kafka.wire.leaders import Answers
+    from tanist.kafka.wire.messages import ApiMessage
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
@@ -131,7 +133,7 @@ def create_acls(router: Router, rules: Sequence[AclBinding], by: Deadline) -> li
         for rule in rules
     ]
     version = connection.version(CreateAclsRequest, 1, 3)
-    answer = connection.call(CreateAclsRequest(creations=creations, version=version), by)
+    answer = _change(connection, CreateAclsRequest(creations=creations, version=version), by)
     return [_error(each, f"creating {rule}") for rule, each in zip(rules, answer.results, strict=True)]
 
 
@@ -143,7 +145,7 @@ def delete_acls(
     kind = DeleteAclsRequest.DeleteAclsFilter
     version = connection.version(DeleteAclsRequest, 1, 3)
     request = DeleteAclsRequest(filters=[kind(**_filter(which)) for which in filters], version=version)
-    answer = connection.call(request, by)
+    answer = _change(connection, request, by)
     pairs = zip(filters, answer.filter_results, strict=True)
     return [_error(each, f"deleting {which}") or _deleted(each) for which, each in pairs]
 
@@ -248,7 +250,7 @@ def alter_configs(
     wanted = kind(resource_type=resource.kind, resource_name=resource.name, configs=configs)
     version = connection.version(IncrementalAlterConfigsRequest, 0, 1)
     request = IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only, version=version)
-    _raise_for(connection.call(request, by).responses[0], f"configuration of {resource}")
+    _raise_for(_change(connection, request, by).responses[0], f"configuration of {resource}")
 
 
 def elect_leaders(
@@ -293,6 +295,13 @@ def _config_connection(router: Router, resource: ConfigResource, by: Deadline) -
     if resource.kind is ConfigKind.TOPIC or not resource.name:
         return router.any_connection(by)
     return router.connection(BrokerId(int(resource.name)), by)
+
+
+def _change(connection: Connection, request: ApiMessage, by: Deadline) -> Any:
+    """The answer to a request that changes the cluster. Past its deadline it is not sent: who slept acts no more."""
+    if not by.left(time.monotonic()):
+        raise TimedOut(f"{connection.peer}: {type(request).__name__} was not sent: its deadline had passed")
+    return connection.call(request, by)
 
 
 def _error(each: Any, context: str) -> TanistError | None:

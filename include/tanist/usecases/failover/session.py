@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_record import StateRecord
     from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror
 
@@ -49,6 +50,11 @@ class RunSession:
         """Directly before an action that Kafka does not fence by itself. Raises MirrorLocked."""
         self.lock.command = self.command
         self.lock.confirm()
+
+    def confirm_action(self) -> Deadline:
+        """As `confirm`; and until when the action may be sent. Raises MirrorLocked."""
+        self.lock.command = self.command
+        return self.lock.confirm_action()
 
     def save(self, **changes: Any) -> None:
         """Change the run's own record."""

@@ -112,8 +112,7 @@ def _change(done: _Done, destination: Cluster, lock: LockedMirror, by: Deadline)
         if error := topics.grow(name, decision.grow, by):
             done.errors[Change.GROW, name] = rights.named(error, destination, f"ALTER on Topic {name}")
     for config, value in decision.configs.items():  # one by one: a config that is refused holds up no other
-        lock.confirm()
-        if error := topics.alter_configs(name, {config: value}, by):
+        if error := topics.alter_configs(name, {config: value}, lock.confirm_action()):
             reported = rights.named(error, destination, f"ALTER_CONFIGS on Topic {name}")
             change = Change.SET if value is not None else Change.RESET
             done.errors[change, f"{name}:{config}"] = reported

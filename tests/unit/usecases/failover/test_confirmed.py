@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist.domain.errors import MirrorLocked, TanistError
+from tanist.domain.errors import Interrupted, MirrorLocked, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.fences import FenceStatus
 from tanist.domain.names import TopicPartition
@@ -30,6 +30,8 @@ from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, FailoverW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tanist.ports.clock import Deadline
 
 BOB = Purpose(operation="failover abort", aborts=True)
 """Takes the lock whoever holds it."""
@@ -233,6 +235,59 @@ def test_a_confirmation_that_took_five_seconds_is_followed_by_another(monkeypatc
         monkeypatch.setattr(MemoryStateStore, "append", slow)
         lock.confirm()
         assert took == []
+
+
+def test_a_run_frozen_directly_before_it_alters_a_config_leaves_what_the_owner_has_set_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind its last confirmation: another run finished the failover, and the topic's owner altered retention."""
+    world, owned = FailoverWorld(), list[str]()
+    plan = world.approve().plan
+    world.run(plan, until="generation")
+    real = MemoryTopics.alter_configs
+
+    def frozen(self: MemoryTopics, topic: str, changes: Any, by: Deadline) -> TanistError | None:
+        if not owned:
+            owned.append(topic)
+            world.clock.jump(30)
+            assert world.run(plan, runner="other@host").record.status is RunStatus.DONE
+            assert real(self, topic, {"retention.ms": "-1"}, world.soon()) is None
+        return real(self, topic, changes, by)
+
+    monkeypatch.setattr(MemoryTopics, "alter_configs", frozen)
+    with pytest.raises(Interrupted, match="another process has taken over this run"):
+        world.run(plan)
+    assert {name: world.west.topics[name].configs["retention.ms"] for name in owned} == {"orders": "-1"}
+
+
+def test_a_config_that_is_altered_between_the_look_and_the_request_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever holds the lock sets it in the next attempt, and says in the evidence what was in the way."""
+    world, described = FailoverWorld(), list[str]()
+    plan = world.approve().plan
+    world.run(plan, until="generation")
+    describe, alter, late = MemoryTopics.describe, MemoryTopics.alter_configs, list[str]()
+
+    def seen(self: MemoryTopics, names: Any, by: Deadline) -> Any:
+        answer = describe(self, names, by)
+        if list(names) == ["orders", "payments"] and not described and self.cluster is world.west:
+            described.append("orders")
+            alter(self, "orders", {"retention.ms": "5"}, by)
+        return answer
+
+    def altered(self: MemoryTopics, topic: str, changes: Any, by: Deadline) -> TanistError | None:
+        late.append(topic)
+        return alter(self, topic, changes, by)
+
+    def begins(point: str) -> None:
+        if point == "before:configs" and not late:
+            monkeypatch.setattr(MemoryTopics, "describe", seen)
+            monkeypatch.setattr(MemoryTopics, "alter_configs", altered)
+
+    assert world.run(plan, begins).record.status is RunStatus.DONE
+    assert late == ["payments", "orders"]
+    assert world.west.topics["orders"].configs["retention.ms"] == "60000"
 
 
 # ── directly before the point of no return ────────────────────────────────────────────────────────────────────────

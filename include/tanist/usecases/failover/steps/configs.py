@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.errors import CouldNotTell
 from tanist.domain.failover.takeover import missing
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.failover.step import Done, must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tanist.domain.errors import TanistError
     from tanist.usecases.failover.step import StepContext
 
@@ -27,11 +30,30 @@ def do(context: StepContext) -> Done:
             failed[topic.topic] = facts
             continue
         changes = missing(topic, facts.replication_factor, facts.configs)
-        context.session.confirm()
-        error = topics.alter_configs(topic.topic, changes, context.command.by)
+        error = _alter(context, topic.topic, changes, facts.configs)
         if error is not None:
             failed[topic.topic] = named(error, side, f"ALTER_CONFIGS on Topic {topic.topic}")
         done[topic.topic] = changes
         context.checkpoint("configs:one")
     must_all(failed, "topic(s) could not be configured")
     return Done({"altered": done})
+
+
+def _alter(
+    context: StepContext, topic: str, changes: Mapping[str, str | None], found: Mapping[str, str]
+) -> TanistError | None:
+    """Kafka alters a config whatever its value is by then, so the value is read again directly before.
+
+    What somebody has altered since it was `found` is left to the next attempt, which confirms the lock before it looks:
+    a run that was frozen while another one finished gets no further.
+    """
+    if not changes:
+        return None
+    by, topics = context.command.by, context.clusters.destination.topics
+    context.session.confirm()
+    now = topics.describe([topic], by)[topic]
+    if not isinstance(now, TopicFacts):
+        return now
+    if moved := sorted(name for name in changes if now.configs.get(name) != found.get(name)):
+        return CouldNotTell(f"{', '.join(moved)} was altered by somebody else a moment ago")
+    return topics.alter_configs(topic, changes, context.session.confirm_action())
