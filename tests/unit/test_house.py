@@ -206,6 +206,15 @@ def test_the_concepts_show_the_route_and_the_states_of_the_code() -> None:
     assert set(re.findall(r"\b[A-Z]{5,}\b", named[1])) == set(MirrorState)
 
 
+def test_every_path_in_the_concepts_exists() -> None:
+    """A file, or a folder with a slash at its end, below the package."""
+    text = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/))`", text)) - {"include/tanist/", "items.py"}
+    assert len(named) > 20
+    assert {each for each in named if not (PACKAGE / each).exists()} == set()
+    assert {each for each in named if each.endswith("/") and not (PACKAGE / each).is_dir()} == set()
+
+
 @pytest.mark.parametrize("page", sorted(reference.pages()))
 def test_the_committed_reference_is_what_the_code_says(page: str) -> None:
     """`python -m tests.reference` writes it again."""
