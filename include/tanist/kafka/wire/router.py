@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import BrokerError
 
-_Asked = TypeVar("_Asked", bound="Collection[Any]")
+_Items = TypeVar("_Items", bound="Collection[Any]")
 _A = TypeVar("_A")
 _NO_TOPIC_ID = UUID(int=0)
 _LEAST_CONNECT_SECONDS = 1.0
@@ -256,28 +256,28 @@ class Router:
     def ask(
         self,
         broker: BrokerId,
-        asked: _Asked,
+        items: _Items,
         by: Deadline,
-        ask: Callable[[Connection, _Asked, Deadline], Mapping[Any, _A | TanistError]],
+        ask: Callable[[Connection, _Items, Deadline], Mapping[Any, _A | TanistError]],
     ) -> dict[Any, _A | TanistError]:
-        """What `broker` answers to each of `asked`: all of it in one question, or why there is no answer.
+        """What `broker` answers to each of `items`: all of it in one request, or why there is no answer.
 
         Raises:
             Stopped: the router was interrupted.
         """
         try:
             connection = self.connection(broker, by)
-            answers = ask(connection, asked, by)
+            answers = ask(connection, items, by)
         except Stopped:
             raise
         except CouldNotTell as error:
             self.drop(broker)
             self.forget(broker)
-            return dict.fromkeys(asked, error)
+            return dict.fromkeys(items, error)
         except TanistError as error:
-            return dict.fromkeys(asked, error)
+            return dict.fromkeys(items, error)
         silent = MalformedFrame(f"{connection.peer}: an answer without some of what it was asked for")
-        return {each: answers.get(each, silent) for each in asked}
+        return {each: answers.get(each, silent) for each in items}
 
     def interrupt(self) -> None:
         """From any thread: whatever this router or its connections wait for ends with Stopped, now and ever after."""
