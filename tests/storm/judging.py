@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from confluent_kafka.admin import AdminClient
 
@@ -40,7 +41,10 @@ _RETRIED_SECONDS: Final = 4.0
 """So much earlier a producer may have been given a record that it retries until then."""
 FENCE_TAKES_SECONDS: Final = 1.0
 """An authorizer learns of a rule within that."""
+FOREIGN_WRITE: Final = "FOREIGN_WRITE"
 _MIRROR_EPOCHS: Final = frozenset({1, 32_767})
+Records: TypeAlias = "Mapping[tuple[int, int], bytes]"
+"""By partition and offset."""
 SOON: Final = SystemClock().deadline
 
 
@@ -54,6 +58,7 @@ class Judge:
         """What was acknowledged to us, at the source."""
         self.late: list[Acknowledged] = []
         """Taken by the source after a takeover, because a lift came late."""
+        self._stopped: set[tuple[str, int]] = set()
         self.status_looks = 0
         self._scene, self._ask = scene, asking
         self.done: dict[str, Plan] = {}
@@ -103,7 +108,7 @@ class Judge:
     def _put_up_again(self, topic: str) -> bool:
         """Whether a lift came late, and the fence is there again in time."""
         began = time.monotonic()
-        while self._scene.late_lifts and time.monotonic() < began + PUT_UP_SECONDS:
+        while self._scene.story.late_lifts and time.monotonic() < began + PUT_UP_SECONDS:
             time.sleep(0.5)  # noqa: TID251
             taken = probe(self._scene.pair.east, topic, "judge")
             self.probes += taken
@@ -193,6 +198,7 @@ class Judge:
                 self._scene.violated(each)
         for each in self._unnamed():
             self._scene.violated(each)
+        self._scene.tally.add("figures", "partitions that a late barrier stopped, by name", len(self._stopped))
         for each in (*clients.watch.backwards, *_ahead(clients.reader, clients.watch)):
             self._scene.violated(f"group moved: {each}")
 
@@ -223,7 +229,7 @@ class Judge:
 
     def _lifted_late(self, record: Acknowledged) -> bool:
         """Whether the source took it because a lift came late, and before a fetcher could put the fence up again."""
-        return any(-_RETRIED_SECONDS <= record.since - lift <= PUT_UP_SECONDS for lift in self._scene.late_lifts)
+        return any(-_RETRIED_SECONDS <= record.since - lift <= PUT_UP_SECONDS for lift in self._scene.story.late_lifts)
 
     def _unnamed(self) -> Iterator[str]:
         """Records that a late lift let in, and that `status` does not count."""
@@ -240,13 +246,36 @@ class Judge:
         self._ask.command("mirrors", "resume", self._scene.mirror, "--topic", topic)
         by = time.monotonic() + SAME_SECONDS
         here = values(self._scene.pair.east, topic)
-        while (there := values(self._scene.pair.west, topic)) != here and time.monotonic() < by:
+        while self._unlike(topic, here, there := values(self._scene.pair.west, topic)) and time.monotonic() < by:
             time.sleep(0.5)  # noqa: TID251
         self._scene.tally.add("figures", "records read at the destination and compared", len(there))
-        if there != here:
-            yield f"{topic}: {len(here.items() ^ there.items())} records differ, {len(here)} at the source"
+        if unlike := self._unlike(topic, here, there):
+            yield f"{topic}: {unlike} records differ, {len(here)} at the source"
         if lost := [each for each in source if here.get((each.partition, each.offset)) != each.value]:
             yield f"{topic}: the source itself has lost {len(lost)} records: {lost[0]}"
+
+    def _unlike(self, topic: str, here: Records, there: Records) -> int:
+        """Records that differ. Of a partition that a late barrier stopped: those that are not the source's first.
+
+        Markers are written to topics by name. One of a mirror that was deleted, and that a network has kept back, lands
+        in the topic that was created again, and no client can prevent it. The partition must stop and say so.
+        """
+        stopped = self._stopped_by_a_stranger(topic) if here != there and self._scene.story.late_markers else set()
+        unlike = {place for place in here.keys() | there.keys() if here.get(place) != there.get(place)}
+        return sum(place[0] not in stopped for place in unlike) + sum(
+            bool(copied != first) for at in stopped for copied, first in zip_longest(*_in_order(at, there, here))
+        )
+
+    def _stopped_by_a_stranger(self, topic: str) -> set[int]:
+        found = {row["partition"] for row in self.rows() if row["topic"] == topic and row["error"] == FOREIGN_WRITE}
+        self._stopped |= {(topic, at) for at in found}
+        return found
+
+
+def _in_order(partition: int, there: Records, here: Records) -> tuple[list[bytes], list[bytes]]:
+    """The records of the copy, and as many of the source's first."""
+    copied, source = ([log[at] for at in sorted(log) if at[0] == partition] for log in (there, here))
+    return copied, source[: len(copied)]
 
 
 def _twice(topic: str, log: Mapping[tuple[int, int], bytes]) -> Iterator[str]:

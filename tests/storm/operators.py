@@ -71,6 +71,10 @@ class Story:
     phase: str = "begins"
     history: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    late_lifts: list[float] = field(default_factory=list)
+    """When a request that lifts a source fence, and that was kept back, went on, by the monotonic clock."""
+    late_markers: int = 0
+    """Requests that write a barrier, and that were kept back until they went on."""
     began: float = field(default_factory=time.monotonic)
 
     def tell(self, what: str) -> None:
@@ -104,8 +108,6 @@ class Scene:
     wake: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
     asleep: int = 0
-    late_lifts: list[float] = field(default_factory=list)
-    """When a request that lifts a source fence, and that was kept back, went on, by the monotonic clock."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, what: str) -> None:
@@ -299,7 +301,8 @@ class Operator(threading.Thread):
         self._sleep(mishap)
         scene.tell(f"{self.name}: {NAMES[key]} at {side} goes on")
         if lifts:
-            scene.late_lifts.append(time.monotonic())
+            scene.story.late_lifts.append(time.monotonic())
+        scene.story.late_markers += key == WRITE_TXN_MARKERS
         held.release()
         command.send(signal.SIGCONT)
         if mishap.way is Way.ORPHANED:

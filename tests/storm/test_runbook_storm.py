@@ -13,7 +13,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.demo.screen import Screen
 from tests.kafka.failover.conftest import Answer
 from tests.storm import mishaps, operators, runbook
-from tests.storm.judging import PUT_UP_SECONDS, Judge
+from tests.storm.judging import FOREIGN_WRITE, PUT_UP_SECONDS, Judge
 from tests.storm.mishaps import BEFORE_DELETION, Verb, Way
 from tests.storm.operators import Operator, Plan, Scene, Story, Tally
 from tests.storm.traffic import Acknowledged
@@ -109,10 +109,31 @@ def test_only_what_a_late_lift_lets_in_and_status_names_is_excused(
     scene = Scene(
         story=Story(), pair=absent, proxy=absent, tally=Tally(), mirror="m", topics=("t",), extra="x", home=tmp_path
     )
-    scene.late_lifts.append(100.0)
+    scene.story.late_lifts.append(100.0)
     judge = Judge(scene, Told(scene, observed))
     judge.done = {"abc": Plan("abc", ("t",), "planned", 0)}
     monkeypatch.setattr(Judge, "read", lambda *_: {(0, 0): b"kept", (0, 1): b"west"})
     source = [Acknowledged("t", 0, 0, b"kept", 50.0), Acknowledged("t", 0, 1, b"late", since)]
     found = [*judge._of_promoted("t", source, [Acknowledged("t", 0, 1, b"west", 60.0)]), *judge._unnamed()]
     assert [part in text for part, text in zip(wrong, found, strict=True)] == [True] * len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("copied", "markers", "unlike"),
+    [([b"a", b"b"], 1, 0), ([b"a", b"x"], 1, 1), ([b"a", b"b"], 0, 2), ([b"a", b"b", b"c", b"d", b"e"], 1, 1)],
+    ids=["the first of the source", "another record", "no marker was late", "more than the source has"],
+)
+def test_a_partition_that_a_late_barrier_stopped_has_the_first_records_of_the_source(
+    copied: list[bytes], markers: int, unlike: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker of a deleted mirror landed in the topic that was created again; the partition stopped by name."""
+    absent: Any = None
+    scene = Scene(
+        story=Story(), pair=absent, proxy=absent, tally=Tally(), mirror="m", topics=("t",), extra="x", home=tmp_path
+    )
+    scene.story.late_markers = markers
+    judge = Judge(scene, absent)
+    monkeypatch.setattr(Judge, "rows", lambda _: [{"topic": "t", "partition": 0, "error": FOREIGN_WRITE}])
+    here = {(0, offset): value for offset, value in enumerate([b"a", b"b", b"c", b"d"])} | {(1, 0): b"same"}
+    there = {(0, offset): value for offset, value in enumerate(copied)} | {(1, 0): b"same"}
+    assert judge._unlike("t", here, there) == unlike
