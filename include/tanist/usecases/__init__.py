@@ -1,1 +1,1 @@
-"""What people ask for: one module per noun; each reads observe, decide, apply, record."""
+"""Use cases, one module per noun; each reads: observe, decide, apply, record."""

@@ -1,4 +1,4 @@
-"""Who the clusters of a mirror are: their ids, asked and compared."""
+"""The cluster ids of a mirror: read and compared."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def identify(clusters: Sequence[Cluster], context: CommandContext) -> tuple[str, ...]:
-    """The cluster id of each side.
+    """The cluster id of source and destination.
 
     Raises:
-        Problems, or the only one: every side that does not answer.
+        Problems, or the single error: every cluster that does not answer.
     """
     ids, problems = [], []
     for side in clusters:
@@ -33,10 +33,10 @@ def identify(clusters: Sequence[Cluster], context: CommandContext) -> tuple[str,
 
 
 def distinct(source: Cluster, destination: Cluster, context: CommandContext) -> tuple[str, str]:
-    """The cluster ids of both sides.
+    """The cluster ids of source and destination.
 
     Raises:
-        SameCluster: they are one.
+        SameCluster: source and destination are the same cluster.
     """
     source_id, destination_id = identify((source, destination), context)
     if source_id == destination_id:
@@ -45,7 +45,7 @@ def distinct(source: Cluster, destination: Cluster, context: CommandContext) -> 
 
 
 def same_as_pinned(spec: MirrorSpec, source_id: str | None, destination_id: str) -> None:
-    """Refuse where a connection leads to another cluster than when the mirror was created."""
+    """Refuse if a connection leads to another cluster than when the mirror was created."""
     pairs = [(spec.source, spec.source_cluster_id, source_id or spec.source_cluster_id)]
     pairs.append((spec.destination, spec.destination_cluster_id, destination_id))
     for name, pinned, found in pairs:

@@ -1,4 +1,4 @@
-"""One command: its time, and what it may do."""
+"""The context of a command: its deadline, and whether it may change anything."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
 
 FIRST_CONTACT_SECONDS: Final = 8.0
-"""How long a cluster has to say who it is. A dead one is reported in this time, not after the whole deadline."""
+"""How long a cluster has for its first answer, so that a dead one is reported before the whole deadline has passed."""
 
 
 def _tell_nobody(_topics: Sequence[str]) -> None:
-    """For callers that have nobody to tell."""
+    """The default of `announce`: discards the topics."""
 
 
 def _not_known(_holder: str) -> bool:
@@ -27,10 +27,10 @@ def _not_known(_holder: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """One command while it runs: its time, and whether it may change anything.
+    """What a running command shares: clock, deadline, and whether it may change anything.
 
-    `announce` hears the matched topics once they are decided, before anything changes. `holder`: who we are to others
-    that want to change the same mirror. `is_process_dead`: whether such a holder is certainly dead.
+    `announce` is called with the matched topics once they are decided, before anything changes. `holder`: the name
+    under which this command holds the lock of a mirror. `is_process_dead`: whether such a holder is certainly dead.
     """
 
     clock: Clock
@@ -41,5 +41,5 @@ class CommandContext:
     is_process_dead: Callable[[str], bool] = _not_known
 
     def first_contact(self) -> Deadline:
-        """The deadline of a first call: the command's own, but no later than a dead cluster should be reported."""
+        """The deadline of a first call: FIRST_CONTACT_SECONDS from now, but never later than the command's."""
         return Deadline(min(self.by.at, self.clock.deadline(FIRST_CONTACT_SECONDS).at))

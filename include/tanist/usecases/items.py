@@ -1,4 +1,4 @@
-"""What every JSON of ours says, item by item: the names are a contract (docs: the command line)."""
+"""The items of JSON output. The field names are a contract (docs/reference/commands.md)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def spec_item(spec: MirrorSpec) -> dict[str, Any]:
 
 
 def topic_item(topic: TopicDesired) -> dict[str, Any]:
-    """A topic and what is wanted of it."""
+    """A topic and its desired state."""
     return {"mirror": topic.mirror, "topic": topic.topic, "state": topic.desired}
 
 
 def row_item(row: PartitionRow) -> dict[str, Any]:
-    """A partition, with None for whatever is not known."""
+    """A partition; unknown values are None."""
     last = row.observed.last_mirrored_epoch if row.observed else -1
     epoch = last if last >= 0 else None
     return {
@@ -99,7 +99,7 @@ def limitation_item(limitation: Limitation) -> dict[str, Any]:
 
 
 def status_item(status: Status, modes: Iterable[Mode] = tuple(Mode)) -> dict[str, Any]:
-    """The verdicts of a mirror, and what they are made of."""
+    """The verdicts of a mirror, with limitations and checks."""
     shown = tuple(modes)
     return {
         "mirror": status.mirror,
@@ -110,7 +110,7 @@ def status_item(status: Status, modes: Iterable[Mode] = tuple(Mode)) -> dict[str
 
 
 def status_rows(status: Status, modes: Sequence[Mode]) -> list[dict[str, object]]:
-    """The checks, what speaks against each kind of failover, and its verdict as the last line."""
+    """The checks, the limitations of each mode, and the verdict of each mode as its last row."""
     rows: list[dict[str, object]] = [dict(check_item(check)) for check in status.checks]
     for mode in modes:
         rows += [
@@ -138,6 +138,6 @@ def state_row_item(row: TransitionRow) -> dict[str, Any]:
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """1 if anything failed, else 3 if anything is not known, else 0."""
+    """1 if any check failed, else 3 if any is unknown, else 0."""
     found = set(verdicts)
     return 1 if Verdict.FAIL in found else 3 if Verdict.UNKNOWN in found else 0

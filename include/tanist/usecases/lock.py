@@ -1,9 +1,10 @@
-"""The lock of a mirror: of all commands that change one, one is at work.
+"""The lock of a mirror: only one command changes a mirror at a time.
 
-It rests on the mirror's transactional id: whoever opens that id fences whoever had it. The record `lock/<mirror>` names
-the holder, so that nobody opens the id only to disturb: the record is read first, and a lock that is held and fresh
-refuses. A command that has opened the id reads the record again behind it, and writes itself down in its first
-transaction. One that finds somebody else there withdraws; one that such a visitor has fenced opens the id again.
+It uses the mirror's transactional id: initialising the id fences the earlier producer. The record `lock/<mirror>` names
+the holder, so that a command does not fence a holder that is at work: the record is read first, and a lock with a fresh
+heartbeat refuses. A command that has initialised the id reads the record again, and writes its own name in its first
+transaction. If it finds another holder, it withdraws; a holder that was fenced by such a command
+initialises the id again.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
 
 FRESH_MS: Final = 10_000
-"""A holder whose heartbeat is younger is at work."""
+"""A holder whose heartbeat is younger than this is alive."""
 CONFIRM_SECONDS: Final = 0.5
-"""For so long a confirmed lock is not confirmed again."""
+"""A confirmed lock is not confirmed again for this time."""
 _FROZEN_SECONDS: Final = 3.0
-"""Who needed longer to confirm it may have been frozen in between, and confirms it once more."""
+"""A confirmation that took longer is repeated: the process may have been frozen in between."""
 ACT_SECONDS: Final = 4.0
-"""For so long after it was confirmed a lock is not taken over: its heartbeat is younger than FRESH_MS, also by a clock
-that is 5 s ahead."""
+"""A confirmed lock is not taken over for this time: its heartbeat is younger than FRESH_MS, also by a clock that is
+5 s ahead."""
 _WATCH_MS: Final = 2_000
-"""A heartbeat that is too old, or from the future, by our clock is watched for so long: clocks differ."""
+"""How long a heartbeat that our clock calls stale, or in the future, is watched for a change: clocks differ."""
 _LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purpose:
-    """What the lock is wanted for. `operation`: for others to read.
+    """Why a command takes the lock. `operation` is shown to other commands.
 
-    `plan`: the failover that is run. `aborts`: that failover is undone instead, whoever is at work on it.
-    `preemptible`: a failover takes the lock away without waiting. `waits`: a holder that may be dead is watched.
+    `plan`: the failover to run. `aborts`: undo that failover instead, even while another process runs it.
+    `preemptible`: a failover may take over the lock without waiting. `waits`: watch a holder that may be dead.
     """
 
     operation: str
@@ -62,14 +63,14 @@ _LOOKING: Final = Purpose(operation="to look")
 
 
 class _LockSeen(NamedTuple):
-    """A lock as it was read: unchanged for long enough, its holder is dead."""
+    """A lock record that did not change for long enough, so its holder is dead."""
 
     epoch: int
     at: EpochMs
 
 
 def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOOKING) -> None:
-    """For those that look before they take the lock, or look only, at what a failover is about to change.
+    """Check, without taking the lock, that no unfinished failover forbids `purpose`.
 
     Raises:
         MirrorLocked, RunUnderWay: a failover of `mirror` is unfinished, and `purpose` neither runs nor aborts it.
@@ -88,11 +89,11 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
 def mirror_lock(
     cluster: Cluster, mirror: MirrorName, purpose: Purpose, command: CommandContext
 ) -> Iterator[LockedMirror]:
-    """The lock of `mirror`, held for the time of the block. `cluster` is its destination.
+    """Hold the lock of `mirror` during the block. `cluster` is its destination.
 
     Raises:
-        UnknownMirror. MirrorLocked: another operation is at work, by name; nothing was opened.
-        RunUnderWay: the same, of a failover that would be another failover's neighbour.
+        UnknownMirror. MirrorLocked: another operation, which the error names, holds the lock; it was not fenced.
+        RunUnderWay: the same, if both are failovers.
     """
     locked = _take(cluster, mirror, purpose, command)
     try:
@@ -106,7 +107,7 @@ def mirror_lock(
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A mirror as a dry run sees it: what would be written is not."""
+    """A mirror in a dry run: nothing is locked or written."""
 
     spec: MirrorSpec
     command: CommandContext
@@ -119,14 +120,14 @@ class Rehearsal:
         return self._seen
 
     def confirm(self) -> None:
-        """Nothing is held, and nothing will be done."""
+        """A dry run holds no lock, so there is nothing to confirm."""
 
     def finish(self) -> None:
-        """Nothing is forgotten."""
+        """A dry run deletes nothing."""
 
 
 def _unchecked(_view: StateView) -> None:
-    """Nothing can speak against it."""
+    """The default of `check`: allows the change."""
 
 
 @contextmanager
@@ -137,10 +138,10 @@ def changing(
     command: CommandContext,
     check: Callable[[StateView], object] = _unchecked,
 ) -> Iterator[LockedMirror | Rehearsal]:
-    """The mirror, locked for a change; of a dry run a rehearsal.
+    """The mirror, locked for a change; in a dry run a rehearsal.
 
-    `check` raises what speaks against the change. It is called before anything is locked, so a change that is refused
-    writes nothing; whoever changes something checks again behind the lock. Raises as `mirror_lock`, and as `check`.
+    `check` raises if the change is not allowed. It is called before the lock is taken, so a refused change writes
+    nothing; the caller must check again under the lock. Raises as `mirror_lock`, and as `check`.
     """
     view = state_topics.read(cluster, STATE_TOPIC, command.by)
     spec = state_topics.spec_of(view, mirror, cluster.name)
@@ -154,7 +155,7 @@ def changing(
 
 
 class LockedMirror:
-    """A mirror whose lock is held: the only way to change its records. Of one thread."""
+    """A mirror whose lock this command holds: the only way to change its records. Owned by one thread."""
 
     def __init__(
         self, cluster: Cluster, spec: MirrorSpec, command: CommandContext, store: StateStore, record: MirrorLock
@@ -167,18 +168,18 @@ class LockedMirror:
 
     @property
     def epoch(self) -> int:
-        """Rises by one with every command that takes the lock of this mirror."""
+        """Increases by one with every command that takes the lock of this mirror."""
         return self._record.epoch
 
     def view(self) -> StateView:
-        """The state topic as it is now."""
+        """The current view of the state topic."""
         return self._store.catch_up(self.command.by)
 
     def append(self, records: Sequence[StateRecord]) -> StateView:
         """Write `records` and a heartbeat in one transaction, and return the view that contains them.
 
         Raises:
-            MirrorLocked: somebody else holds the lock by now; nothing was written.
+            MirrorLocked: another command holds the lock now; nothing was written.
             Whatever `StateStore.append` raises.
         """
         return self._write(records, self._record.holder)
@@ -195,21 +196,21 @@ class LockedMirror:
             self.append([])
 
     def confirm_action(self) -> Deadline:
-        """As `confirm`, for an action that nobody can undo or see afterwards. It must not be sent after the answer.
+        """As `confirm`, for an action that cannot be undone or detected later. Returns the deadline for sending it.
 
-        A holder that freezes after this call and wakes when somebody else may have the lock finds the deadline over.
+        If the holder freezes after this call until another command may hold the lock, the deadline has passed.
         """
         self.confirm()
         return Deadline(min(self.command.by.at, self._confirmed + ACT_SECONDS))
 
     def finish(self) -> None:
-        """Forget the mirror, its lock too, and whatever earlier mirrors of its name have left. Raises as `append`."""
+        """Delete all records of the mirror, of its lock, and of earlier mirrors of its name. Raises as `append`."""
         keys = self.view().keys_of(self.spec.mirror)
         self._transact(lambda store: store.append([Tombstone(key) for key in keys], self.command.by))
         self._lost = True
 
     def release(self) -> None:
-        """Let whoever comes next take it at once. A lock that cannot be released goes stale by itself."""
+        """Release the lock for the next command. A lock that cannot be released goes stale by itself."""
         try:
             if not self._lost:
                 self._write([], holder="")
@@ -240,7 +241,7 @@ class LockedMirror:
                 return view
 
     def _open_again(self) -> None:
-        """Somebody else has opened the transactional id: to withdraw, or to stay."""
+        """Initialise the transactional id again after another command did, unless that command holds the lock now."""
         self._store.close()
         self._must_name_us(state_topics.read(self._cluster, STATE_TOPIC, self.command.by))
         self._store = self._cluster.open_store(STATE_TOPIC, self.spec.mirror, self.command.by)
@@ -296,10 +297,10 @@ def _next(view: StateView, spec: MirrorSpec, purpose: Purpose, command: CommandC
 def _wait_until_free(
     look: Callable[[], StateView], mirror: MirrorName, purpose: Purpose, command: CommandContext
 ) -> _LockSeen | None:
-    """None: the lock is free. Else what was seen of it, unchanged for so long that its holder is dead.
+    """None: the lock is free. Otherwise a lock whose holder is dead, because it did not change for long enough.
 
     Raises:
-        MirrorLocked, RunUnderWay: its holder lives, or may live and `purpose` does not wait.
+        MirrorLocked, RunUnderWay: the holder is alive, or may be alive and `purpose` does not wait.
     """
     held = _holder(look(), mirror, purpose, command)
     if held is None:
@@ -322,14 +323,14 @@ def _wait_until_free(
 def _must_be_free(
     view: StateView, mirror: MirrorName, purpose: Purpose, command: CommandContext, stale: _LockSeen | None
 ) -> None:
-    """Raises MirrorLocked or RunUnderWay where somebody was faster than we."""
+    """Raises MirrorLocked or RunUnderWay if another command took the lock first."""
     held = _holder(view, mirror, purpose, command)
     if held is not None and (held.epoch, held.at) != stale:
         raise _locked_error(held, purpose)
 
 
 def _holder(view: StateView, mirror: MirrorName, purpose: Purpose, command: CommandContext) -> MirrorLock | None:
-    """The lock, if it is in the way of `purpose`; whether its holder lives is another question.
+    """The lock, if it conflicts with `purpose`, whether or not its holder is alive.
 
     Raises:
         MirrorLocked, RunUnderWay: a failover is unfinished, and `purpose` neither runs nor aborts it.

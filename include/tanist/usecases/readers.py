@@ -1,4 +1,4 @@
-"""What one reading of a destination shares: its state topics, and which sources have not answered."""
+"""Readers that observations of one destination share, and the sources that have not answered."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
 
 SILENT_SECONDS: Final = 10.0
-"""A cluster that has not answered is not asked again for so long: it must not hold up every look."""
+"""How long a cluster that has not answered is not queried again, so that it does not delay every observation."""
 
 
 @dataclass(slots=True)
 class StateReaders:
-    """The state topics of one destination, read again and again: the readers stay open."""
+    """The state topics of one destination, read repeatedly; the readers stay open."""
 
     destination: Cluster
     _open: dict[str, StateStore] = field(default_factory=dict)
 
     def view(self, topic: str, by: Deadline) -> StateView:
-        """A state topic as it is now; empty where it does not exist.
+        """The current view of a state topic; empty if the topic does not exist.
 
         Raises:
-            UnsafeStateTopic: it could lose what we write; and what the destination answers if it cannot be read.
+            UnsafeStateTopic: its configuration could lose records; and the destination's error if it cannot be read.
         """
         if not self.has(topic, by):
             return NOTHING_YET
         return self._open[topic].catch_up(by)
 
     def has(self, topic: str, by: Deadline) -> bool:
-        """Whether there is such a topic."""
+        """Whether the topic exists."""
         if topic not in self._open:
             if not state_topics.exists(self.destination, topic, by):
                 return False
@@ -45,16 +45,16 @@ class StateReaders:
         return True
 
     def close(self) -> None:
-        """Close the readers; the cluster belongs to whoever opened it."""
+        """Close the readers; the cluster is closed by the caller that opened it."""
         for store in self._open.values():
             store.close()
 
 
 @dataclass(slots=True)
 class Silence:
-    """Clusters, by the name of their connection, that have not answered a moment ago, and why.
+    """Clusters that have recently not answered, by the name of their connection, and why.
 
-    `seconds`: for so long they are not asked again; a reading that ends asks them once (`math.inf`).
+    `seconds`: how long they are not queried again; `math.inf` for an observation that ends.
     """
 
     clock: Clock
@@ -62,10 +62,10 @@ class Silence:
     _until: dict[str, tuple[float, TanistError]] = field(default_factory=dict)
 
     def of(self, name: str) -> TanistError | None:
-        """Why it is not asked now; None: ask it."""
+        """Why the cluster is not queried now; None: query it."""
         until, why = self._until.get(name, (float("-inf"), None))
         return why if self.clock.monotonic() < until else None
 
     def keep(self, name: str, why: TanistError) -> None:
-        """It has just not answered."""
+        """Record that the cluster has not answered."""
         self._until[name] = (self.clock.monotonic() + self.seconds, why)

@@ -1,4 +1,4 @@
-"""Which rights a mirror needs, side by side with the request that fails without them (reference: broker facts)."""
+"""The permissions that a mirror needs, each with the request that fails without it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLUSTER = "kafka-cluster"
 
 @dataclass(frozen=True, slots=True)
 class RequiredAcl:
-    """One of `rights` is enough."""
+    """A need that any one of `rights` satisfies."""
 
     rights: tuple[Permission, ...]
 
@@ -41,7 +41,7 @@ class RequiredAcl:
 
     @property
     def description(self) -> str:
-        """The right, and what fails without it."""
+        """The permission, and what fails without it."""
         return f"{self.title} ({self.rights[0].needed_for})"
 
 
@@ -62,7 +62,7 @@ def _required(operations: str, resource_type: str, resource: str, needed_for: st
 
 
 def source_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """What the copier needs to read `topics`."""
+    """The permissions that a fetcher needs to read `topics`."""
     return tuple(
         need
         for topic in topics
@@ -74,7 +74,7 @@ def source_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
 
 
 def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[RequiredAcl, ...]:
-    """What the copier needs to write the existing `topics`; `state`: and the existing state topics."""
+    """The permissions that a fetcher needs to write to the existing `topics` and state topics (`state`)."""
     needs = [
         _required("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical")
     ]
@@ -94,7 +94,7 @@ def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[RequiredAc
 
 
 def promotion_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """What the login of a failover needs behind its point of no return, where it can neither go on without nor back."""
+    """The permissions that a failover needs after its point of no return, where it can no longer be undone."""
     needs = [
         _required("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "the producer fence"),
         _required("ALTER", "Cluster", CLUSTER, "granting producers WRITE at a failover"),
@@ -108,7 +108,7 @@ def promotion_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
 
 
 def source_group_needs(groups: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """What following `groups` needs, besides reading their log."""
+    """The permissions to follow `groups`, besides reading `__consumer_offsets`."""
     return tuple(_required("DESCRIBE", "Group", group, "reading committed offsets") for group in groups)
 
 
@@ -121,12 +121,12 @@ GROUP_LOG_NEED = _required(
 
 
 def destination_group_needs(groups: Iterable[str]) -> tuple[RequiredAcl, ...]:
-    """What committing the positions of `groups` needs."""
+    """The permissions to commit offsets of `groups`."""
     return tuple(_required("READ", "Group", group, "committing offsets of the group") for group in groups)
 
 
 def met(cluster: Cluster, needs: Sequence[RequiredAcl], by: Deadline) -> tuple[RequiredAclCheck, ...]:
-    """Each need with its verdict: PASS if one of its rights is held, UNKNOWN if that cannot be told."""
+    """Each need with its verdict: PASS if one of its permissions is granted, UNKNOWN if that is not known."""
     rights = [right for need in needs for right in need.rights]
     held = {found.permission: found for found in cluster.access.check(rights, by)} if rights else {}
     return tuple(
@@ -143,7 +143,7 @@ def _met(need: RequiredAcl, held: Mapping[Permission, tuple[Verdict, str]]) -> R
 
 
 def refusals(cluster: Cluster, needs: Sequence[RequiredAcl], by: Deadline) -> tuple[AuthorizationFailed, ...]:
-    """An error for every need that is certainly not met. What cannot be told is left to the calls themselves."""
+    """An error for every need that is certainly not met. If it is unknown, the later request decides."""
     return tuple(
         AuthorizationFailed(
             f"on {cluster.name!r}, the principal of this login lacks {found.acl.title}, which is needed for "
@@ -155,7 +155,7 @@ def refusals(cluster: Cluster, needs: Sequence[RequiredAcl], by: Deadline) -> tu
 
 
 def named(error: TanistError, cluster: Cluster, right: str) -> TanistError:
-    """`error`, or if a broker refused for want of a right, the error that names it."""
+    """`error`; if a broker refused for a missing permission, an error that names it."""
     if isinstance(error, _REFUSALS):
         return AuthorizationFailed(f"on {cluster.name!r}, the principal of this login lacks {right}: {error.reason}")
     return error

@@ -21,7 +21,7 @@ _SAFE_REPLICAS: Final = 3
 
 
 def missing_state_topics(cluster: Cluster, by: Deadline) -> tuple[NewTopic, ...]:
-    """Those state topics that are not there yet, as a rehearsal can create them; whoever opens them knows the rest."""
+    """The state topics that do not exist yet, as specs for a rehearsal; opening them creates them completely."""
     replicas = None if cluster.small_state else _SAFE_REPLICAS
     return tuple(
         NewTopic(name=name, partitions=count, replication_factor=replicas, configs={"cleanup.policy": "compact"})
@@ -31,7 +31,7 @@ def missing_state_topics(cluster: Cluster, by: Deadline) -> tuple[NewTopic, ...]
 
 
 def exists(cluster: Cluster, topic: str, by: Deadline) -> bool:
-    """Whether there is such a topic; raises what the cluster answers otherwise."""
+    """Whether the topic exists. Raises any other error of the cluster."""
     facts = cluster.topics.describe([topic], by)[topic]
     if isinstance(facts, TanistError) and not isinstance(facts, UnknownTopicOrPartition):
         raise facts
@@ -39,10 +39,10 @@ def exists(cluster: Cluster, topic: str, by: Deadline) -> bool:
 
 
 def read(cluster: Cluster, topic: str, by: Deadline) -> StateView:
-    """The view of a state topic as it is now; empty where the topic does not exist.
+    """The current view of a state topic; empty if the topic does not exist.
 
     Raises:
-        UnsafeStateTopic: it could lose what we write.
+        UnsafeStateTopic: its configuration could lose records.
     """
     if not exists(cluster, topic, by):
         return NOTHING_YET
@@ -57,7 +57,7 @@ def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec
     """The spec of `mirror`.
 
     Raises:
-        UnknownMirror: naming those there are.
+        UnknownMirror: with the names of existing mirrors.
     """
     if found := view.mirror(mirror):
         return found
@@ -66,10 +66,10 @@ def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec
 
 
 def still(view: StateView, examined: MirrorSpec) -> MirrorSpec:
-    """The spec, as it is now, of the very mirror that was `examined` before.
+    """The current spec of the mirror that was `examined` before.
 
     Raises:
-        UnknownMirror: it was deleted meanwhile; another may have its name.
+        UnknownMirror: it was deleted meanwhile; another mirror may have its name.
     """
     found = spec_of(view, examined.mirror, examined.destination)
     if (found.id, found.source) != (examined.id, examined.source):

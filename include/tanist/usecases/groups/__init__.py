@@ -1,1 +1,1 @@
-"""Positions of consumer groups: seen, translated, committed at the destination, explained."""
+"""Committed offsets of consumer groups: listed, translated, committed at the destination, explained."""

@@ -1,4 +1,4 @@
-"""Both ends of a mirror, as group commands ask them."""
+"""Source and destination of a mirror, as group commands query them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContacts:
-    """What asks a source that is configured here; it may be dead all the same."""
+    """The ports of a source that is configured on this host; the source may be down."""
 
     cluster: Cluster
     positions: Positions
@@ -22,7 +22,7 @@ class SourceContacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupContacts:
-    """`source` is an error where nothing can even be asked."""
+    """`source` is an error if the source cannot be queried at all."""
 
     destination: Cluster
     positions: Positions

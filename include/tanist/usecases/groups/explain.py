@@ -1,4 +1,4 @@
-"""`tanist groups explain`: for each partition, how the answer came about."""
+"""`tanist groups explain`: how the translation of each partition was derived."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def explain(row: PositionRow, seen: Gathered) -> tuple[str, ...]:
-    """One step of the reasoning a line, in order."""
+    """One line for each step of the translation, in order."""
     return tuple(_lines(row, seen))
 
 
 def at_home(group: str, at: TopicPartition, found: GroupSyncResult) -> tuple[str, ...]:
-    """The same for a partition that took over: nothing is translated there any more."""
+    """The same for a partition that was failed over: its offsets are no longer translated."""
     where = found.seen.spec.destination
     return (
         f"{at} was failed over: the offsets that group {group} commits at {where} are its own",

@@ -1,4 +1,4 @@
-"""What is known of the groups of a mirror: from `__mirror_groups`, and from the source itself where it answers."""
+"""What is known about the groups of a mirror: from `__mirror_groups`, and from the source if it answers."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 class Chosen:
     """Which groups and topics: regular expressions for whole names of groups; None: all topics of the mirror.
 
-    `names`: exactly these groups, whatever they are called.
+    `names`: exactly these groups; names are not read as expressions.
     """
 
     groups: tuple[str, ...] = EVERYTHING
     names: frozenset[str] | None = None
     topics: frozenset[str] | None = None
     ask_source: bool = True
-    """False: it is known to be dead, and nobody wants to wait for that to be found out again."""
+    """False: the source is known to be down, so it is not queried and no timeout is spent on it."""
 
     def of(self, names: Iterable[str]) -> set[str]:
-        """The chosen ones of `names`."""
+        """The groups of `names` that are selected."""
         if self.names is not None:
             return set(self.names) & set(names)
         patterns = [topic_pattern(text) for text in self.groups]
@@ -53,7 +53,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The state topics of a destination, as they are now."""
+    """The views of the state topics of a destination."""
 
     state: StateView
     offsets: StateView
@@ -61,7 +61,7 @@ class Views:
 
 
 def views(destination: Cluster, context: CommandContext) -> Views:
-    """All three, as they are now.
+    """All three state topics, read to their ends.
 
     Raises:
         UnsafeStateTopic, and what the destination answers if it cannot be read.
@@ -73,7 +73,7 @@ def views(destination: Cluster, context: CommandContext) -> Views:
 
 @dataclass(frozen=True, slots=True)
 class Freshest:
-    """Where a group stands at the source; `at`: when that was committed there, None where only the source was asked."""
+    """A group's latest committed offset at the source; `at`: when it was committed, None if the source was queried."""
 
     offset: SourceOffset
     at: EpochMs | None
@@ -82,7 +82,7 @@ class Freshest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAnswer:
-    """What the source itself says now. `down`: why it says nothing; `errors`: of single groups."""
+    """What the source answers now. `down`: why it does not answer; `errors`: by group."""
 
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     positions: Mapping[str, Mapping[TopicPartition, SourceOffset]] = field(default_factory=dict)
@@ -93,10 +93,10 @@ class SourceAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """Everything that translations of one mirror are made of.
+    """All inputs of the translations of one mirror.
 
-    `at_home`: partitions that took over, by the groups that had a position there. Nothing is translated any more: what
-    such a group commits at the destination is its position.
+    `at_home`: failed-over partitions, by the groups that had a position there. Their offsets are no longer translated:
+    what such a group commits at the destination is its position.
     """
 
     spec: MirrorSpec
@@ -114,11 +114,11 @@ class Gathered:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every group that has, or had, a position in the mirror."""
+        """All groups that have, or had, a committed offset in the mirror."""
         return tuple(sorted(self.positions.keys() | self.at_home.keys()))
 
     def age_ms(self, position: Freshest) -> int | None:
-        """How old the knowledge of a position is: it may have moved since. None: nobody knows."""
+        """The age of a known position, which may have moved since. None: unknown."""
         if position.direct:
             return 0
         return (
@@ -131,7 +131,7 @@ class Gathered:
 def gather(
     spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, context: CommandContext, seen: Views | None = None
 ) -> Gathered:
-    """One look at both ends. A source that does not answer is a fact here, never an error.
+    """Read source and destination once. A source that does not answer is a fact here, never an error.
 
     Raises:
         what the destination answers if it cannot be read.
@@ -175,7 +175,7 @@ def _partitions(state: StateView, mirror: MirrorName, chosen: Chosen) -> frozens
 
 
 def _preparing(state: StateView, mirror: MirrorName, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-    """Copies that are still brought to the source's log start: their ends mean nothing yet."""
+    """Mirror partitions whose log start is still being filled up to the source's: their ends mean nothing yet."""
     seen = {at: state.observed(mirror, at) for at in partitions}
     return frozenset(at for at, each in seen.items() if each is not None and each.state is MirrorState.PREPARING)
 
@@ -189,9 +189,9 @@ def _span(ends: LogEnds | TanistError) -> CopySpan | TanistError:
 def _merged(
     ours: Iterable[GroupPosition], source_answer: SourceAnswer, chosen: Chosen, partitions: frozenset[TopicPartition]
 ) -> Mapping[str, Mapping[TopicPartition, Freshest]]:
-    """What the source says now goes before what was kept; what it does not say stays as it was kept.
+    """The source's answer takes precedence over stored positions; positions that it does not return are kept.
 
-    Deletion is never propagated by itself: the tail takes positions out of what is kept when they are deleted.
+    A missing position is not taken for a deletion: the tail of `__consumer_offsets` removes deleted positions.
     """
     found: defaultdict[str, dict[TopicPartition, Freshest]] = defaultdict(dict)
     names = chosen.of({*(each.group for each in ours), *source_answer.positions})

@@ -1,4 +1,4 @@
-"""A position as people and programs are shown it: the names are a contract (docs: the command line)."""
+"""A position as JSON and in words. The field names are a contract (docs/reference/commands.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def summary(synced: GroupSyncResult, *, dry_run: bool = False) -> str:
-    """What was committed, or with a dry run would be."""
+    """What was committed, or would be committed in a dry run, in words."""
     done = sum(row.will_commit if dry_run else row.committed for row in synced.rows)
     verb = "would commit" if dry_run else "committed"
     return f"{verb} {done} of {len(synced.rows)} offset(s) of {len({row.group for row in synced.rows})} group(s)"

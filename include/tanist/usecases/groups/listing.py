@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLine:
-    """One group of a mirror. States are None where nobody tells; `lag` and ages are None where unknown.
+    """One group of a mirror. States, `lag` and ages are None if unknown.
 
-    `age_ms`: how old the knowledge of its positions is. `lag`: offsets of the source that it has not read yet.
-    `at_home`: topics that took over; of these nothing is followed any more.
+    `age_ms`: the age of the known positions. `lag`: offsets of the source that it has not consumed yet.
+    `at_home`: failed-over topics, whose offsets are no longer followed.
     """
 
     group: str
@@ -46,7 +46,7 @@ class GroupsListed:
 
 
 def list_groups(spec: MirrorSpec, contacts: GroupContacts, chosen: Chosen, context: CommandContext) -> GroupsListed:
-    """The groups that have a position in the mirror. With a dead source: as they were kept.
+    """The groups that have a position in the mirror; as they were stored if the source does not answer.
 
     Raises:
         what the destination answers if it cannot be read.

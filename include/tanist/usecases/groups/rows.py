@@ -1,4 +1,4 @@
-"""One line for each position of each group: where it stands, where it goes on, and what became of it. Pure."""
+"""One row for each position of each group: source offset, translated offset, and whether it was committed. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOT_COMPARED = ProofResult(Proof.NONE, "not compared")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionRow:
-    """`decision` is None where nobody asked whether it may be committed. `error`: why a commit that was sent failed."""
+    """`decision` is None if no commit was requested. `error`: why a commit that was sent failed."""
 
     group: str
     partition: TopicPartition
@@ -62,9 +62,9 @@ class PositionRow:
 
     @property
     def clamped(self) -> bool:
-        """The group had read more than was copied: it will read again what the copy gets in those places, if anything.
+        """Whether the group had consumed more than was copied: it continues at the end of the mirror partition.
 
-        With the source dead these records are lost for everybody else, and this group alone has seen them.
+        If the source is lost, only this group has seen these records.
         """
         return isinstance(self.translation, Conservative) and self.translation.ahead > 0
 
@@ -74,7 +74,7 @@ class PositionRow:
 
     @property
     def pair(self) -> Pair | None:
-        """What can be compared: a lower bound lies before another record than the group's, and rightly so."""
+        """The offsets whose records are compared; None for a lower bound, which points at another record by design."""
         match self.translation:
             case Exact(offset):
                 return Pair(self.partition, self.position.offset, offset)
@@ -83,7 +83,7 @@ class PositionRow:
 
     @property
     def reason(self) -> str:
-        """Everything that is worth saying: why not exact, why not committed, what the proof lacks."""
+        """Why the offset is not exact, why it was not committed, and why the proof is missing."""
         said = [] if self.translation.why is None else [self.translation.why]
         if isinstance(self.decision, (Withheld, Stays)) and self.decision.why not in said:
             said.append(self.decision.why)
@@ -131,13 +131,13 @@ def _translation(seen: Gathered, at: TopicPartition, position: Freshest, runs: O
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationGroups:
-    """The groups as the destination knows them, with what is committed there."""
+    """The groups at the destination, with their committed offsets there."""
 
     groups: Mapping[str, GroupFacts]
     committed: Mapping[str, CommittedOf | TanistError]
 
     def objection(self, group: str, rules: Rules) -> str | None:
-        """Why nothing of `group` may be committed."""
+        """Why no offset of `group` may be committed."""
         answer = self.committed.get(group, {})
         if isinstance(answer, TanistError):
             return f"the destination does not report the committed offset: {answer.name}: {answer.reason}"
@@ -150,7 +150,7 @@ class DestinationGroups:
         return objection(there, rules)
 
     def committed_position(self, group: str, at: TopicPartition) -> Present | TanistError | None:
-        """Where `group` stands there, or why that is not known; None: it has no position."""
+        """The committed offset of `group` at the destination, or why it is unknown; None: it has none."""
         answer = self.committed.get(group, {})
         return answer if isinstance(answer, TanistError) else self.present(group, at)
 
@@ -163,7 +163,7 @@ class DestinationGroups:
 
 
 def decided(rows: Sequence[PositionRow], there: DestinationGroups, rules: Rules) -> tuple[PositionRow, ...]:
-    """The rows with what is to be done about each."""
+    """The rows, each with the decision whether to commit it."""
     groups = dict.fromkeys(row.group for row in rows)
     refused = {group: there.objection(group, rules) for group in groups}
     return tuple(_judged(row, refused[row.group], there, rules) for row in rows)
@@ -181,13 +181,13 @@ def _judged(row: PositionRow, refused: str | None, there: DestinationGroups, rul
 
 
 def proved(rows: Iterable[PositionRow], found: Mapping[Pair, ProofResult], otherwise: str) -> tuple[PositionRow, ...]:
-    """The rows with their proofs; `otherwise`: why the others have none."""
+    """The rows with their proofs; `otherwise`: why the remaining rows have none."""
     nothing = ProofResult(Proof.NONE, otherwise)
     return tuple(replace(row, compared=found.get(row.pair, nothing) if row.pair else nothing) for row in rows)
 
 
 def to_commit(rows: Iterable[PositionRow], mark: str) -> dict[str, dict[TopicPartition, CommitChange]]:
-    """By group; `mark` is the beginning of the metadata, the source offset follows, as in 'tanist m1 east@1234'."""
+    """The offsets to commit, by group. Metadata is `mark` and the source offset, as in 'tanist m1 east@1234'."""
     wanted: dict[str, dict[TopicPartition, CommitChange]] = {}
     for row in rows:
         if isinstance(row.decision, Commit):

@@ -1,4 +1,4 @@
-"""`tanist groups translate|sync`, and the final translation of a failover: many groups at once, nothing invented."""
+"""`tanist groups translate|sync`, and the final translation of a failover: many groups at once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 PROVE_SECONDS: Final = 10.0
 _MOST_AGAIN: Final = 2
-"""So often who was fenced goes on; then the other command is let to end."""
+"""How often a fenced commit is tried again before the other command is left to finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """`prove_seconds`: how long records may be compared; what was not compared by then has no proof, and goes on.
+    """`prove_seconds`: how long records may be compared; positions not compared by then are committed without proof.
 
-    `confirm`: raises where the mirror's lock is not ours any more; asked before other commands are fenced, and directly
-    before positions become visible.
+    `confirm`: raises if this command no longer holds the mirror's lock; called before other commands are fenced, and
+    directly before a commit becomes visible.
     """
 
     chosen: Chosen = field(default_factory=Chosen)
@@ -45,7 +45,7 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSyncResult:
-    """One row for each position. `seen`: what they were made of; `there`: what the destination knows of the groups."""
+    """One row for each position. `seen`: the inputs; `there`: the groups at the destination."""
 
     rows: tuple[PositionRow, ...]
     seen: Gathered
@@ -53,7 +53,7 @@ class GroupSyncResult:
 
     @property
     def clamped(self) -> tuple[PositionRow, ...]:
-        """Groups that had read more than was copied."""
+        """Rows of groups that had consumed more than was copied."""
         return tuple(row for row in self.rows if row.clamped)
 
     @property
@@ -62,17 +62,17 @@ class GroupSyncResult:
 
     @property
     def failed(self) -> tuple[PositionRow, ...]:
-        """Those that should have been committed and were not: run it again."""
+        """Rows whose commit failed: run the command again."""
         return tuple(row for row in self.rows if row.error is not None)
 
     @property
     def withheld(self) -> tuple[PositionRow, ...]:
-        """Those that were not to be committed, each with its reason."""
+        """Rows that must not be committed, each with its reason."""
         return tuple(row for row in self.rows if isinstance(row.decision, Withheld))
 
     @property
     def problems(self) -> tuple[PositionRow, ...]:
-        """Everything that a person should look at, each position once."""
+        """All rows that need attention, each position once."""
         lists = (self.failed, self.withheld, self.clamped, self.mismatches)
         named = {(row.group, row.partition) for rows in lists for row in rows}
         return tuple(row for row in self.rows if (row.group, row.partition) in named)
@@ -81,10 +81,10 @@ class GroupSyncResult:
 def translate_groups(
     spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None = None
 ) -> GroupSyncResult:
-    """Where every group would go on, with the proofs, and what would be committed. Changes nothing.
+    """The translated offset of every position, its proof, and what would be committed. Changes nothing.
 
     Raises:
-        what the destination answers if it cannot be read. A silent source, a broken group: rows with their reasons.
+        the destination's error if it cannot be read. A silent source or a failed group becomes rows with reasons.
     """
     return _planned(_look(spec, contacts, request, context, views), contacts, request, context)
 
@@ -92,11 +92,11 @@ def translate_groups(
 def sync_groups(
     spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext, views: Views | None = None
 ) -> GroupSyncResult:
-    """Translate, prove, and commit what may be committed (`run.dry_run`: only say so). Idempotent, per position.
+    """Translate, prove, and commit what may be committed (not with `dry_run`). Idempotent, per position.
 
-    Only groups without members, never backwards, never a mismatch, and only where the group still stands where it stood
-    when that was decided. What an earlier command has left pending is undone first. Raises as `translate_groups`
-    (nothing was committed then), and what `request.confirm` raises.
+    Commits only for groups without members, never backwards, never on a mismatch, and only if the committed offset is
+    still the one that the decision was based on. Commits that an earlier command left pending are undone first. Raises
+    as `translate_groups` (nothing was committed then), and what `request.confirm` raises.
     """
     look = _look(spec, contacts, request, context, views)
     if context.dry_run:
@@ -112,11 +112,11 @@ def sync_groups(
 def sync_locked(
     spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest, context: CommandContext
 ) -> GroupSyncResult:
-    """`sync_groups` under the mirror's lock, which a failover takes away at any time.
+    """`sync_groups` under the mirror's lock, which a failover may take over at any time.
 
     Raises:
-        MirrorLocked: another operation is at work, or a failover has taken the lock: what was not yet visible at the
-        destination never will be. Else as `sync_groups`.
+        MirrorLocked: another operation holds the lock, or a failover has taken it over: what was not yet visible at the
+        destination never will be. Otherwise as `sync_groups`.
     """
     if context.dry_run:
         return sync_groups(spec, contacts, request, context)
@@ -128,7 +128,7 @@ def sync_locked(
 def _commit(
     spec: MirrorSpec, look: _Look, contacts: GroupContacts, request: SyncRequest, context: CommandContext
 ) -> GroupSyncResult:
-    """Who is fenced although the lock is ours (a sleeper has woken for a moment) decides anew, and goes on."""
+    """If the commit is fenced although we hold the lock (a frozen command woke up), decide again and repeat it."""
     if look.seen.names:
         request.confirm()
         contacts.positions.take_over(look.seen.names, context.by)
@@ -142,7 +142,7 @@ def _commit(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Both ends, and what was translated and proved of it."""
+    """What was read from source and destination, with translations and proofs."""
 
     seen: Gathered
     rows: tuple[PositionRow, ...]
@@ -174,7 +174,7 @@ def _prove(
     request: SyncRequest,
     context: CommandContext,
 ) -> tuple[PositionRow, ...]:
-    """Compare the records of every position that has a translation, as far as the source answers and time allows."""
+    """Compare the records of all translated positions, as far as the source answers within the time."""
     if seen.source_answer.down is not None or isinstance(contacts.source, TanistError):
         return proved(rows, {}, "the source does not answer")
     pairs = sorted({row.pair for row in rows if row.pair is not None})

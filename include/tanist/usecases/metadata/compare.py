@@ -1,4 +1,4 @@
-"""What a mirror lacks beside its source: both sides are read, then the record; each topic is decided alone."""
+"""Differences of metadata between source and mirror: read both clusters, then the state; decide each topic alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _Seen = TopicMetadata | TanistError | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest:
-    """Which topics of which mirror: regular expressions for whole names."""
+    """Which topics of which mirror: regular expressions that match whole names."""
 
     mirror: str
     include: tuple[str, ...] = EVERYTHING
@@ -49,14 +49,14 @@ class MetadataRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataComparison:
-    """One decision for each topic that was looked at, by name."""
+    """One decision for each topic that was compared, by name."""
 
     spec: MirrorSpec
     decisions: tuple[Decision, ...]
 
     @property
     def due(self) -> dict[str, Decision]:
-        """What there is to do, by topic."""
+        """The changes to make, by topic."""
         return {decision.topic: decision for decision in self.decisions if decision.due}
 
     @property
@@ -74,11 +74,11 @@ class _Pair:
 def diff(
     request: MetadataRequest, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
 ) -> MetadataComparison:
-    """What `sync` would do. Changes nothing.
+    """The changes that `sync` would make. Changes nothing.
 
     Raises:
         MirrorLocked: a failover is under way. AnotherCluster, UnknownMirror, TopicNotInMirror.
-        What a cluster answers if it cannot be asked at all; a single topic's trouble is a row.
+        A cluster's error if it cannot be queried at all; an error of a single topic is a row.
     """
     with comparing(request, destination, connect, context) as compare:
         return compare(None)
@@ -88,10 +88,10 @@ def diff(
 def comparing(
     request: MetadataRequest, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
 ) -> Iterator[Callable[[Collection[str] | None], MetadataComparison]]:
-    """How to compare, as often as is wanted: all topics (None), or of those asked for only some.
+    """A function that compares all requested topics (None) or some of them, any number of times.
 
-    What it answers holds for the time of the call: whoever acts on it compares again behind the lock. Then it raises
-    UnknownMirror, too, where the mirror is not the one that it was at first.
+    The result holds for the time of the call: compare again under the lock before acting on it. That call also raises
+    UnknownMirror if the mirror was deleted and created again meanwhile.
     """
     name = _checked(request)
     (destination_id,) = cluster_ids.identify((destination,), context)
@@ -143,7 +143,7 @@ def _compare(
 def _names(
     request: MetadataRequest, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Topics of the mirror, and those of the source that its filters match and that are not in it."""
+    """Topics of the mirror, and topics of the source that its filters match but that are not in it."""
     known = frozenset(each.topic for each in view.topics(spec.mirror))
     matching = Selection(spec.include, spec.exclude).of(at_source)
     chosen = Selection(request.include)
@@ -159,7 +159,7 @@ def _seen(cluster: Cluster, names: Sequence[str], context: CommandContext) -> di
 
 
 def _with_rules(source: Cluster, seen: Mapping[str, _Seen], context: CommandContext) -> dict[str, _Seen]:
-    """`seen` with who may write there; not to be told is a row of each topic, not the end."""
+    """`seen` with the ACLs for writing. If they cannot be read, each topic gets a row; the comparison continues."""
     there = [name for name, each in seen.items() if isinstance(each, TopicMetadata)]
     found: Mapping[str, tuple[AclEntry, ...] | None] | TanistError
     try:
@@ -205,7 +205,7 @@ def _of_mirror(
     copies: Mapping[str, _Seen],
     rules: MetadataRules,
 ) -> Iterator[Decision]:
-    """`views`: of the destination, and what the source was told."""
+    """`views`: of the state topics of destination and source."""
     view, reported = views
     for topic in view.topics(spec.mirror):
         name = topic.topic

@@ -1,4 +1,4 @@
-"""What the JSON of `tanist metadata` says, and its summary in words."""
+"""The JSON items of `tanist metadata`, and its summary in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ("kind", "name", "change", "source", "destination", "verdict", "reason
 
 
 def metadata_item(mirror: MirrorName, row: MetadataRow) -> dict[str, Any]:
-    """One difference; `source` and `destination` are None where there is nothing."""
+    """One difference; `source` and `destination` are None if the value does not exist there."""
     return {"mirror": mirror, "topic": row.topic} | {name: getattr(row, name) for name in COLUMNS}
 
 
@@ -29,7 +29,7 @@ def counts(rows: Iterable[MetadataRow]) -> dict[str, int]:
 
 
 def summary(rows: Iterable[MetadataRow]) -> str:
-    """The same in words; that nothing is to do is said, too."""
+    """The same in words, also if there is nothing to do."""
     counted = counts(rows)
     said = [f"{count} {verdict.lower()}" for verdict, count in counted.items()]
     return ", ".join(said if counted.keys() & _DOING else ["nothing to do", *said])

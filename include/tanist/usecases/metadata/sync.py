@@ -1,4 +1,4 @@
-"""`tanist metadata sync`: the destination first, then the record. Killed anywhere, the next run finds what is left."""
+"""`tanist metadata sync`: change the destination, then the state. After a crash the next run completes it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from tanist.usecases.metadata.compare import MetadataRequest
 
 _ON_RECORD: Final = frozenset({Change.ADD, Change.CREATE, Change.GROW, Change.REMEMBER})
-"""Changes that count only once they are in the state topic, too."""
+"""Changes that take effect only once they are also in the state topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSyncResult:
-    """One row for each difference there was, with what became of it."""
+    """One row for each difference, with its result."""
 
     spec: MirrorSpec
     rows: tuple[MetadataRow, ...]
@@ -43,7 +43,7 @@ class MetadataSyncResult:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A decision that was carried out, as far as `errors` of its changes (change, name) allow."""
+    """A decision that was carried out, except for the changes (change, name) in `errors`."""
 
     decision: Decision
     errors: dict[tuple[Change, str], TanistError]
@@ -64,9 +64,9 @@ class _Done:
 def sync(
     request: MetadataRequest, destination: Cluster, connect: Callable[[str], Cluster], context: CommandContext
 ) -> MetadataSyncResult:
-    """Bring a mirror's topics, partitions and configs to the source's. Idempotent; a broken topic is a row of its own.
+    """Make topics, partitions and configs of a mirror match the source. Idempotent; an error of one topic is a row.
 
-    With `run.dry_run` nothing is changed, and rows that would be stay DIFFERS. Raises as `compare.diff`.
+    With `dry_run` nothing is changed, and the rows to change stay DIFFERS. Raises as `compare.diff`.
     """
     with comparing(request, destination, connect, context) as compare:
         compared = compare(None)
@@ -85,7 +85,7 @@ def sync(
 
 
 def _act(decision: Decision, destination: Cluster, lock: LockedMirror, by: Deadline) -> _Done:
-    """Change the destination. A failover that began, or a cluster that died meanwhile, is an error of this topic."""
+    """Change the destination. A failover or an outage that began meanwhile is an error of this topic."""
     done = _Done(decision, {})
     try:
         _change(done, destination, lock, by)
@@ -123,7 +123,7 @@ def _change(done: _Done, destination: Cluster, lock: LockedMirror, by: Deadline)
 
 
 def _record(done: Sequence[_Done], lock: LockedMirror) -> None:
-    """Workers copy what is on record: new partitions are there before they hear of them."""
+    """Record the new partitions after they were created: workers copy what is recorded."""
     if not any(_news(each) for each in done):
         return
     try:
@@ -141,7 +141,7 @@ def _news(done: _Done) -> bool:
 
 
 def _recorded(done: _Done, view: StateView, now: EpochMs) -> TopicDesired | None:
-    """What is wanted of the topic from now on; what else people have asked for meanwhile stays."""
+    """The desired state of the topic with this change; other changes made meanwhile are kept."""
     wanted = done.decision.wanted
     if wanted is None or not _news(done):
         return None

@@ -1,1 +1,1 @@
-"""What people do with mirrors: one module per thing done. Observe, decide (pure), apply, record."""
+"""Use cases of mirrors, one module each: observe, decide (pure), apply, record."""

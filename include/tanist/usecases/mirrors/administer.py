@@ -1,4 +1,4 @@
-"""`tanist mirrors alter|delete`: what holds for a whole mirror."""
+"""`tanist mirrors alter|delete`: changes to a whole mirror."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """What is to change; None: stays as it is."""
+    """The changes; None keeps the value."""
 
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] | None = None
@@ -51,7 +51,7 @@ class Altered:
 
 
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
-    """Change what may change of a mirror. Holds for topics that are taken from now on; those there stay."""
+    """Change settings of a mirror. They apply to topics that are added later, not to existing ones."""
     found = ProblemCollector(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
     found.problems += option_problems(alteration.replication_factor, alteration.max_start_fill or 0)
     if alteration == Alteration():
@@ -81,19 +81,19 @@ class FenceOrphaned(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """What the mirror was; `abandoned`: its source fences, which nobody of us will lift any more."""
+    """The deleted mirror. `abandoned`: its source fences, which Tanist will never lift."""
 
     spec: MirrorSpec
     abandoned: tuple[FencedTopic, ...] = ()
 
 
 def delete(mirror: str, destination: Cluster, context: CommandContext, *, abandon: str = "") -> Deleted:
-    """Forget an empty mirror; its name can be used again.
+    """Delete an empty mirror; its name can be used again.
 
-    `abandon`: the reason why source fences that stand, or are pending, may be forgotten too.
+    `abandon`: the reason why records of source fences in force, or pending, may be deleted too.
 
     Raises:
-        MirrorNotEmpty. FenceOrphaned: a source fence stands or is pending. MirrorLocked: something is at work on it.
+        MirrorNotEmpty. FenceOrphaned: a source fence is in force or pending. MirrorLocked: another command holds it.
     """
     name = mirror_name(mirror)
     cluster_ids.identify((destination,), context)

@@ -1,4 +1,4 @@
-"""`tanist mirrors create`: bad input changes nothing at all, the same input twice changes nothing more."""
+"""`tanist mirrors create`: invalid input changes nothing; repeating a command changes nothing more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EXPIRATION: Final = "producer.id.expiration.ms"
 LONGEST_EXPIRATION_MS: Final = 2_147_483_647
-"""24.8 days: how long a broker can remember our producer ids, and with them refuse what was appended already."""
+"""24.8 days, the maximum of producer.id.expiration.ms: how long brokers can reject duplicates of our producer ids."""
 
 _MOST_REPLICAS: Final = 32_767
 _NO_ID: Final = ProducerId(-1)
@@ -40,7 +40,7 @@ class NotSupported(UnsupportedVersion):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest:
-    """What the command line asks for."""
+    """The parameters of `tanist mirrors create`."""
 
     mirror: str
     include: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class CreateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Created:
-    """What was done, or with a dry run would be. `changed` is False where the same mirror was there already."""
+    """The result, in a dry run the expected one. `changed` is False if the same mirror existed already."""
 
     spec: MirrorSpec
     topics: tuple[TopicDesired, ...]
@@ -64,9 +64,9 @@ class Created:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Everything that was looked at, and nothing in the way. Without `plans` and unchanged: it exists already.
+    """The examined request, without problems. Without `plans` and unchanged: the mirror exists already.
 
-    `generations`: at which each topic is taken in.
+    `generations`: the promotion epoch with which each topic is added.
     """
 
     spec: MirrorSpec
@@ -76,12 +76,12 @@ class Draft:
     generations: Mapping[str, int] = field(default_factory=dict)
 
     def topics(self, now: EpochMs) -> tuple[TopicDesired, ...]:
-        """What is wished of each topic."""
+        """The desired state of each topic."""
         return tuple(plan.desired(self.spec, self.generations[plan.name], now) for plan in self.plans)
 
 
 def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
-    """What can be said against `request` without asking any cluster."""
+    """The errors in `request` that can be found without querying a cluster."""
     found = ProblemCollector(pattern_problems((*request.include, *request.exclude)))
     found.attempt(lambda: mirror_name(request.mirror))
     found.problems += option_problems(request.replication_factor)
@@ -93,7 +93,7 @@ def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
 
 
 def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> tuple[Misconfigured, ...]:
-    """What is wrong with numbers of a spec."""
+    """The errors in the numbers of a spec."""
     found = []
     if replication_factor is not None and not 0 < replication_factor <= _MOST_REPLICAS:
         found.append(Misconfigured(f"--replication-factor {replication_factor} is not 1 to {_MOST_REPLICAS}"))
@@ -103,10 +103,10 @@ def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> 
 
 
 def examine(request: CreateRequest, source: Cluster, destination: Cluster, context: CommandContext) -> Draft:
-    """Look at everything; change nothing.
+    """Check the request against both clusters. Changes nothing.
 
     Raises:
-        Problems, or the only one: all that is wrong.
+        Problems, or the single error: everything that is wrong.
     """
     found = ProblemCollector(wrong(request))
     ids = found.attempt(lambda: cluster_ids.distinct(source, destination, context)) or ("", "")
@@ -154,7 +154,7 @@ _ASKED: Final = ("source", "destination", "include", "exclude", "offsets", "engi
 
 
 def _same(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
-    """`existing`, if it is what `wanted` asks for."""
+    """`existing`, if its settings are those of `wanted`."""
     for name in _ASKED:
         if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
             raise MirrorExists(
@@ -169,7 +169,7 @@ def _describe(value: object) -> str:
 
 
 def create(request: CreateRequest, source: Cluster, destination: Cluster, context: CommandContext) -> Created:
-    """Register a mirror and make its empty copies; a crash in between is finished by running it again."""
+    """Register a mirror and create its empty mirror topics; after a crash the same command completes it."""
     draft = examine(request, source, destination, context)
     if draft.exists:
         known = draft.view.topics(draft.spec.mirror)
@@ -210,7 +210,7 @@ def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Creat
 
 
 def remember_longer(destination: Cluster, by: Deadline) -> tuple[str, ...]:
-    """Let the destination's brokers remember our producer ids as long as they can; a warning where we may not."""
+    """Set producer.id.expiration.ms of the destination to its maximum; a warning if we lack the permission."""
     error = destination.configs.set_for_all_brokers(EXPIRATION, str(LONGEST_EXPIRATION_MS), by)
     if error is None:
         return ()

@@ -1,4 +1,4 @@
-"""What becomes of each topic that a mirror is to take: pure decisions over what was observed."""
+"""Pure decisions about each topic that is to be added to a mirror."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What all topics of one command share."""
+    """The inputs that all topics of one command share."""
 
     destination: str
     owners: Mapping[str, MirrorName]
@@ -35,7 +35,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """One topic that can be taken. `changes`: configs to alter, where the topic exists already, still empty."""
+    """One topic that can be added. `changes`: configs to alter if an empty mirror topic exists already."""
 
     source: TopicFacts
     configs: TopicConfigs
@@ -77,7 +77,7 @@ def owners(view: StateView) -> dict[str, MirrorName]:
 
 
 def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation: Situation) -> TopicPlan | TanistError:
-    """How the copy of `source` comes to be, or why it cannot."""
+    """How the mirror topic of `source` is created, or why it cannot be."""
     name = source.name
     if owner := situation.owners.get(name):
         return TopicAlreadyInMirror(f"{name!r} belongs to mirror {owner!r} of {situation.destination!r}")

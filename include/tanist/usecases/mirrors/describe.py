@@ -1,4 +1,4 @@
-"""`tanist mirrors list|describe`: wishes and states from the state topic, offsets from the clusters themselves."""
+"""`tanist mirrors list|describe`: desired and observed states from the state topic, offsets from the clusters."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _ROWS = {row.number: row for row in MIRROR_STATES}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorEnds:
-    """What was asked of one cluster: ends per partition, or why there is none."""
+    """The answers of one cluster: the ends of each partition, or why they are unknown."""
 
     found: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
     errors: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
     down: TanistError | None = None
 
     def error(self, partition: TopicPartition) -> str | None:
-        """Why there is nothing known about `partition`."""
+        """Why `partition` is unknown."""
         error = self.down or self.errors.get(partition)
         return str(error) if error else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One mirror, seen from both sides. `source_down`: why nothing comes from the source now."""
+    """One mirror with offsets of both clusters. `source_down`: why the source does not answer."""
 
     spec: MirrorSpec
     rows: tuple[PartitionRow, ...]
@@ -68,7 +68,7 @@ def listing(view: StateView) -> tuple[Listed, ...]:
 
 
 def ask(cluster: Cluster | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> MirrorEnds:
-    """The ends of `partitions`, never raising: a dead cluster is a fact here."""
+    """The ends of `partitions`. Never raises: a cluster that does not answer is a fact here."""
     if isinstance(cluster, TanistError):
         return MirrorEnds(down=cluster)
     if not partitions:
@@ -83,7 +83,7 @@ def ask(cluster: Cluster | TanistError, partitions: Sequence[TopicPartition], by
 
 
 def ask_growth(source: Cluster | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
-    """What the source has more of `topics` than the mirror, never raising: not to be told is a fact here."""
+    """Partitions of `topics` that only the source has. Never raises."""
     names = [topic.topic for topic in topics]
     try:
         answers = (
@@ -95,7 +95,7 @@ def ask_growth(source: Cluster | TanistError, topics: Sequence[TopicDesired], by
 
 
 def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, KnownEnd]:
-    """The source's ends as the workers last wrote them down."""
+    """The source's ends as the workers last recorded them."""
     latest: dict[TopicPartition, KnownEnd] = {}
     for record in view.source_ends(mirror):
         for end in record.ends:
@@ -105,7 +105,7 @@ def last_known(view: StateView, mirror: MirrorName) -> dict[TopicPartition, Know
 
 
 def maps(view: StateView, spec: MirrorSpec) -> Mapping[TopicPartition, OffsetMap]:
-    """The offset maps of a mirror, from a view of `__mirror_offsets`; partitions without runs are identical."""
+    """The offset maps of a mirror, from a view of `__mirror_offsets`; without ranges offsets are identical."""
     runs: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
     for record in view.offset_runs(spec):
         runs[record.partition].append(OffsetRange(record.source, record.destination))
@@ -114,7 +114,7 @@ def maps(view: StateView, spec: MirrorSpec) -> Mapping[TopicPartition, OffsetMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Everything that one description is made of."""
+    """All inputs of one description."""
 
     state: StateView
     maps: Mapping[TopicPartition, OffsetMap]
@@ -152,7 +152,7 @@ def _row(
 
 
 def reason(observed: PartitionObserved | None) -> str:
-    """The row of the state machine that led here, and what the worker had to say."""
+    """The row of the state machine that led to the state, and the worker's message."""
     if observed is None:
         return "no worker has reported it yet"
     row = _ROWS.get(observed.row)
@@ -171,9 +171,9 @@ def unmatched(include: tuple[str, ...], found: Sequence[Described]) -> tuple[Top
 
 @dataclass(slots=True)
 class Describer:
-    """Describes mirrors of one destination, again and again: the connections and readers stay open.
+    """Describes mirrors of one destination repeatedly; connections and readers stay open.
 
-    `connect` opens the source that a spec names; it may raise, which makes the source unknown and no more.
+    `connect` opens the source that a spec names; if it raises, the source is unknown.
     """
 
     destination: Cluster
@@ -187,7 +187,7 @@ class Describer:
         """One mirror, or all of them.
 
         Raises:
-            UnknownMirror: there is none of that name; and what the destination answers if it cannot be read.
+            UnknownMirror: no mirror has that name; and the destination's error if it cannot be read.
         """
         cluster_ids.identify((self.destination,), context)
         state, runs = (self.view(topic, context.by) for topic in (records.STATE_TOPIC, records.OFFSETS_TOPIC))
@@ -195,13 +195,13 @@ class Describer:
         return tuple(self._described(spec, state, maps(runs, spec), context) for spec in named)
 
     def view(self, topic: str, by: Deadline) -> StateView:
-        """A state topic as it is now; the reader stays open for the next time."""
+        """The current view of a state topic; the reader stays open."""
         if self._readers is None:
             self._readers = StateReaders(self.destination)
         return self._readers.view(topic, by)
 
     def close(self) -> None:
-        """Close the readers; the sides belong to whoever opened them."""
+        """Close the readers; the clusters are closed by the caller that opened them."""
         if self._readers is not None:
             self._readers.close()
 
@@ -228,7 +228,7 @@ class Describer:
         )
 
     def _source(self, spec: MirrorSpec, context: CommandContext) -> Cluster | TanistError:
-        """The source that was pinned, or why there is no way to it now."""
+        """The source whose id the spec pins, or why it cannot be reached."""
         if spec.source not in self._sources:
             self._sources[spec.source] = self._open(spec)
         source = self._sources[spec.source]

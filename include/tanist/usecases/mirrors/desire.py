@@ -1,4 +1,4 @@
-"""`tanist mirrors add|pause|resume`: what people want of single topics. All problems at once, or all of it."""
+"""`tanist mirrors add|pause|resume`: desired states of topics. All problems are reported at once."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 _MOST_NAMED: Final = 5
 _PORTION: Final = 50
-"""So many topics are made in one go: in far less than the time after which a silent holder of the lock is dead."""
+"""Topics that are created at a time: in far less time than after which a silent holder of the lock counts as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """What was written, or with a dry run would be."""
+    """What was written, or would be in a dry run."""
 
     spec: MirrorSpec
     topics: tuple[TopicDesired, ...]
@@ -52,7 +52,7 @@ class Desired:
 
 
 def checked(mirror: str, include: Sequence[str]) -> MirrorName:
-    """The mirror's name, once nothing is wrong with the command line."""
+    """The mirror's name, after the command line was checked."""
     found = ProblemCollector(pattern_problems(include))
     name = found.attempt(lambda: mirror_name(mirror))
     if not include:
@@ -65,14 +65,14 @@ def checked(mirror: str, include: Sequence[str]) -> MirrorName:
 
 
 def paused(topic: TopicDesired) -> TopicDesired | TanistError:
-    """`topic`, wished to be paused."""
+    """`topic` with the desired state PAUSED."""
     if topic.desired is DesiredState.PAUSED:
         return MirrorTopicAlreadyPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is paused already")
     return replace(topic, desired=DesiredState.PAUSED)
 
 
 def resumed(topic: TopicDesired) -> TopicDesired | TanistError:
-    """`topic`, wished to be mirrored again."""
+    """`topic` with the desired state MIRRORING."""
     if topic.desired is not DesiredState.PAUSED:
         return MirrorTopicNotPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is not paused")
     return replace(topic, desired=DesiredState.MIRRORING)
@@ -85,10 +85,10 @@ def decide(
     change: Callable[[TopicDesired], TopicDesired | TanistError],
     now: EpochMs,
 ) -> tuple[TopicDesired, ...]:
-    """The new wishes for all topics of `mirror` that `include` matches.
+    """The new desired states of all topics of `mirror` that `include` matches.
 
     Raises:
-        Problems, or the only one: for each topic that cannot change, and each expression without a topic.
+        Problems, or the single error: for each topic that cannot change, and each expression without a topic.
     """
     known = {topic.topic: topic for topic in view.mirrored(mirror)}
     selection = Selection(tuple(include))
@@ -146,7 +146,7 @@ def add(
 ) -> Desired:
     """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives.
 
-    `promoted`: also topics in which another cluster took over from the source.
+    `promoted`: also topics that were failed over from this source to another cluster.
     """
     name = checked(mirror, include)
     (destination_id,) = cluster_ids.identify((destination,), context)
@@ -176,7 +176,7 @@ def add(
 def _forget_earlier_maps(
     view: StateView, plans: Sequence[TopicPlan], destination: Cluster, mirror_now: LockedMirror | Rehearsal
 ) -> None:
-    """Of topics that were in the mirror before, once it is clear that they can be taken in again."""
+    """Delete offset maps of topics that were in the mirror before, once it is clear that they can be added."""
     gone = {topic.topic for topic in view.removed(mirror_now.spec.mirror)}
     if back := [plan.name for plan in plans if plan.name in gone]:
         mirror_now.confirm()
@@ -204,7 +204,7 @@ def _apply(
     mirror_now: LockedMirror | Rehearsal,
     before: StateView,
 ) -> None:
-    """The lock is confirmed between portions: whoever is at work for long must not be taken for dead."""
+    """Confirms the lock between portions, so that a long command does not count as dead."""
     try:
         for first in range(0, len(plans), _PORTION):
             mirror_now.confirm()

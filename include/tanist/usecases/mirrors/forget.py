@@ -1,8 +1,8 @@
-"""What an earlier mirror has left in the offset map and among the positions, taken out before the next one begins.
+"""Delete offset maps and committed offsets of an earlier mirror before the next one of its name begins.
 
-These topics have transactional ids of their own, which the mirror's lock does not fence. So the topic is opened first,
-always, and the lock confirmed once more behind that: whoever takes the lock later opens the topic later, which fences
-us; whoever has taken it before is found by the lock. Only then is it read what there is to forget.
+These topics have transactional ids of their own, which the mirror's lock does not fence. Therefore the order is: open
+the topic (which initialises its id), confirm the lock, read what to delete. A command that takes the lock later also
+opens the topic later, which fences us; one that has taken it before is found by confirming the lock.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 def runs(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topics: Sequence[str]) -> None:
-    """Forget the offset map of `topics`: runs of an earlier mirror topic would shift the positions of the next one.
+    """Delete the offset map of `topics`: ranges of an earlier mirror topic would shift offsets of the next one.
 
     Raises:
-        MirrorLocked, OperatorFenced: somebody else has the lock by now; nothing was forgotten.
+        MirrorLocked, OperatorFenced: another command holds the lock now; nothing was deleted.
     """
     prefixes = tuple(f"run/{mirror_now.spec.mirror}/{topic}/" for topic in topics)
     _forget(destination, mirror_now, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)))
 
 
 def everything(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topic: str) -> None:
-    """Forget every key of the mirrors that have ever had this name in a state topic; repeating it is harmless.
+    """Delete all keys of a state topic that belong to any mirror of this name. Idempotent.
 
     Raises as `runs`.
     """

@@ -1,4 +1,4 @@
-"""What is known of the topics on both sides before anything is decided."""
+"""Facts about the topics at source and destination, read before anything is decided."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _V = TypeVar("_V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationTopic:
-    """`records`: offsets spent so far in all partitions, deleted ones included."""
+    """`records`: offsets used so far in all partitions, including deleted ones."""
 
     facts: TopicFacts
     records: int
 
 
 def select(source: Cluster, selection: Selection, by: Deadline) -> tuple[str, ...]:
-    """Names of the source's topics that `selection` takes.
+    """Names of the source's topics that `selection` matches.
 
     Raises:
-        UnknownTopic: some expression matches none; AuthorizationFailed: because we may not see it.
+        UnknownTopic: an expression matches no topic. AuthorizationFailed: we lack the permission to see it.
     """
     names = source.topics.names(by)
     if idle := selection.idle(names):
@@ -56,7 +56,7 @@ def _not_found(source: Cluster, text: str, seen: int, selection: Selection, by: 
 
 
 def source_topics(source: Cluster, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
-    """Facts of `names` at the source; every right that is missing there is named at once."""
+    """Facts about `names` at the source. Reports all missing permissions at once."""
     if not names:
         return ()
     if missing := rights.refusals(source, rights.source_needs(names), by):
@@ -66,10 +66,10 @@ def source_topics(source: Cluster, names: Sequence[str], by: Deadline) -> tuple[
 
 
 def write_rules(source: Cluster, names: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
-    """Who may write to `names` at the source.
+    """The ACLs for writing to `names` at the source.
 
     Raises:
-        AuthorizationFailed: naming the right.
+        AuthorizationFailed: with the missing permission.
     """
     try:
         return source.access.write_rules(names, by) if names else {}
@@ -109,7 +109,7 @@ def _all_or_refuse(cluster: Cluster, answers: Mapping[_K, _V | TanistError], rig
 
 
 def known_configs(destination: Cluster, by: Deadline) -> frozenset[str] | None:
-    """Names of topic configs that the destination knows, from any topic it has; None: it has none to ask about."""
+    """Names of topic configs that the destination supports, read from any of its topics; None: it has no topic."""
     for name in (*destination.topics.names(by)[:1], STATE_TOPIC):
         facts = destination.topics.describe([name], by)[name]
         if not isinstance(facts, TanistError):

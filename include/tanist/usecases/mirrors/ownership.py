@@ -1,4 +1,4 @@
-"""A destination topic belongs to one mirror. A lock belongs to one mirror as well: it does not keep two apart."""
+"""A destination topic belongs to one mirror. The lock of a mirror does not exclude other mirrors."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def take_in(
     mirror: MirrorName,
     records: Sequence[StateRecord],
 ) -> None:
-    """Write `records`, and take them back where another mirror has taken in one of their topics at the same time.
+    """Write `records`, and undo that if another mirror has added one of their topics at the same time.
 
-    Of two that write at once the later one withdraws, or both do; never none. `append` returns the view that contains
-    what it has written.
+    If two mirrors write at the same time, the later one withdraws, or both do; never none. `append` returns a view that
+    contains what it has written.
 
     Raises:
-        TopicAlreadyInMirror: the records are again what they were in `before`.
+        TopicAlreadyInMirror: the records are restored to those of `before`.
     """
     topics = [each.topic for each in records if isinstance(each, TopicDesired)]
     must_be_free(before, mirror, topics)

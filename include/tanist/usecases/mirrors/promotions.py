@@ -1,4 +1,4 @@
-"""A topic is taken in at the generation that both sides know of; where the source knows of more, a person decides."""
+"""The promotion epoch of an added topic. If only the source has recorded a promotion, an operator decides."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def read_promotions(source: Cluster, by: Deadline) -> StateView:
-    """What a source was told of promotions.
+    """The promotions that are recorded at a source.
 
     Raises:
-        AuthorizationFailed: we may not read it. What the source answers otherwise.
+        AuthorizationFailed: we lack the permission to read it. Otherwise the source's error.
     """
     try:
         return state_topics.read(source, STATE_TOPIC, by)
@@ -35,10 +35,10 @@ def read_promotions(source: Cluster, by: Deadline) -> StateView:
 def promotion_epochs_on_add(
     source: Cluster, view: StateView, mirror: MirrorName, names: Sequence[str], by: Deadline, *, acknowledged: bool
 ) -> Mapping[str, int]:
-    """The generation at which each topic is taken in. `acknowledged`: also topics that the source was replaced in.
+    """The promotion epoch of each topic to add. `acknowledged`: also topics in which the source was replaced.
 
     Raises:
-        SourceReplaced, or several: copying from it would resume its old life. AuthorizationFailed: we may not read it.
+        SourceReplaced, or several: another cluster took over from it. AuthorizationFailed: we lack READ.
     """
     if not names:
         return {}
@@ -51,7 +51,7 @@ def promotion_epochs_on_add(
 
 
 def raised_promotions(view: StateView, spec: MirrorSpec, entered: Mapping[str, int]) -> tuple[PromotionEpoch, ...]:
-    """What the destination has to count, too."""
+    """Promotion epochs of the source that the destination has to record as well."""
     return tuple(
         PromotionEpoch(mirror=spec.mirror, mirror_id=spec.mirror_id, topic=name, count=count)
         for name, count in entered.items()

@@ -1,4 +1,4 @@
-"""Taking topics into a mirror, for `create` and `add` alike: examine everything first, then make the copies."""
+"""Adding topics to a mirror, for `create` and `add`: examine all of them first, then create the mirror topics."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def examine(
     situation: Situation,
     by: Deadline,
 ) -> tuple[TopicPlan, ...]:
-    """How each of the source's topics `names` is taken; changes nothing.
+    """How each of the source's topics `names` is added. Changes nothing.
 
     Raises:
-        Problems, or the only one: everything that speaks against it, on both sides.
+        Problems, or the single error: everything that forbids it, at both clusters.
     """
     found = ProblemCollector()
     at_source = found.attempt(lambda: observe.source_topics(source, names, by)) or ()
@@ -71,7 +71,7 @@ def examine(
 
 
 def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None]) -> TanistError | None:
-    """A near fence is a config, and configs are copied; behind one of rules nobody knows who may write to the copy."""
+    """Topics with a source fence: a config fence would be copied, and an ACL fence hides who may write."""
     if writers.get(topic.name, ()) is None:
         return TopicFenced(f"{topic.name!r} is fenced at the source: an ACL denies WRITE to {ANYBODY}")
     if not is_fenced(None, topic.effective):
@@ -81,7 +81,7 @@ def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None
 
 
 def situation(destination: Cluster, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
-    """What all topics of one command share."""
+    """The inputs that all topics of one command share."""
     return Situation(
         destination=destination.name,
         owners=owners(view),
@@ -92,14 +92,14 @@ def situation(destination: Cluster, view: StateView, replication_factor: int | N
 
 
 def rehearse(cluster: Cluster, new: Sequence[NewTopic], by: Deadline) -> tuple[TanistError, ...]:
-    """What the destination's controller has against creating `new`; creates nothing."""
+    """Why the destination's controller would not create `new`. Creates nothing."""
     answers = cluster.topics.create(new, by, validate_only=True) if new else {}
     refused = {name: answer for name, answer in answers.items() if answer is not None and not _made(name, answer)}
     return tuple(_translate_error(cluster, name, answer) for name, answer in refused.items())
 
 
 def _made(topic: str, error: TanistError) -> bool:
-    """A fetcher that starts at this moment has made the state topics meanwhile."""
+    """Tolerate state topics that a starting fetcher has created meanwhile."""
     return topic.startswith("__mirror_") and isinstance(error, TopicAlreadyExists)
 
 
@@ -112,10 +112,10 @@ def _translate_error(cluster: Cluster, topic: str, error: TanistError) -> Tanist
 
 
 def make(destination: Cluster, plans: Sequence[TopicPlan], by: Deadline) -> None:
-    """Create the copies that are not there yet, and alter those that are. Repeating it is harmless.
+    """Create missing mirror topics, and alter existing ones. Idempotent.
 
     Raises:
-        AuthorizationFailed: naming the right; Interrupted: some copies are made, some not.
+        AuthorizationFailed: with the missing permission. Interrupted: only some topics were created.
     """
     new = [plan.new_topic() for plan in plans if not plan.exists]
     answers = dict(destination.topics.create(new, by)) if new else {}
@@ -135,12 +135,12 @@ def make(destination: Cluster, plans: Sequence[TopicPlan], by: Deadline) -> None
 
 
 def partial(error: TanistError) -> TanistError:
-    """What an error means once something may have been changed: run it again."""
+    """The error to raise once something may have been changed: run the command again."""
     if isinstance(error, (CouldNotTell, BrokerError)):
         return Interrupted(str(error))
     return error
 
 
 def selection_names(source: Cluster, selection: Selection, by: Deadline) -> tuple[str, ...]:
-    """Names that `selection` takes at the source; none without an expression."""
+    """Names that `selection` matches at the source; none without an expression."""
     return observe.select(source, selection, by) if selection.include else ()

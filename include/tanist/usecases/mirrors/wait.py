@@ -1,4 +1,4 @@
-"""`tanist mirrors wait`: as kubectl wait, for a state or for the copy to have caught up."""
+"""`tanist mirrors wait`: like kubectl wait, for a state or for lag 0."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 10.0
-"""One look at both clusters has its own time, so that the end of the waiting is not taken for a dead cluster."""
+"""Each observation has a deadline of its own, so that the end of the wait is not reported as a dead cluster."""
 _MOST_NAMED: Final = 10
 
 
@@ -56,23 +56,23 @@ class Goal:
         raise Misconfigured(f"--for {text!r} is neither lag=0 nor state=STATE with one of {states}")
 
     def holds(self, row: PartitionRow) -> bool:
-        """Whether `row` is there. A lag that is not known, or was only known in the past, is not 0."""
+        """Whether `row` has reached the goal. A lag that is unknown, or known only from the past, is not 0."""
         if self.state:
             return row.state is self.state
         return row.lag == 0 and row.source_error is None
 
     def missing(self, rows: Iterable[PartitionRow]) -> tuple[PartitionRow, ...]:
-        """Rows that are not there yet."""
+        """Rows that have not reached the goal."""
         return tuple(row for row in rows if not self.holds(row))
 
     def hopeless(self, rows: Iterable[PartitionRow]) -> tuple[PartitionRow, ...]:
-        """Rows that will never be there by themselves."""
+        """Rows that cannot reach the goal without an operator."""
         failed = [row for row in rows if row.state is MirrorState.FAILED]
         return () if self.state is MirrorState.FAILED else tuple(failed)
 
 
 def describe(row: PartitionRow) -> str:
-    """What keeps `row` from a goal, in a few words."""
+    """Why `row` has not reached the goal, in a few words."""
     lag = "unknown" if row.lag is None else row.lag
     why = row.source_error or row.destination_error or reason(row.observed)
     return f"{row.partition} is {row.state}, lag {lag} ({why})"
@@ -90,11 +90,11 @@ def wait_for(
     context: CommandContext,
     progress: Callable[[int, int], None] = lambda _there, _of: None,
 ) -> tuple[PartitionRow, ...]:
-    """Wait until every partition of `mirror` is where `goal` wants it; `progress` hears (there, all).
+    """Wait until every partition of `mirror` has reached `goal`; calls `progress` with (reached, all).
 
     Raises:
-        NotYet: the time is over; WaitedInVain: at once, when a partition is FAILED;
-            TopicNotInMirror: for an expression that matches no topic of the mirror.
+        NotYet: the timeout has passed. WaitedInVain: immediately, if a partition is FAILED.
+            TopicNotInMirror: an expression matches no topic of the mirror.
     """
     clock = context.clock
     while True:

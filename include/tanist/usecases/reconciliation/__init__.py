@@ -1,1 +1,1 @@
-"""What a reconciliation pairs."""
+"""Selecting what a reconciliation compares."""

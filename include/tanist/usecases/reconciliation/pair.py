@@ -1,4 +1,4 @@
-"""Which topics a reconciliation pairs, and the positions it is asked for."""
+"""Which topics a reconciliation pairs, and which positions it translates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Topics to compare, and the name of the cluster that has those of the source."""
+    """Topics to compare, and the name of the source cluster."""
 
     source: str
     pairs: tuple[TopicPair, ...]
@@ -40,12 +40,12 @@ def of_mirror(
     connect: Callable[[str], Cluster],
     context: CommandContext,
 ) -> Paired:
-    """The topics of a mirror, each under its own name at both ends, as far as the source's go.
+    """The topics of a mirror, with the same names at both clusters and the partitions of the source.
 
-    The job tells of a partition that the copy has not.
+    The job reports a partition that the mirror topic lacks.
 
     Raises:
-        UnknownMirror, TopicNotInMirror; AnotherCluster: the name leads elsewhere by now; Misconfigured: an expression;
+        UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
         CouldNotTell: a cluster does not answer.
     """
     found = mirrored(destination, mirror, include, connect, context)
@@ -58,10 +58,10 @@ def of_mirror(
 
 
 def of_topics(source: Cluster, destination: Cluster, topics: tuple[str, str], context: CommandContext) -> Paired:
-    """Any two topics, as far as their partitions go.
+    """Any two topics, with the partitions of the source topic.
 
     Raises:
-        CouldNotTell: a cluster does not answer. UnknownTopicOrPartition: it has no such topic.
+        CouldNotTell: a cluster does not answer. UnknownTopicOrPartition: the topic does not exist.
     """
     cluster_ids.identify((source, destination), context)
     context.announce([" with ".join(topics)])
@@ -85,7 +85,7 @@ def positions(text: str, origin: str) -> tuple[PositionRequest, ...]:
     """The positions of a JSON list of {"topic", "partition", "offset"}, each with a "group" or without.
 
     Raises:
-        Misconfigured: naming the first one that is none.
+        Misconfigured: with the first invalid position.
     """
     try:
         listed = json.loads(text)

@@ -1,1 +1,1 @@
-"""Can I fail over now, and why?"""
+"""`tanist status` and `tanist doctor`: can I fail over now, and if not, why?"""

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 _MOST_TOPICS: Final = 50
 _MOST_GROUPS: Final = 200
-"""Of more groups the first are looked at: rights are mostly given by prefix."""
+"""Only the first groups are checked: permissions are mostly granted by prefix."""
 
 
 def unknown(name: str, error: TanistError) -> Check:
-    """A check that could not be made, or (where somebody did answer) that failed."""
+    """A check that could not be made, or that failed although the cluster answers."""
     verdict = Verdict.UNKNOWN if isinstance(error, CouldNotTell) else Verdict.FAIL
     return Check(name=name, verdict=verdict, observed=error.name, reason=f"{error.reason} ({error.operator_action})")
 
 
 def clusters(names: Sequence[str], connect: Callable[[str], Cluster], context: CommandContext) -> tuple[Check, ...]:
-    """Every check of every cluster in the configuration; a dead one hides no other."""
+    """All checks of all configured clusters; one that does not answer does not hide the others."""
     open_sides: dict[str, Cluster] = {}
     ids: dict[str, str] = {}
     found: list[Check] = []
@@ -55,7 +55,7 @@ def clusters(names: Sequence[str], connect: Callable[[str], Cluster], context: C
 
 
 def distinct(ids: Mapping[str, str], configured: int) -> Check:
-    """Whether all names lead to different clusters."""
+    """Whether all configured names are different clusters."""
     twice = sorted(name for name, found in ids.items() if list(ids.values()).count(found) > 1)
     verdict = Verdict.FAIL if twice else Verdict.UNKNOWN if len(ids) < configured else Verdict.PASS
     reason = f"{', '.join(twice)} lead to the same cluster" if twice else ""
@@ -91,13 +91,13 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
 
 
 def _only_promotions(view: StateView) -> tuple[PromotionEpoch, ...]:
-    """What a failover or a worker wrote down at a source: which of its topics were promoted elsewhere."""
+    """The promotions in a state topic that contains nothing else, as at a replaced source; otherwise none."""
     found = tuple(each for each in view.values() if isinstance(each, PromotionEpoch))
     return tuple(sorted(found, key=lambda each: each.key)) if len(found) == len(view) else ()
 
 
 def _replaced_source(name: str, promotions: Sequence[PromotionEpoch]) -> Check:
-    """It has a state topic and is no destination: it needs neither workers nor the other state topics."""
+    """A source that was replaced: it has a state topic, but needs neither workers nor the other state topics."""
     known = [f"{each.topic} of mirror {each.mirror}" for each in promotions]
     return Check(
         name=f"state topic of {name}",
@@ -108,7 +108,7 @@ def _replaced_source(name: str, promotions: Sequence[PromotionEpoch]) -> Check:
 
 
 def _principal(cluster: Cluster, topics: Sequence[str], context: CommandContext) -> Check:
-    """Who we are there, and where that is known from; of a destination, whether rules by that name bind us."""
+    """Our principal there, and how it is known; at a destination also whether its ACLs apply to us."""
     name = f"principal on {cluster.name}"
     try:
         seen = cluster.access.login(topics, context.first_contact())
@@ -150,7 +150,7 @@ def _expiration(cluster: Cluster, context: CommandContext) -> Check:
 def _groups(
     spec: MirrorSpec, groups: Sequence[str], open_sides: Mapping[str, Cluster], context: CommandContext
 ) -> Iterator[Check]:
-    """Of those whose positions are kept: others nobody has seen, for want of a right or of a commit."""
+    """Permissions for groups whose committed offsets are stored; other groups are unknown."""
     asked = groups[:_MOST_GROUPS]
     if (source := open_sides.get(spec.source)) is not None:
         yield _log(spec, source, context)
@@ -165,7 +165,7 @@ def _groups(
 
 
 def _log(spec: MirrorSpec, source: Cluster, context: CommandContext) -> Check:
-    """Without it positions are asked for: later, and still right. So it is told, and is no failure."""
+    """Reading `__consumer_offsets`. Without it committed offsets are polled, later but correct, so it is no failure."""
     found = _acl_check(f"log of groups of {spec.mirror} on {spec.source}", source, [rights.GROUP_LOG_NEED], context)
     return replace(found, verdict=Verdict.PASS) if found.verdict is Verdict.FAIL else found
 

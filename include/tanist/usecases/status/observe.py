@@ -1,4 +1,4 @@
-"""`tanist status`: read-only. It gathers the facts as a plan does, and they are judged as those of a plan."""
+"""`tanist status`: read-only. Reads and judges the same facts as a failover plan."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from tanist.usecases.readers import Silence, StateReaders
 
 _SIDE_BY_SIDE: Final = 64
-"""So many sources are asked at a time whether they answer at all: a thread each, which waits for its socket."""
+"""How many sources are probed at the same time, one thread each."""
 
 
 def workers(view: StateView) -> tuple[WorkerAlive, ...]:
-    """All workers that have ever written a heartbeat, by name."""
+    """All workers that have written a heartbeat, by name."""
     return view.workers()
 
 
 def state_topic_problem(destination: Cluster, context: CommandContext) -> str | None:
-    """Why the state topics cannot be trusted; None: they can."""
+    """Why the state topics are not safe; None: they are."""
     try:
         for topic in (STATE_TOPIC, OFFSETS_TOPIC):
             destination.open_store(topic, None, context.by).close()
@@ -54,7 +54,7 @@ def state_topic_problem(destination: Cluster, context: CommandContext) -> str | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStatus:
-    """One look at a mirror: the verdicts, and what they were made of. `runs`: its failovers, the latest last."""
+    """One observation of a mirror: the verdicts and their inputs. `runs`: its failovers, the latest last."""
 
     spec: MirrorSpec
     status: Status
@@ -65,7 +65,7 @@ class MirrorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusContext:
-    """One reading of a destination. `clusters`: both ends of a mirror; mirrors of one source share what asks it."""
+    """One observation of a destination. `clusters`: both clusters of a mirror; mirrors share a source."""
 
     readers: StateReaders
     silence: Silence
@@ -77,7 +77,7 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
     """One mirror, or all of a destination.
 
     Raises:
-        NoStateTopic, UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
+        NoStateTopic, UnknownMirror, UnsafeStateTopic, and the destination's error if it cannot be read.
     """
     destination, run = reading.readers.destination, reading.context
     (found,) = cluster_ids.identify((destination,), run)
@@ -90,10 +90,10 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
 
 
 def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
-    """Ask several sources side by side who they are: those that hang take the time of one of them, not of all.
+    """Probe several sources in parallel, so that all silent ones together cost one timeout.
 
-    What does not answer is not asked again by the mirrors, which are looked at one after another. A single source is
-    asked by them only. Each source has ports of its own, so each is one thread's.
+    A source that does not answer is not queried again by the mirrors, which are observed one after another. A single
+    source is not probed. Each source has ports of its own, each owned by one thread.
     """
     silence, run = reading.silence, reading.context
     found = {spec.source: reading.clusters(spec).source for spec in specs}
@@ -138,7 +138,7 @@ def _seen(reading: StatusContext, spec: MirrorSpec, view: StateView, destination
 def _look(
     reading: StatusContext, clusters: FailoverContext, wanted: Sequence[TopicDesired], destination_id: str
 ) -> Look:
-    """Nothing is asked for a mirror whose destination is another cluster now: no answer would be about it."""
+    """Observe one mirror. If its destination is another cluster now, nothing is queried."""
     try:
         cluster_ids.same_as_pinned(clusters.spec, None, destination_id)
     except AnotherCluster as elsewhere:

@@ -1,4 +1,4 @@
-"""What the status page shows of a mirror, most urgent first: the names are a contract, as all of our JSON is."""
+"""What the status page shows of a mirror, most urgent first. The field names are a contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanist.usecases.status.observe import MirrorStatus
 
 STALE_MS: Final = 30_000
-"""A reading that is older says what was, not what is."""
+"""An older observation has no verdict."""
 MOST_SHOWN: Final = 20
 _CALM: Final = frozenset({MirrorState.MIRRORING, MirrorState.PAUSED, MirrorState.STOPPED})
 _URGENCY: Final = (
@@ -34,11 +34,11 @@ _URGENCY: Final = (
 
 
 def _nowhere(_plan: str) -> None:
-    """For callers that keep no evidence."""
+    """The default of `evidence`: there is none."""
 
 
 def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | None] = _nowhere) -> dict[str, Any]:
-    """One mirror as it was found at `at`. `evidence`: where that of a plan lies, if it is here."""
+    """One mirror as it was observed at `at`. `evidence`: the folder of a plan's evidence, if it is on this host."""
     troubled = sorted((row for row in seen.rows if _troubled(row)), key=_urgency)
     return status_item(seen.status) | {
         "source": seen.spec.source,
@@ -58,7 +58,7 @@ def board_item(seen: MirrorStatus, at: EpochMs, evidence: Callable[[str], str | 
 
 
 def aged(item: Mapping[str, Any], now: EpochMs) -> dict[str, Any]:
-    """The same with its age; too old, no verdict is left of it."""
+    """The same with its age; without a verdict if it is too old."""
     age = max(0, now - item["read_at_ms"])
     if age <= STALE_MS:
         return {**item, "age_ms": age}
@@ -84,7 +84,7 @@ def _troubled(row: PartitionRow) -> bool:
 
 
 def _urgency(row: PartitionRow) -> tuple[int, float]:
-    """What has failed first, then what is furthest behind; an unknown lag is behind everything."""
+    """Order: FAILED first, then the greatest lag; an unknown lag counts as the greatest."""
     rank = _URGENCY.index(row.state) if row.state in _URGENCY else len(_URGENCY)
     return rank, -(float("inf") if row.lag is None else row.lag)
 

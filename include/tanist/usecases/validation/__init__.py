@@ -1,1 +1,1 @@
-"""What a validation compares."""
+"""Selecting what a validation compares."""

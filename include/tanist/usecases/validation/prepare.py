@@ -1,4 +1,4 @@
-"""What a validation of a mirror compares: which partitions, by which map, and what speaks against vouching for them."""
+"""The inputs of a validation: partitions, their offset maps, and reasons why a partition cannot be validated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRequest:
-    """`level` None: as deep as the mirror's engine allows to compare cheaply. `include` empty: see `chosen`."""
+    """`level` None: the level that is cheap for the mirror's engine. `include` empty: see `chosen`."""
 
     level: Level | None = None
     include: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class ValidationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """Topics of a mirror, the state topic that tells of them, and what the source has more."""
+    """Topics of a mirror, the view of the state topic, and partitions that only the source has."""
 
     view: StateView
     spec: MirrorSpec
@@ -59,10 +59,10 @@ def prepare(
     connect: Callable[[str], Cluster],
     context: CommandContext,
 ) -> Prepared:
-    """What is to be compared, from the state topics of `destination`; what the source has more cannot be vouched for.
+    """What to compare, from the state topics of `destination`. Partitions that only the source has cannot be validated.
 
     Raises:
-        UnknownMirror, TopicNotInMirror; AnotherCluster: a name leads elsewhere by now; Misconfigured: an expression;
+        UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
         SourceSilent; CouldNotTell: the destination does not answer.
     """
     found = mirrored(destination, mirror, request.include, connect, context)
@@ -85,7 +85,7 @@ def mirrored(
     connect: Callable[[str], Cluster],
     context: CommandContext,
 ) -> Mirrored:
-    """The topics of a mirror that `include` chooses; they are announced, then the source is asked. As `prepare`."""
+    """The topics of a mirror that `include` selects; announces them, then queries the source. Raises as `prepare`."""
     if wrong := pattern_problems(include):
         refuse(wrong)
     (found,) = cluster_ids.identify((destination,), context)
@@ -98,7 +98,7 @@ def mirrored(
 
 
 def _growth(source: Cluster, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext) -> Growth:
-    """What the source has more, once it has said who it is."""
+    """Partitions that only the source has, after its cluster id was checked."""
     try:
         (found,) = cluster_ids.identify((source,), context)
         cluster_ids.same_as_pinned(spec, found, spec.destination_cluster_id)
@@ -108,10 +108,10 @@ def _growth(source: Cluster, spec: MirrorSpec, topics: Sequence[TopicDesired], c
 
 
 def chosen(view: StateView, mirror: MirrorName, include: tuple[str, ...]) -> tuple[TopicDesired, ...]:
-    """The topics that were named; else those that are still mirrored; else, after a failover, those that were.
+    """The topics that were named; otherwise those that are mirrored; otherwise, after a failover, those that were.
 
     Raises:
-        TopicNotInMirror: an expression matches none, or there is none at all.
+        TopicNotInMirror: an expression matches no topic, or the mirror has none.
     """
     topics = {topic.topic: topic for topic in view.topics(mirror)}
     if not include:
