@@ -22,6 +22,7 @@ from tests.explorer.product import (
     Guards,
     MemoryFencing,
     MemoryProducerFencing,
+    MemoryReplicas,
     MemoryStateStore,
     MirrorState,
     Moment,
@@ -94,6 +95,7 @@ class Worker:
         guards = Guards(
             fencing=lambda _source: Pointed(place, "fencing", MemoryFencing(place.east)),
             producer_fencing=Pointed(place, "producer_fencing", MemoryProducerFencing(place.west)),
+            replicas=Pointed(place, "replicas", MemoryReplicas(place.west)),
             sources=Pointed(place, "sources", _SourceStates(place)),
             lock=self._lock,
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import MirrorProducerFenced, PartitionBroken, SourceReplaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tanist.domain.names import MirrorName
     from tanist.domain.records import PromotionEpoch, TopicDesired
@@ -37,14 +37,53 @@ def replaced(mirror: MirrorName, topic: str, counted: int, known: int) -> Source
     )
 
 
-def still_promoted(view: StateView, mirror: MirrorName) -> tuple[TopicDesired, ...]:
-    """The topics that left a mirror and that no other mirror of the destination has taken in since.
+def still_promoted(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, str]) -> tuple[TopicDesired, ...]:
+    """The topics that left a mirror, that no other mirror of the destination has taken in since, and that are the same.
 
-    Another mirror's copy carries the name of ours that was deleted: a marker of ours there is a foreign write, and the
-    login that we would deny is the one that copies.
+    `topic_ids`: what the destination has under these names now. Another mirror's copy carries the name of ours that was
+    deleted: a marker of ours there is a foreign write, and the login that we would deny is the one that copies. Nor do
+    we write into a topic that somebody else has created under the name.
     """
     others = view.of_other_mirrors(mirror)
-    return tuple(topic for topic in view.removed(mirror) if topic.topic not in others)
+    replaced = recreated(view, mirror, topic_ids)
+    return tuple(t for t in view.removed(mirror) if t.topic not in others and t.topic not in replaced)
+
+
+def recreated(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, str]) -> dict[str, MirrorName | None]:
+    """The topics that left a mirror, that no mirror has taken in since, and whose name is another topic's now.
+
+    And the mirror that has promoted what is there now, if there is one. A topic whose id is not known is the same.
+    """
+    others = view.of_other_mirrors(mirror)
+    left = [topic.topic for topic in view.removed(mirror) if topic.topic not in others]
+    return {
+        name: _promoted_by(view, mirror, name, topic_ids[name])
+        for name in left
+        if name in topic_ids and _is_another(view.promotion(mirror, name), topic_ids[name])
+    }
+
+
+def promoted_twice(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, str]) -> dict[str, MirrorName]:
+    """The topics of a mirror that are still promoted, and that another mirror has promoted as well, by its name."""
+    found = {
+        topic.topic: _promoted_by(view, mirror, topic.topic, topic_ids.get(topic.topic, ""))
+        for topic in still_promoted(view, mirror, topic_ids)
+    }
+    return {name: other for name, other in found.items() if other is not None}
+
+
+def _promoted_by(view: StateView, mirror: MirrorName, topic: str, topic_id: str) -> MirrorName | None:
+    """The other mirror that has promoted the topic with this id, or may have."""
+    for spec in view.mirrors():
+        left = {each.topic for each in view.removed(spec.mirror)} if spec.mirror != mirror else set()
+        if topic in left and not _is_another(view.promotion(spec.mirror, topic), topic_id):
+            return spec.mirror
+    return None
+
+
+def _is_another(promotion: PromotionEpoch | None, topic_id: str) -> bool:
+    """Whether the topic with this id is certainly not the one that was promoted."""
+    return promotion is not None and bool(topic_id and promotion.topic_id) and promotion.topic_id != topic_id
 
 
 def promotions(view: StateView, mirror: MirrorName) -> frozenset[PromotionEpoch]:

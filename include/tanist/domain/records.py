@@ -103,6 +103,8 @@ class PromotionEpoch(MirrorRecord):
     mirror: MirrorName
     topic: str
     count: int
+    topic_id: str = ""
+    """The topic of the destination that took over; empty: not known, or written by a version that did not say."""
     mirror_id: str = ""
 
 

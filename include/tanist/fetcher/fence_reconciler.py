@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tanist.ports.fencing import Fencing
     from tanist.ports.lock import Locked
     from tanist.ports.producer_fencing import ProducerFencing
+    from tanist.ports.replicas import Replicas
     from tanist.ports.state import StateStore
 
 log = logging.getLogger(__name__)
@@ -53,13 +54,14 @@ class SourceStates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """`fencing` is what fences the topics of a source, by its name; `producer_fencing` is the destination's.
+    """`fencing` is what fences topics of a source, by its name; `producer_fencing`, `replicas` are the destination's.
 
     `lock` takes the lock of a mirror for an operation. Source fences are changed under it only.
     """
 
     fencing: Callable[[str], Fencing]
     producer_fencing: ProducerFencing
+    replicas: Replicas
     sources: SourceStates
     lock: Callable[[MirrorName, str, Deadline], AbstractContextManager[Locked]]
 
@@ -80,7 +82,7 @@ class FenceReconciler(RoundThread):
         """Sources that have not answered in this round, and why: each may hold it up once, whatever it is asked."""
         self._reported: frozenset[PromotionEpoch] = frozenset()
         """Promotions that their source knows of, as far as we have looked."""
-        self._barriers = ProducerFences(guards.producer_fencing, self._ours, clock)
+        self._barriers = ProducerFences(guards.producer_fencing, guards.replicas, self._ours, clock)
 
     def _round(self) -> None:
         if self._stopping.wait(EVERY_SECONDS):

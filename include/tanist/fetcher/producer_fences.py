@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock
     from tanist.ports.producer_fencing import ProducerFencing
+    from tanist.ports.replicas import Replicas
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +36,13 @@ class ProducerFences:
     """Owned by one thread. Each worker looks after the partitions that are its own (`ours`)."""
 
     def __init__(
-        self, fencing: ProducerFencing, ours: Callable[[MirrorSpec, TopicPartition], bool], clock: Clock
+        self,
+        fencing: ProducerFencing,
+        replicas: Replicas,
+        ours: Callable[[MirrorSpec, TopicPartition], bool],
+        clock: Clock,
     ) -> None:
-        self._fencing, self._ours, self._clock = fencing, ours, clock
+        self._fencing, self._replicas, self._ours, self._clock = fencing, replicas, ours, clock
         self._sealed_at = self._kept_at = float("-inf")
 
     def renew(self, view: StateView) -> None:
@@ -56,10 +61,11 @@ class ProducerFences:
         do: Callable[[Mapping[TopicPartition, ProducerIds]], list[str]],
     ) -> None:
         for spec in view.mirrors():
-            if not (taken := self._taken(view, spec)):
+            if not view.removed(spec.mirror):
                 continue
             try:
-                failed = do(taken)
+                taken = self._taken(view, spec)
+                failed = do(taken) if taken else []
             except Stopped:
                 raise
             except TanistError as why:
@@ -68,9 +74,12 @@ class ProducerFences:
                 log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
 
     def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, ProducerIds]:
+        """Raises TanistError: whether a topic is still the one that took over is not known, so nothing is written."""
+        names = [topic.topic for topic in view.removed(spec.mirror)]
+        ids = self._replicas.cluster(names, self._clock.deadline(_ANSWER_SECONDS)).topic_ids
         return {
             at: spec.producer_ids
-            for topic in still_promoted(view, spec.mirror)
+            for topic in still_promoted(view, spec.mirror, ids)
             for at in topic.all_partitions()
             if self._ours(spec, at)
         }

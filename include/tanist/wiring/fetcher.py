@@ -92,6 +92,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
         guards=Guards(
             fencing=lambda name: registry.open(name).fencing,
             producer_fencing=registry.open(destination).producer_fencing,
+            replicas=registry.open(destination).replicas,
             sources=_SourceStates(registry.cluster),
             lock=lambda mirror, operation, by: mirror_lock(
                 registry.connect(destination),

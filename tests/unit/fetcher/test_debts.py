@@ -32,7 +32,7 @@ from tanist.usecases.failover import abort
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.lock import Purpose, mirror_lock
 from tanist.usecases.readers import Silence
-from tests.fakes.failover import MemoryFencing, MemoryProducerFencing
+from tests.fakes.failover import MemoryFencing, MemoryProducerFencing, MemoryReplicas
 from tests.unit.usecases.failover.test_run import PLANNED, killer
 from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, FailoverWorld, Killed
 
@@ -66,6 +66,7 @@ def debts(world: FailoverWorld, sources: Sources | None = None, *, owns: bool = 
     guards = Guards(
         fencing=lambda _name: MemoryFencing(world.east),
         producer_fencing=MemoryProducerFencing(world.west),
+        replicas=MemoryReplicas(world.west),
         sources=sources or Sources(world),
         lock=lambda mirror, operation, by: mirror_lock(
             world.west.side(),
@@ -395,7 +396,7 @@ def test_a_promotion_writes_nothing_into_the_copy_that_another_mirror_has_now() 
     assert {at: end for at, end in world.west.ends.items() if at.topic == "orders"} == {
         at: end for at, end in before.items() if at.topic == "orders"
     }
-    assert [each.topic for each in still_promoted(view(world), DR)] == ["payments"]
+    assert [each.topic for each in still_promoted(view(world), DR, {})] == ["payments"]
     found = {each.name: each for each in checks(world.clusters(), view(world), Silence(world.clock), world.command())}
     assert found["barrier"].verdict is Verdict.PASS, found["barrier"]
     assert found["openings"].verdict is Verdict.PASS, found["openings"]

@@ -243,6 +243,42 @@ def barrier_check(
     )
 
 
+def promoted_check(
+    recreated: Mapping[str, MirrorName | None] | TanistError, twice: Mapping[str, MirrorName], count: int
+) -> Check:
+    """Is everything that took over still the topic that was mirrored, and this mirror's alone?
+
+    `recreated`, `twice`: as in `domain.promotions`. `count`: of the topics that left the mirror.
+    """
+    limit = "all failed-over topics, as they were promoted"
+    if isinstance(recreated, TanistError):
+        observed = "the destination does not say which topics it has"
+        return Check(name="promoted", verdict=Verdict.UNKNOWN, observed=observed, limit=limit, reason=str(recreated))
+    gone = [
+        f"{topic}: the failed-over topic was deleted and re-created at the destination"
+        + (f", and mirror {other!r} has promoted the new one" if other else "")
+        for topic, other in sorted(recreated.items())
+    ]
+    shared = [
+        f"{topic}: mirror {other!r} has promoted it as well; compare each mirror with `tanist validate`"
+        for topic, other in sorted(twice.items())
+    ]
+    return Check(
+        name="promoted",
+        verdict=Verdict.FAIL if gone or shared else Verdict.PASS,
+        observed=f"{len(gone)} re-created, {len(shared)} promoted twice, of {count}",
+        limit=limit,
+        age_ms=0,
+        reason=named([*gone, *shared]) + (_TAKE_IN if gone else ""),
+    )
+
+
+_TAKE_IN: Final = (
+    "; its producer fence is no longer renewed; `tanist mirrors add` mirrors an empty topic again, "
+    "`tanist mirrors delete` forgets the mirror"
+)
+
+
 def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[str]) -> Check:
     """Is the mirror still shut out of what took over? Somebody may have taken the rule away."""
     let_in = [f"{topic}: the mirror's login may write to it" for topic, shut in shut_out.items() if shut is False]

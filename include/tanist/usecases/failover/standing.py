@@ -10,11 +10,12 @@ from tanist.domain.failover.health import (
     fences_check,
     left_behind_check,
     openings_check,
+    promoted_check,
     runs_check,
 )
 from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
 from tanist.domain.logins import logins_of, principals
-from tanist.domain.promotions import still_promoted
+from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import RunStatus
 from tanist.ports.clock import Deadline
 from tanist.ports.producer_fencing import Kept, ProducerFence
@@ -24,12 +25,12 @@ from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.source_fences import look_at_all
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.checks import Check
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import TopicPartition
-    from tanist.domain.records import MirrorSpec
+    from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.opening import Opening
     from tanist.ports.producer_fencing import ProducerFencing
@@ -42,14 +43,25 @@ def checks(clusters: FailoverContext, view: StateView, silence: Silence, context
     """Do they still hold? None of this stops a failover of other topics. A source that is silent is not asked again."""
     spec, fencing, opening = clusters.spec, clusters.destination.producer_fencing, clusters.destination.opening
     left = view.removed(spec.mirror)
-    taken = [at for t in still_promoted(view, spec.mirror) for at in t.all_partitions()]
+    ids = _topic_ids(clusters, [topic.topic for topic in left], context) if left else {}
+    known = {} if isinstance(ids, TanistError) else ids
+    promoted = still_promoted(view, spec.mirror, known)
+    taken = [at for topic in promoted for at in topic.all_partitions()]
+    gone = ids if isinstance(ids, TanistError) else recreated(view, spec.mirror, ids)
     return (
+        promoted_check(gone, promoted_twice(view, spec.mirror, known), len(left)),
         left_behind_check(_left_behind(clusters, view, silence, context) if left else {}),
         barrier_check(_producers_fenced(spec, taken, fencing, context), _bare(spec, taken, fencing, context)),
-        openings_check(*_shut_out(spec, view, opening, context)),
+        openings_check(*_shut_out(spec, view, promoted, opening, context)),
         fences_check(*_fences(clusters, view, silence, context), frozenset(each.topic for each in left)),
         runs_check(view.failovers(spec.mirror)),
     )
+
+
+def _topic_ids(
+    clusters: FailoverContext, names: Sequence[str], context: CommandContext
+) -> Mapping[str, str] | TanistError:
+    return attempt(lambda: clusters.destination.replicas.cluster(names, context.by).topic_ids)
 
 
 def _left_behind(
@@ -112,13 +124,13 @@ def _bare(
 
 
 def _shut_out(
-    spec: MirrorSpec, view: StateView, opening: Opening, context: CommandContext
+    spec: MirrorSpec, view: StateView, promoted: Sequence[TopicDesired], opening: Opening, context: CommandContext
 ) -> tuple[Mapping[str, bool | TanistError], frozenset[str]]:
     """Of topics that took over with the mirror shut out: whether it still is. And its logins, as workers tell them."""
     done = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.DONE]
     plans = [plan for each in done if (plan := plan_of(each)) and NOT_SHUT_OUT not in plan.limitations]
     proved = {topic for plan in plans for topic in plan.intent.names}
-    names = [t.topic for t in still_promoted(view, spec.mirror) if t.topic in proved]
+    names = [topic.topic for topic in promoted if topic.topic in proved]
     reported = logins_of(view.workers())
     logins = principals(reported)
     guarded = attempt(lambda: opening.has_authorizer(context.by)) if names and logins else False

@@ -230,7 +230,7 @@ WRITTEN: tuple[str, ...] = (
         'titions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"held_rules":[{"principal'
         '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":""}'
     ),
-    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"mirror_id":""}',
+    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"at":3,"mirror_id":""}',
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'

@@ -33,7 +33,10 @@ def _records(context: StepContext) -> Iterator[StateRecord]:
     for topic in context.wanted():
         if topic.desired is not DesiredState.REMOVED:
             yield replace(topic, desired=DesiredState.REMOVED, changed_at=now)
-    yield from generations(context.intent, context.clusters.spec)
+    replicas, names = context.clusters.destination.replicas, context.intent.names
+    ids = replicas.cluster(names, context.command.by).topic_ids
+    for each in generations(context.intent, context.clusters.spec):
+        yield replace(each, topic_id=ids.get(each.topic, ""))
     for at in context.intent.partitions:
         yield from _stopped(context, view, at, now)
 

@@ -1,0 +1,122 @@
+"""A topic that took over, was deleted at the destination and created again is not the one that took over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Verdict
+from tanist.domain.errors import Unreachable
+from tanist.domain.names import EpochMs, MirrorName, ProducerId
+from tanist.domain.records import PromotionEpoch, TopicDesired
+from tanist.domain.states import DesiredState
+from tanist.usecases.failover.standing import checks
+from tanist.usecases.readers import Silence
+from tests.fakes.failover import MemoryReplicas
+from tests.unit.fetcher.test_debts import debts, settled, view
+from tests.unit.usecases.failover.world import DR, FailoverWorld
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import pytest
+
+    from tanist.domain.checks import Check
+
+OTHER = MirrorName("dr2")
+
+
+def promoted() -> FailoverWorld:
+    world = FailoverWorld()
+    world.run(world.approve().plan)
+    return world
+
+
+def recreate(world: FailoverWorld) -> None:
+    """Somebody deletes the topic that took over, and creates another one of the name."""
+    world.west.drop("orders")
+    world.west.with_topic("orders", 2)
+    world.west.topics["orders"] = replace(world.west.topics["orders"], topic_id="id-of-the-next-orders")
+
+
+def promote_by_another(world: FailoverWorld, topic_id: str) -> None:
+    """Another mirror of the destination has mirrored and promoted what has that id."""
+    spec = replace(world.spec, mirror=OTHER, mirror_id="two", data_id=ProducerId(27))
+    left = TopicDesired(
+        mirror=OTHER,
+        mirror_id="two",
+        topic="orders",
+        desired=DesiredState.REMOVED,
+        source_topic_id="id-of-orders",
+        partitions=2,
+        changed_at=EpochMs(0),
+    )
+    counted = PromotionEpoch(mirror=OTHER, mirror_id="two", topic="orders", count=1, topic_id=topic_id)
+    world.worker.append([spec, left, counted], world.soon())
+
+
+def found(world: FailoverWorld) -> dict[str, Check]:
+    past = checks(world.clusters(), view(world), Silence(world.clock), world.command())
+    return {each.name: each for each in past}
+
+
+def test_a_promotion_records_which_topic_took_over() -> None:
+    world = promoted()
+    recorded = view(world).promotion(DR, "orders")
+    assert recorded is not None
+    assert recorded.topic_id == world.west.topics["orders"].topic_id
+    assert found(world)["promoted"].verdict is Verdict.PASS
+
+
+def test_a_promoted_topic_that_was_created_again_is_named_and_nothing_is_written_into_it() -> None:
+    """The worker wrote the mirror's markers into somebody else's topic, and status was green."""
+    world = promoted()
+    recreate(world)
+    before = dict(world.west.ends)
+    settled(world, debts(world))
+    assert world.west.ends == before
+    named = found(world)["promoted"]
+    assert named.verdict is Verdict.FAIL
+    assert "orders: the failed-over topic was deleted and re-created at the destination" in named.reason
+    assert "`tanist mirrors add`" in named.reason
+    assert found(world)["barrier"].verdict is Verdict.PASS, "of the topic that is still the one"
+
+
+def test_a_topic_that_another_mirror_has_promoted_since_is_that_mirrors() -> None:
+    world = promoted()
+    recreate(world)
+    promote_by_another(world, "id-of-the-next-orders")
+    before = dict(world.west.ends)
+    settled(world, debts(world))
+    orders = {at: end for at, end in world.west.ends.items() if at.topic == "orders"}
+    assert all(world.west.epochs.get((at, world.spec.data_id), -1) < 0 for at in orders)
+    assert orders != {at: before[at] for at in orders}, "the other mirror's own fence is renewed"
+    assert "mirror 'dr2' has promoted the new one" in found(world)["promoted"].reason
+
+
+def test_one_topic_that_two_mirrors_have_promoted_is_named() -> None:
+    """Both had taken it in, so both have copied into it; both stay fenced there."""
+    world = promoted()
+    promote_by_another(world, world.west.topics["orders"].topic_id)
+    named = found(world)["promoted"]
+    assert named.verdict is Verdict.FAIL
+    assert "orders: mirror 'dr2' has promoted it as well" in named.reason
+    assert "`tanist validate`" in named.reason
+    settled(world, debts(world))
+    for at in world.west.ends:
+        if at.topic == "orders":
+            assert world.west.epochs[at, ProducerId(27)] == world.west.epochs[at, world.spec.data_id] == 1
+
+
+def test_a_destination_that_does_not_say_which_topics_it_has_gets_no_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = promoted()
+    recreate(world)
+    before = dict(world.west.ends)
+
+    def silent(*_: Any) -> Any:
+        raise Unreachable("west")
+
+    monkeypatch.setattr(MemoryReplicas, "cluster", silent)
+    settled(world, debts(world))
+    assert world.west.ends == before
+    assert found(world)["promoted"].verdict is Verdict.UNKNOWN
