@@ -1,4 +1,4 @@
-"""Partitions that the source has and a mirror does not know of yet: nobody copies them, and no takeover opens them."""
+"""What the source has and a mirror does not know of yet: nobody copies it, and no takeover opens it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
+from tanist.domain.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tanist.domain.records import TopicDesired
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,12 @@ def growth(topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistE
         elif count > topic.partitions:
             grown.append(Grown(topic.topic, topic.partitions, count))
     return Growth(tuple(grown), unreported)
+
+
+def new_topics(spec: MirrorSpec, at_source: Iterable[str], view: StateView) -> tuple[str, ...]:
+    """Topics of the source that the mirror's filters match and that were never in it, sorted.
+
+    A topic that was removed from the mirror, or has taken over, is none: that was somebody's decision.
+    """
+    known = {each.topic for each in view.topics(spec.mirror)}
+    return Selection(spec.include, spec.exclude).of(set(at_source) - known)

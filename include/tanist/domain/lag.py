@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import Diverged, ForeignWrite
+from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import PartitionObserved
     from tanist.domain.states import DesiredState
 
-_NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name})
+_NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.name})
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,3 +120,30 @@ def test_while_a_failover_is_on_record_nothing_is_copied_and_then_the_topic_is_l
         "topic 'held' is no longer in the mirror: it was failed over or removed",
     )
     assert pair.west.writes("held", range(10, 12))
+
+
+def test_a_new_topic_that_the_filters_match_is_not_left_behind_in_silence(pair: Pair) -> None:
+    """It came after the last sync: GO, no word in any plan, and its records were nowhere else."""
+    pair.worker()
+    pair.east.topic("born-first")
+    write(pair.east, "born-first", range(2), range(10))
+    filters = ("--topic", "born-.*", "--exclude", "born-test")
+    pair.tanist("mirrors", "create", "born", "--source", "east", *filters)
+    pair.tanist("mirrors", "wait", "born", "--for", "lag=0", "--timeout", "40s")
+    accepted = pair.approved("born")
+    for topic in ("born-later", "born-test"):
+        pair.east.topic(topic)
+        write(pair.east, topic, range(2), range(10))
+
+    status = pair.tanist("status", "born", "--json", expected=0).item
+    assert (status["planned"], status["unplanned"]) == ("ACCEPT", "ACCEPT")
+    for mode in ("planned", "unplanned"):
+        found = {each["name"]: each["detail"] for each in status["limitations"][mode]}
+        assert "not mirrored: born-later; add them with `tanist metadata sync born`" in found["TOPICS_WITHOUT_COPY"]
+    refused = pair.tanist("failover", "run", "born", "--plan", accepted, "--budget", "2s", expected=1)
+    assert "TOPICS_WITHOUT_COPY" in refused.err
+
+    pair.tanist("metadata", "sync", "born", "--yes")
+    pair.tanist("mirrors", "wait", "born", "--for", "lag=0", "--timeout", "40s")
+    assert "TOPICS_WITHOUT_COPY" not in json.dumps(pair.tanist("status", "born", "--json").item)
+    assert pair.west.read("born-later") == pair.east.read("born-later")

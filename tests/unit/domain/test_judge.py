@@ -60,6 +60,7 @@ FAILED = changed(state=MirrorState.FAILED, error="RECORD_TOO_LARGE")
 FOREIGN = changed(state=MirrorState.FAILED, error="FOREIGN_WRITE")
 PAUSED = changed(state=MirrorState.PAUSED)
 BEHIND = changed(copied=SourceOffset(4), end=DestinationOffset(4))
+SHORTER = changed(longer=True, end=DestinationOffset(14), copied=SourceOffset(14))
 MORE = TopicPartition("orders", 2)
 
 
@@ -88,6 +89,9 @@ MORE = TopicPartition("orders", 2)
         pytest.param(replace(HEALTHY, destination_authorizer=None), UNKNOWN, UNKNOWN, id="rights not known"),
         pytest.param(replace(HEALTHY, source_authorizer=False), GO, GO, id="no authorizer there"),
         pytest.param(replace(HEALTHY, uncopied=(Uncopied(MORE, 5),)), ACCEPT, ACCEPT, id="grown, not synced"),
+        pytest.param(replace(HEALTHY, new_topics=("refunds",)), ACCEPT, ACCEPT, id="a new topic, not synced"),
+        pytest.param(SHORTER, ACCEPT, ACCEPT, id="the source is shorter than its copy"),
+        pytest.param(changed(longer=None), GO, ACCEPT, id="it may be shorter, the end of the copy cannot be read"),
         pytest.param(replace(HEALTHY, map_missing=True), NO_GO, NO_GO, id="the maps are gone"),
         pytest.param(replace(silent(), followed=None), UNKNOWN, ACCEPT, id="no positions of groups"),
     ],
@@ -355,6 +359,37 @@ def test_partitions_without_a_copy_fail_their_check_and_name_the_command() -> No
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
     assert (check.verdict, check.observed) == (Verdict.FAIL, "2 not mirrored")
     assert "2 of orders; add them with `tanist metadata sync dr`" in check.reason
+
+
+def test_topics_without_a_copy_fail_the_same_check_and_are_accepted_one_by_one() -> None:
+    facts = replace(HEALTHY, new_topics=("refunds",))
+    (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
+    assert (check.verdict, check.observed) == (Verdict.FAIL, "0 not mirrored, 1 topic(s) not mirrored")
+    assert "refunds; add them with `tanist metadata sync dr`" in check.reason
+    approved = accepted(facts, PLANNED)
+    more = replace(facts, new_topics=("refunds", "returns"))
+    assert not news(approved, facts)
+    assert not news(approved, HEALTHY), "good news keep an approval"
+    assert {each.name for each in news(approved, more)} == {"TOPICS_WITHOUT_COPY"}
+    assert {each.name for each in news(accepted(HEALTHY, PLANNED), facts)} == {"TOPICS_WITHOUT_COPY"}
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_source_that_is_shorter_than_its_copy_is_as_one_that_a_worker_reports(mode: Mode) -> None:
+    """It was GO with 0 at risk for the half minute until a worker had FAILED the partition."""
+    reported = changed(facts=SHORTER, state=MirrorState.FAILED, error="SOURCE_TRUNCATED")
+    assert plan(SHORTER, mode).hash == plan(reported, mode).hash
+    assert "orders-0 ends at 10, copied up to 14" in detail(SHORTER, mode, "SOURCE_TRUNCATED")
+    dead = silent(changed(facts=reported, longer=False))
+    assert "orders-0 (reported by a worker)" in detail(dead, mode, "SOURCE_TRUNCATED")
+    assert loss.at_risk(plan(SHORTER, mode).intent, SHORTER) is None, "what it took since has other offsets"
+    assert "orders-0" in detail(SHORTER, mode, "RECORDS_AT_RISK_UNKNOWN")
+    (check,) = [each for each in judged(intents(), SHORTER).checks if each.name == "partitions"]
+    assert check.verdict is Verdict.FAIL
+    (check,) = [each for each in judged(intents(), SHORTER).checks if each.name == "running"]
+    assert (check.verdict, check.observed) == (Verdict.FAIL, "1 not being copied")
+    blocking = {each.name for each in news(accepted(HEALTHY, mode), SHORTER) if each.blocks}
+    assert blocking == {"PARTITION_STOPPED_COPYING"}
 
 
 def test_every_partition_that_is_not_copied_is_named() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.errors import BrokerError, Diverged, ForeignWrite
+from tanist.domain.errors import BrokerError, Diverged, ForeignWrite, SourceTruncated
 from tanist.domain.lag import KnownEnd, PartitionRow
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.offset_map import OffsetMap
@@ -12,7 +12,10 @@ from tanist.domain.records import PartitionObserved
 from tanist.domain.states import DesiredState, MirrorState
 
 
-@pytest.mark.parametrize(("error", "lag"), [(ForeignWrite.name, None), (Diverged.name, None), (BrokerError.name, 3)])
+@pytest.mark.parametrize(
+    ("error", "lag"),
+    [(ForeignWrite.name, None), (Diverged.name, None), (SourceTruncated.name, None), (BrokerError.name, 3)],
+)
 def test_a_log_that_is_no_copy_any_more_has_no_lag(error: str, lag: int | None) -> None:
     at, dr = TopicPartition("orders", 0), MirrorName("dr")
     observed = PartitionObserved(

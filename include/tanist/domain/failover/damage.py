@@ -16,7 +16,7 @@ from tanist.domain.failover.plan import Limitation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tanist.domain.failover.facts import Facts, ObservedTopic
+    from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts
     from tanist.domain.failover.plan import Intent
 
 
@@ -38,6 +38,7 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             about=tuple(f"{e.partition} begins at {e.start}" for e in short),
         )
     yield from _of_strangers(intent, facts)
+    yield from _of_truncated_sources(intent, facts)
     if more := [each for each in seen if _has_more(each)]:
         what = named(f"{each.topic} has {each.partitions} instead of {each.mirrored}" for each in more)
         why = f"partitions were added at the destination: {what}; {_AGAIN}"
@@ -82,6 +83,20 @@ def _of_strangers(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         why = f"cannot determine which producer wrote the last records: {named(unreported, ', ')}"
         planned = intent.mode is Mode.PLANNED
         yield Limitation("COPY_WRITER_UNKNOWN", why, blocks=planned, unknown=planned, about=tuple(map(str, unreported)))
+
+
+def _of_truncated_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """The judge sees it at once, a worker reports it after a while: the plan is the same."""
+    ours = frozenset(intent.partitions)
+    if lost := [each for each in facts.partitions if each.partition in ours and each.source_truncated]:
+        why = "the source lost records that were copied, so which cluster is right must be decided"
+        yield Limitation("SOURCE_TRUNCATED", f"{why}: {named(map(_truncated, lost), ', ')}")
+
+
+def _truncated(each: PartitionFacts) -> str:
+    if each.live is None or not each.longer:
+        return f"{each.partition} (reported by a worker)"
+    return f"{each.partition} ends at {each.live.end}, copied up to {each.copied}"
 
 
 OTHERS = "OTHERS_MAY_WRITE"

@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
+from tanist.domain.errors import SourceTruncated
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
 from tanist.domain.states import MirrorState
@@ -68,7 +69,8 @@ class PartitionFacts:
     asked the source about this partition, with or without an answer; None: nobody is known to have. `named`: a
     transaction at the source's coordinators names it, though it may have written nothing there yet; False, too, where
     that can never be told (`Facts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of the
-    copy, so no number tells how much of the source is in it.
+    copy, so no number tells how much of the source is in it. `longer`: the copy holds records from behind the end of
+    a source that answers, which has therefore lost them.
     """
 
     partition: TopicPartition
@@ -82,6 +84,7 @@ class PartitionFacts:
     end: DestinationOffset | None = None
     copied: SourceOffset | None = None
     foreign: bool | None = None
+    longer: bool | None = False
     named: bool | None = None
     in_sync: int | None = None
     min_in_sync: int | None = None
@@ -108,9 +111,17 @@ class PartitionFacts:
         return (self.copied, live.log_end) if 0 < live.log_end - self.copied <= LONGEST_TAIL else None
 
     @property
+    def source_truncated(self) -> bool:
+        """The source has lost records that were copied: that is seen, or a worker has FAILED the partition for it."""
+        return self.longer is True or (self.state is MirrorState.FAILED and self.error == SourceTruncated.name)
+
+    @property
     def at_risk(self) -> int | None:
-        """Offsets that the source is known to have, or to have had, and the copy has not."""
-        if self.foreign is not False:
+        """Offsets that the source is known to have, or to have had, and the copy has not.
+
+        None, too, where the source was truncated: what it took since has offsets that the copy has already.
+        """
+        if self.foreign is not False or self.longer is not False or self.source_truncated:
             return None
         if self.drained:
             return 0
@@ -200,6 +211,8 @@ class Facts:
     destination_authorizer: bool | None = None
     partitions: tuple[PartitionFacts, ...] = ()
     uncopied: tuple[Uncopied, ...] = ()
+    new_topics: tuple[str, ...] = ()
+    """Topics of the source that the mirror's filters match and that are in no mirror, so they have no copy."""
     topics: tuple[ObservedTopic, ...] = ()
     transactions: tuple[OpenTransaction, ...] = ()
     named: tuple[OpenTransaction, ...] = ()

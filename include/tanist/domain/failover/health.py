@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.checks import Check, Mode, Readiness, Verdict, named
 from tanist.domain.errors import TanistError
 from tanist.domain.failover.facts import SourceState
-from tanist.domain.failover.limitations import SILENT_MS, limitations, planned_intent, word
+from tanist.domain.failover.limitations import SILENT_MS, limitations, not_copying, planned_intent, word
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, UNRECORDED, FenceStatus, is_stray
 from tanist.domain.records import OffsetTailMode, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from tanist.domain.failover.facts import Facts, PartitionFacts
+    from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent, Limitation
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import EpochMs, MirrorName, TopicPartition
@@ -32,18 +32,18 @@ LIVING_SOURCE: Final = frozenset({"SOURCE_DOWN", "ANOTHER_CLUSTER"})
 """What says in a check that the source does not answer; that an unplanned failover has to accept it is no failure."""
 _WANTED: Final[Mapping[str, str]] = {
     "source": "answers",
-    "source_partitions": "all partitions are mirrored",
+    "source_partitions": "all partitions and topics are mirrored",
     "destination": "all partitions answer",
     "replicas": "none offline, none below min ISR",
     "copies": "no records missing, no partitions added, no configs altered, last batch written by the mirror",
-    "partitions": "at least 1 partition; none FAILED, PREPARING or UNKNOWN",
+    "partitions": "at least 1 partition; none FAILED, PREPARING, UNKNOWN or longer than its source",
     "running": "none paused or stopped",
     "offset_map": "there",
     "lag": "known for every partition",
 }
 _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
     "source": LIVING_SOURCE,
-    "source_partitions": frozenset({"PARTITIONS_WITHOUT_COPY"}),
+    "source_partitions": frozenset({"PARTITIONS_WITHOUT_COPY", "TOPICS_WITHOUT_COPY"}),
     "destination": frozenset({"DESTINATION_OFFLINE"}),
     "replicas": frozenset({"DESTINATION_OFFLINE", "DESTINATION_UNKNOWN", "DESTINATION_BELOW_MIN_ISR"}),
     "copies": frozenset(
@@ -64,6 +64,7 @@ _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
             "PARTITION_NO_COPY",
             "PARTITION_PREPARING",
             "PARTITION_UNKNOWN",
+            "SOURCE_TRUNCATED",
         }
     ),
     "running": frozenset({"WITHOUT_DRAIN"}),
@@ -122,12 +123,12 @@ def _answer_of(facts: Facts) -> str:
 def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterable[Check]:
     seen = {
         "source": (_answer_of(facts), 0),
-        "source_partitions": (f"{len(facts.uncopied)} not mirrored", 0),
+        "source_partitions": (_without_copy(facts), 0),
         "destination": (f"{sum(e.end is not None for e in facts.partitions)} of {len(facts.partitions)} answer", 0),
         "replicas": (f"{sum(bool(e.in_sync) for e in facts.partitions)} of {len(facts.partitions)} have a leader", 0),
         "copies": (f"{sum(e.missing_at_start or 0 for e in facts.partitions)} offsets missing at the start", 0),
         "partitions": (_states(facts), None),
-        "running": (f"{len(_not_running(facts, found))} not being copied", None),
+        "running": (f"{len(not_copying(facts)) if _said('running', found) else 0} not being copied", None),
         "offset_map": ("missing" if facts.map_missing else "there", None),
         "lag": _lag(facts),
     }
@@ -160,8 +161,9 @@ def _states(facts: Facts) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
 
 
-def _not_running(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> list[PartitionFacts]:
-    return [each for each in facts.partitions if each.state != "MIRRORING"] if _said("running", found) else []
+def _without_copy(facts: Facts) -> str:
+    topics = f", {len(facts.new_topics)} topic(s) not mirrored" if facts.new_topics else ""
+    return f"{len(facts.uncopied)} not mirrored{topics}"
 
 
 def _lag(facts: Facts) -> tuple[str, int | None]:

@@ -56,8 +56,9 @@ def word(found: Iterable[Limitation]) -> Readiness:
 
 
 def not_copying(facts: Facts) -> tuple[TopicPartition, ...]:
-    """Partitions that nobody can wait for: paused, failed, never started."""
-    return tuple(sorted(each.partition for each in facts.partitions if each.state not in _COPYING))
+    """Partitions that nobody can wait for: paused, failed, never started, or longer than their source."""
+    halted = (each for each in facts.partitions if each.state not in _COPYING or each.source_truncated)
+    return tuple(sorted(each.partition for each in halted))
 
 
 def failed(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
@@ -212,6 +213,11 @@ def _of_growth(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if behind := intent.without_copy:
         why = f"the source has partitions that are not mirrored and are left behind: {_counted(behind)}; {sync}"
         yield Limitation("PARTITIONS_WITHOUT_COPY", why)
+    if facts.new_topics:
+        why = (
+            f"topics of the source match the mirror's filters but are not mirrored: {_named(facts.new_topics)}; {sync}"
+        )
+        yield Limitation("TOPICS_WITHOUT_COPY", why, about=facts.new_topics)
     reported = {*intent.partitions, *behind}
     seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.uncopied)]
     if since := sorted(at for at in seen if at.topic in intent.names and at not in reported):
@@ -235,7 +241,7 @@ def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[L
         how = "plan it alone, and the other topics by --topic" if among_others else "failed over as it is"
         why = f"no longer identical to the source, {how}: {_failures(no_copy)}"
         yield Limitation("PARTITION_NO_COPY", why, blocks=among_others)
-    if short := [each for each in broken if each.error not in _NO_COPY]:
+    if short := [each for each in broken if each.error not in _NO_COPY and not each.source_truncated]:
         yield Limitation("PARTITION_FAILED", f"copied only up to the failure: {_failures(short)}")
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.errors import AnotherCluster, TanistError
@@ -28,8 +28,9 @@ from tanist.usecases import cluster_ids
 from tanist.usecases.failover import source_fences
 from tanist.usecases.failover.context import SOURCE_SECONDS, FailoverContext
 from tanist.usecases.failover.coordinated import Coordinated, NamedTransactions
+from tanist.usecases.failover.new_topics import new_topics_of
 from tanist.usecases.failover.source_fences import SourceFences
-from tanist.usecases.failover.tails import foreign
+from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.failover.facts import OpenTransaction
-    from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import GroupSyncStatus, PartitionObserved, TopicDesired
@@ -73,6 +73,7 @@ class _FromSource:
     open: tuple[OpenTransaction, ...] = ()
     named: NamedTransactions = field(default_factory=NamedTransactions)
     uncopied: tuple[Uncopied, ...] = ()
+    new_topics: tuple[str, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
     authorizer: bool | None = None
@@ -122,15 +123,15 @@ class Observer:
         """Everything about `wanted`.
 
         The ends of the copies are read before those of the source: what the source says is then never older, so a copy
-        that is as long as it is complete, and one that begins later has lost something.
+        that is as long as it is complete, one that is longer has a source that lost something, and one that begins
+        later has lost something itself.
 
         Raises:
             CouldNotTell, BrokerError: the destination does not answer; without it nothing can be decided.
         """
         spec, view = self.clusters.spec, self.view()
-        fences = {each.topic: each for each in view.source_fences(spec.mirror)}
         copies = self._copies(wanted)
-        source = self._source(wanted, fences, ask=ask_source)
+        source = self._source(wanted, view, ask=ask_source)
         now = self.context.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         facts = Facts(
@@ -140,9 +141,10 @@ class Observer:
             another_cluster=source.another_cluster,
             source_authorizer=source.authorizer,
             destination_authorizer=self._destination_authorizer(),
-            partitions=self._with_tails(self._partitions(wanted, view, copies, source), source.fences.known()),
+            partitions=self._without_markers(self._partitions(wanted, view, copies, source), source),
             uncopied=source.uncopied,
-            topics=tuple(self._topics(wanted, view, fences, source)),
+            new_topics=source.new_topics,
+            topics=tuple(self._topics(wanted, view, source)),
             transactions=source.open,
             named=source.named.transactions,
             transactions_told=source.named.complete,
@@ -167,7 +169,7 @@ class Observer:
     def _soon(self) -> Deadline:
         return Deadline(min(self.context.by.at, self.context.clock.deadline(SOURCE_SECONDS).at))
 
-    def _source(self, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic], *, ask: bool) -> _FromSource:
+    def _source(self, wanted: Sequence[TopicDesired], view: StateView, *, ask: bool) -> _FromSource:
         source = self.clusters.source
         if isinstance(source, TanistError):
             return _silent(source)
@@ -178,14 +180,14 @@ class Observer:
         if (why := self.silence.of(source.name)) is not None:
             return _silent(why)
         try:
-            return self._ask(source, wanted, fences)
+            return self._ask(source, wanted, view)
         except AnotherCluster as elsewhere:
             return _silent(elsewhere)
         except TanistError as error:
             self.silence.keep(source.name, error)
             return _silent(error)
 
-    def _ask(self, source: Cluster, wanted: Sequence[TopicDesired], fences: Mapping[str, FencedTopic]) -> _FromSource:
+    def _ask(self, source: Cluster, wanted: Sequence[TopicDesired], view: StateView) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         true_ends = source.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
@@ -200,6 +202,7 @@ class Observer:
         errors += [f"{topic}: {more.trouble(topic)}" for topic in more.unreported]
         beyond = known(source.logs.ends(more.partitions, by)) if more.partitions else {}
         names = {topic.topic for topic in wanted}
+        fences = {each.topic: each for each in view.source_fences(spec.mirror)}
         watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
         fencing = source_fences.look(source.fencing, watched, names - fences.keys(), by)
         fenced = all(fencing.stands.get(topic) is True for topic in names)
@@ -217,6 +220,7 @@ class Observer:
             open=unended,
             named=named,
             uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
+            new_topics=new_topics_of(spec, view, wanted, source.topics, by),
             ids=seen.topic_ids,
             fences=fencing,
             authorizer=authorizer,
@@ -249,6 +253,8 @@ class Observer:
         barriers = known(destination.producer_fencing.proof(dict.fromkeys(partitions, writers), by))
         fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
         strangers = foreign(destination.logs, copies.found, writers, fenced, by)
+        ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
+        beyond = longer(destination.logs, ours, offsets, source.true_ends, by)
         last = last_known(view, spec.mirror)
         heard = {each.worker: each.at for each in view.workers()}
         found = []
@@ -270,6 +276,7 @@ class Observer:
                     end=end,
                     copied=None if end is None else map_.origin(end),
                     foreign=strangers.get(at),
+                    longer=beyond.get(at, False),
                     named=source.named.names(at),
                     in_sync=in_sync.replicas if in_sync else None,
                     min_in_sync=in_sync.needed if in_sync else None,
@@ -279,28 +286,16 @@ class Observer:
             )
         return tuple(found)
 
-    def _with_tails(
-        self, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool]
-    ) -> tuple[PartitionFacts, ...]:
-        """Behind a fence a producer that tries again and again still spends offsets, on markers of its aborts."""
+    def _without_markers(self, found: tuple[PartitionFacts, ...], seen: _FromSource) -> tuple[PartitionFacts, ...]:
         source = self.clusters.source
-        spans = {each.partition: each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
-        if not spans or isinstance(source, TanistError):
+        if isinstance(source, TanistError):
             return found
-        answers = attempt(lambda: source.logs.only_control(spans, self._soon()))
-        if isinstance(answers, TanistError):
-            return found
-        return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
+        return without_markers(source.logs, found, seen.fences.known(), self._soon())
 
-    def _topics(
-        self,
-        wanted: Sequence[TopicDesired],
-        view: StateView,
-        fences: Mapping[str, FencedTopic],
-        source: _FromSource,
-    ) -> list[ObservedTopic]:
+    def _topics(self, wanted: Sequence[TopicDesired], view: StateView, source: _FromSource) -> list[ObservedTopic]:
         mirror, side = self.clusters.spec.mirror, self.clusters.destination
         names = [each.topic for each in wanted]
+        fences = {each.topic: each for each in view.source_fences(mirror)}
         described = side.topics.describe(names, self.context.by)
         stands = source.fences.known()
         held = {each.topic: each.deferred_acls for each in wanted}
@@ -365,10 +360,6 @@ def _live(ends: LogEnds | None, true_end: int | None) -> LiveEnd | None:
         return None
     log_end = None if true_end is None else SourceOffset(true_end)
     return LiveEnd(SourceOffset(ends.high_watermark), SourceOffset(ends.last_stable), log_end)
-
-
-def _without_tail(each: PartitionFacts) -> PartitionFacts:
-    return each if each.live is None else replace(each, live=replace(each.live, data_end=each.copied))
 
 
 def _record_span(ends: LogEnds | None) -> int | None:

@@ -1,14 +1,18 @@
-"""Who wrote what lies at the end of a copy: two logs of one length may hold different records."""
+"""What lies at the end of two logs: who wrote it, whether it is markers only, and which log is the longer one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
+from tanist.domain.names import DestinationOffset, SourceOffset
+from tanist.domain.offset_map import OffsetMap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from tanist.domain.failover.facts import PartitionFacts
     from tanist.domain.names import TopicPartition
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
@@ -34,3 +38,51 @@ def foreign(
         answers = {}
     reported = {at: each not in ours for at, each in answers.items() if not isinstance(each, TanistError)}
     return dict.fromkeys(set(ends) - set(asked), False) | reported
+
+
+def longer(
+    logs: Logs,
+    ends: Mapping[TopicPartition, LogEnds],
+    maps: Mapping[TopicPartition, OffsetMap],
+    true_ends: Mapping[TopicPartition, int],
+    by: Deadline,
+) -> dict[TopicPartition, bool | None]:
+    """Whether each copy holds records from behind the true end of its source; None: they could not be read.
+
+    `ends` (of the copies) were read before `true_ends`, and only what is committed is copied, so a source that has
+    lost nothing is never the shorter one: not while it grows, nor when a leader is elected from the replicas in sync.
+    Control batches alone prove nothing: a worker that died may have left one too many, which no map tells of yet.
+    """
+    spans: dict[TopicPartition, tuple[int, int]] = {}
+    for at, copy in ends.items():
+        offsets, source_end = maps.get(at, OffsetMap()), true_ends.get(at)
+        if source_end is not None and offsets.origin(DestinationOffset(copy.high_watermark)) > source_end:
+            spans[at] = (max(copy.start, offsets.locate(SourceOffset(source_end))), copy.high_watermark)
+    answers = _only_control(logs, {at: span for at, span in spans.items() if span[0] < span[1]}, by)
+    return {at: None if at not in answers else not answers[at] for at in spans}
+
+
+def without_markers(
+    logs: Logs, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool], by: Deadline
+) -> tuple[PartitionFacts, ...]:
+    """`found`, with the end of the data where markers alone follow it behind a fence.
+
+    There a producer that tries again and again still spends offsets, on markers of its aborts.
+    """
+    spans = {each.partition: each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
+    answers = _only_control(logs, spans, by)
+    return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
+
+
+def _without_tail(each: PartitionFacts) -> PartitionFacts:
+    return each if each.live is None else replace(each, live=replace(each.live, data_end=each.copied))
+
+
+def _only_control(
+    logs: Logs, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+) -> dict[TopicPartition, bool]:
+    try:
+        answers = logs.only_control(spans, by) if spans else {}
+    except TanistError:
+        answers = {}
+    return {at: each for at, each in answers.items() if not isinstance(each, TanistError)}

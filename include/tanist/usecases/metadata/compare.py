@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tanist.domain import metadata
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import MirrorProducerFenced, TanistError, TopicNotInMirror
+from tanist.domain.growth import new_topics
 from tanist.domain.metadata import Change, Copy, Decision, Kind, MetadataRow, MetadataRules, Outcome, TopicMetadata
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import ProblemCollector, exit_code
@@ -144,10 +145,9 @@ def _names(
     request: MetadataRequest, spec: MirrorSpec, view: StateView, at_source: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Topics of the mirror, and topics of the source that its filters match but that are not in it."""
-    known = frozenset(each.topic for each in view.topics(spec.mirror))
-    matching = Selection(spec.include, spec.exclude).of(at_source)
     chosen = Selection(request.include)
-    inside, outside = chosen.of(known), chosen.of(frozenset(matching) - known)
+    inside = chosen.of(each.topic for each in view.topics(spec.mirror))
+    outside = chosen.of(new_topics(spec, at_source, view))
     if request.include != EVERYTHING and not inside and not outside:
         raise TopicNotInMirror(f"{', '.join(request.include)} matches no topic of mirror {spec.mirror!r}")
     return inside, outside

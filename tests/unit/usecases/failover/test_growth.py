@@ -1,4 +1,4 @@
-"""A failover while the source has partitions that the mirror does not know of."""
+"""A failover while the source has partitions, or whole topics, that the mirror does not know of."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.approving import NotPermitted
-from tanist.domain.names import TopicPartition
+from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import RunStatus
-from tanist.domain.states import MirrorState
+from tanist.domain.states import DesiredState, MirrorState
 from tests.fakes.topics import MemoryTopics
 from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld
 
@@ -109,3 +109,99 @@ def test_a_source_that_does_not_say_how_many_it_has_stops_a_planned_failover(
     monkeypatch.setattr(MemoryTopics, "partitions", but_orders)
     assert "orders: the source does not report its number of partitions: TIMED_OUT" in names(world)["SOURCE_DOWN"]
     assert world.plan().blocked
+
+
+# ── whole topics ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def filtered(world: FailoverWorld) -> FailoverWorld:
+    world.spec = replace(world.spec, include=("orders|payments|refunds.*|__.*",), exclude=("refunds-test",))
+    world.worker.append([world.spec], world.soon())
+    return world
+
+
+def left_behind(world: FailoverWorld, mode: Mode = Mode.PLANNED, *include: str) -> tuple[str, ...] | None:
+    found = [each for each in world.plan(mode, *include).plan.limitations if each.name == "TOPICS_WITHOUT_COPY"]
+    return found[0].about if found else None
+
+
+def test_a_whole_topic_that_the_filters_match_is_left_behind_only_by_name(filtered: FailoverWorld) -> None:
+    """It came after the last `metadata sync`: no plan, status or evidence said a word of its records."""
+    world, before = filtered, filtered.approve().plan
+    for topic in ("refunds", "refunds-test", "clicks", "__mirror_notes"):
+        world.east.with_topic(topic, 1)
+    for mode in Mode:
+        assert left_behind(world, mode) == ("refunds",)
+        assert not world.plan(mode).blocked
+    assert "refunds; add them with `tanist metadata sync dr`" in names(world)["TOPICS_WITHOUT_COPY"]
+    with pytest.raises(NotPermitted, match=r"TOPICS_WITHOUT_COPY.*refunds"):
+        world.run(before)
+    accepted = world.approve().plan
+    world.east.with_topic("refunds-2", 1)
+    with pytest.raises(NotPermitted, match=r"TOPICS_WITHOUT_COPY.*refunds-2"):
+        world.run(accepted)
+    outcome = world.run(world.approve().plan)
+    assert outcome.record.status is RunStatus.DONE
+    assert "TOPICS_WITHOUT_COPY" in outcome.record.plan_json
+
+
+def test_a_topic_that_appears_during_a_run_stops_it_before_the_point_of_no_return(filtered: FailoverWorld) -> None:
+    world, plan = filtered, filtered.approve().plan
+
+    def appear(point: str) -> None:
+        if "groups" in point and "refunds" not in world.east.topics:
+            world.east.with_topic("refunds", 1)
+
+    with pytest.raises(NotPermitted, match=r"TOPICS_WITHOUT_COPY.*refunds"):
+        world.run(plan, appear)
+    assert not any(each.no_return for each in world.worker.catch_up(world.soon()).failovers(DR))
+
+
+def test_a_new_topic_that_another_mirror_has_is_not_without_a_copy(filtered: FailoverWorld) -> None:
+    filtered.east.with_topic("refunds", 1)
+    (orders,) = [each for each in filtered.worker.catch_up(filtered.soon()).topics(DR) if each.topic == "orders"]
+    filtered.worker.append([replace(orders, mirror=MirrorName("other"), topic="refunds")], filtered.soon())
+    assert left_behind(filtered) is None
+
+
+def test_a_topic_that_was_removed_from_the_mirror_is_not_without_a_copy(filtered: FailoverWorld) -> None:
+    """Somebody decided that, and `metadata sync` does not take it in again."""
+    (payments,) = [each for each in filtered.worker.catch_up(filtered.soon()).topics(DR) if each.topic == "payments"]
+    filtered.worker.append([replace(payments, desired=DesiredState.REMOVED)], filtered.soon())
+    assert left_behind(filtered) is None
+    filtered.east.with_topic("refunds", 1)
+    assert left_behind(filtered) == ("refunds",)
+
+
+def test_who_fails_over_a_part_leaves_the_rest_on_purpose_and_costs_no_request(
+    filtered: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = []
+    known = MemoryTopics.names
+
+    def counted(self: MemoryTopics, by: Deadline) -> tuple[str, ...]:
+        listed.append(self.cluster.name)
+        return known(self, by)
+
+    monkeypatch.setattr(MemoryTopics, "names", counted)
+    filtered.east.with_topic("refunds", 1)
+    assert left_behind(filtered, Mode.PLANNED, "orders") is None
+    assert listed == []
+    assert left_behind(filtered) == ("refunds",)
+    assert listed == ["east"], "one request in each look"
+
+
+def test_a_source_that_does_not_list_its_topics_does_not_answer(
+    filtered: FailoverWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with every other question: the mirror's new topics are not told to be none."""
+
+    def silent(_self: MemoryTopics, _by: Deadline) -> tuple[str, ...]:
+        raise TimedOut("no answer")
+
+    filtered.east.with_topic("refunds", 1)
+    monkeypatch.setattr(MemoryTopics, "names", silent)
+    assert "TIMED_OUT" in names(filtered)["SOURCE_DOWN"]
+    assert {"SOURCE_UNREACHABLE", "RECORDS_UNSEEN"} <= set(names(filtered, Mode.UNPLANNED))
+    assert left_behind(filtered, Mode.UNPLANNED) is None
