@@ -1,1 +1,1 @@
-"""Pure vocabulary and decisions: facts are frozen, functions know no clock, no socket and no log."""
+"""Pure values and decisions: facts are frozen; functions use no clock, no socket and no logger."""

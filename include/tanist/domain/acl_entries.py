@@ -1,6 +1,6 @@
-"""Who may write to a topic, as access rules say: remembered while it is mirrored, given on the day it takes over.
+"""The ACLs for writing to a topic: stored while it is mirrored, created when it is failed over.
 
-While a topic is a copy nobody may write there but the mirror. So these rules are kept beside the topic, not on it.
+Only the mirror may write to a mirror topic. So these ACLs are stored in the state topic, not created on the topic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ANY_HOST = "*"
 
 @dataclass(frozen=True, slots=True, order=True)
 class AclEntry:
-    """One principal, from one host (`*`: any), may write to a topic, or may not."""
+    """An ACL of one principal, from one host (`*`: any), that allows or denies writing to a topic."""
 
     principal: str
     host: str
@@ -29,19 +29,19 @@ class AclEntry:
 
 
 CLOSED = AclEntry(ANYBODY, ANY_HOST, allowed=False)
-"""What a fence looks like. While it stands nobody can tell who may write otherwise, so nothing is learnt from it."""
+"""The ACL of a source fence. While it is in force it hides who may write otherwise, so nothing is stored from it."""
 
 
 def learnt(found: Iterable[AclEntry]) -> tuple[AclEntry, ...] | None:
-    """The rules of one topic that are worth remembering; None: it is closed to everybody now."""
+    """The ACLs of one topic to store; None: a source fence hides them now."""
     rules = frozenset(found)
     return None if CLOSED in rules else tuple(sorted(rules))
 
 
 def writers(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> frozenset[str]:
-    """Principals besides `mirrors` that these rules of one topic let write to it, from whatever host.
+    """Principals other than `mirrors` that these ACLs allow to write to one topic, from any host.
 
-    A rule for `User:*` lets everybody. Super users are in no rule, so nobody can name them.
+    An ACL for `User:*` allows everybody. ACLs do not list super users, so they cannot be named.
     """
     found = frozenset(rules)
     shut = {rule.principal for rule in found if not rule.allowed and rule.host == ANY_HOST}

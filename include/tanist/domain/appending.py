@@ -1,7 +1,7 @@
 """When the next batch of a partition may be sent, and what the answer to one means. No I/O, no clock.
 
-A `Pipeline` leads from one resume point to the first answer that was not expected. Then it is halted for good: both
-logs are read again, and another pipeline begins. The engine acts on `next_move`; so does the model in the tests.
+A `Pipeline` begins at a resume point and ends at the first unexpected answer. Then it is halted for good: both logs
+are read again, and a new pipeline begins. The engine acts on `next_move`; so does the model in the tests.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 DEPTH: Final = 4
 """Batches of a partition in flight; the broker recognises a producer's last five (ProducerStateEntry)."""
 FORGETS_EARLY_MS: Final = 60_000
-"""The broker's clock and ours may differ by as much."""
+"""The largest tolerated difference between the broker's clock and ours."""
 
 
 class Misplaced(CouldNotTell):
-    """An append was acknowledged at another offset than it was meant for."""
+    """An append was acknowledged at another offset than the expected one."""
 
     name = "MISPLACED"
     operator_action = "none: the offset shift is recorded and both logs are read again"
@@ -73,7 +73,7 @@ class Sent(NamedTuple, Generic[H]):
 class Halt(NamedTuple):
     """Why a pipeline ended. `why` None: nothing failed, both logs only have to be read again. `at`: monotonic seconds.
 
-    `suspect_from`: from this destination offset on there may be something that this mirror did not write.
+    `suspect_from`: from this destination offset on there may be records that this mirror did not write.
     """
 
     why: TanistError | None
@@ -82,27 +82,27 @@ class Halt(NamedTuple):
 
 
 class Move(Enum):
-    """What is to be done about the first step of a pipeline."""
+    """The next action for the first step of a pipeline."""
 
     APPEND = auto()
     APPEND_UNDER_LEASE = auto()
-    """The broker may have forgotten our producer id: only the one worker that holds the lease may send."""
+    """The broker may have forgotten our producer id: only the worker that holds the lease may send."""
     FILL_GAP = auto()
     """Gap markers up to `gap_until`."""
     EXTEND_MAP = auto()
-    """The offset map must say where the next batch will land before it is sent: write `missing_range`."""
+    """The offset map must contain the range of the next batch before it is sent: write `missing_range`."""
     FAIL = auto()
     """The step is a Refuse: halt with its error."""
     WAIT = auto()
-    """For the answer to what is in flight."""
+    """Wait for answers to batches in flight."""
 
 
 @dataclass(slots=True)
 class Pipeline(Generic[H, Payload]):
-    """What one partition has read, what it has sent, and what of that has landed, since it resumed.
+    """What one partition has read, sent and appended since it resumed.
 
-    `position`: the source is read up to here, the end of the last of `steps`. `end`, `sequence`: the destination ends
-    here, and the producer's next sequence number is this, once all that is in flight has landed.
+    `position`: the source is read up to here, the end of the last of `steps`. `end`, `sequence`: the end of the
+    destination and the producer's next sequence number, once everything in flight is appended.
     """
 
     position: SourceOffset
@@ -110,30 +110,30 @@ class Pipeline(Generic[H, Payload]):
     sequence: int
     offsets: OffsetMap
     last_timestamp: EpochMs | None
-    """Of the last batch of our data producer id, ms; None: there is none that a broker could remember."""
+    """Timestamp of the last batch of our data producer id, ms; None: there is none that a broker could remember."""
     landed_until: SourceOffset | None
     landed_end: DestinationOffset | None
     """Everything before `landed_until` is committed at the destination, and lies before `landed_end`."""
     steps: deque[Step[H, Payload]] = field(default_factory=deque)
     in_flight: deque[Sent[H]] = field(default_factory=deque)
     acknowledged: bool = False
-    """Whether any append has been: the first one is alone in flight until then.
+    """Whether any append was acknowledged; until then only one is in flight.
 
-    A broker that does not know the producer id takes a batch of any sequence, so it would take the second one although
-    it has refused the first.
+    A broker that does not know the producer id accepts a batch with any sequence, so it would accept the second batch
+    although it has refused the first.
     """
     map_checked: bool = False
-    """Whether the map is known to say where the next append lands; unknown after a recovery and after a gap."""
+    """Whether the map is known to cover the next append; unknown after a recovery and after a gap."""
     halted: Halt | None = None
 
     @classmethod
     def resume(cls, at: ResumePoint, offsets: OffsetMap) -> Pipeline[H, Payload]:
-        """A pipeline that begins at `at`; `offsets`: the map that this was decided by, with its new ranges."""
+        """A pipeline that begins at `at`; `offsets`: the map used for that decision, with its new ranges."""
         return cls(at.position, at.end, at.sequence, offsets, at.last_timestamp, at.position, at.end)
 
     @classmethod
     def not_begun(cls) -> Pipeline[H, Payload]:
-        """What a partition has before its first recovery."""
+        """The pipeline of a partition before its first recovery."""
         start = SourceOffset(0)
         return cls(start, DestinationOffset(0), 0, OffsetMap(), None, None, None, halted=Halt(None, 0.0))
 
@@ -144,7 +144,7 @@ class Pipeline(Generic[H, Payload]):
 
     @property
     def gap_until(self) -> SourceOffset:
-        """Where the gap ends that lies before the next record: that of the first step, or one that was lost."""
+        """The end of the gap before the next record: that of the first step, or of a gap whose markers were lost."""
         step = self.steps[0]
         return step.until if isinstance(step, Fill) else step.start if isinstance(step, Append) else self.position
 
@@ -155,7 +155,7 @@ class Pipeline(Generic[H, Payload]):
 
     @property
     def missing_range(self) -> OffsetRange:
-        """What the map must say before the first step, an Append, may be sent."""
+        """The range that the map must contain before the first step, an Append, may be sent."""
         step = self.steps[0]
         assert isinstance(step, Append)  # noqa: S101  # the caller's contract: after EXTEND_MAP
         return OffsetRange(step.start, self.end)
@@ -171,7 +171,7 @@ class Pipeline(Generic[H, Payload]):
         return True
 
     def map_extended(self, offsets: OffsetMap) -> None:
-        """`missing_range` is on record; `offsets`: the map that has it."""
+        """`missing_range` was recorded; `offsets`: the map that contains it."""
         self.offsets, self.map_checked = offsets, True
 
     def gap_filled(self) -> None:
@@ -182,7 +182,7 @@ class Pipeline(Generic[H, Payload]):
             self.steps.popleft()
 
     def sent(self) -> Sent[H]:
-        """The first step, an Append, is on its way, as sequence number `sequence` as it was before this call."""
+        """Record that the first step, an Append, was sent with the value of `sequence` before this call."""
         step = self.steps.popleft()
         assert isinstance(step, Append)  # noqa: S101  # the caller's contract: after APPEND
         header = step.header
@@ -201,13 +201,13 @@ class Pipeline(Generic[H, Payload]):
         self.landed_end = DestinationOffset(sent.expected + sent.header.record_count)
 
     def halt(self, halt: Halt) -> None:
-        """End here. What was read is void; what is in flight still gets its answer, which changes nothing any more."""
+        """End the pipeline. Batches read are dropped; answers to batches in flight no longer change anything."""
         self.steps.clear()
         self.halted = self.halted or halt
 
 
 def next_move(pipeline: Pipeline[H, Payload], oldest: int, depth: int = DEPTH) -> Move:
-    """What is to be done about the first step of `pipeline`, which must have one.
+    """The next action for the first step of `pipeline`, which must have one.
 
     `oldest`: ms since 1970; of a batch before that the brokers may have forgotten the producer id (`remembered_since`).
     Then their idempotence check compares nothing, so what it otherwise guarantees has to come from one owner and one
@@ -245,10 +245,10 @@ def remembered_since(now: EpochMs, remembered_ms: int) -> int:
 
 
 def shifted(pipeline: Pipeline[H, Payload], sent: Sent[H], base: DestinationOffset) -> OffsetRange | None:
-    """What must go on record at once if `sent` was acknowledged at `base`; None: nothing.
+    """The range to record at once if `sent` was acknowledged at `base`; None: nothing.
 
-    Below the expected offset it is a duplicate, answered with the offset of the original. Above, somebody else's
-    offsets are in between: who dies now leaves the next worker a log that the map does not explain.
+    Below the expected offset it is a duplicate, answered with the offset of the original. Above it, foreign offsets are
+    in between: if this worker died now, the map would not explain the log to the next worker.
     """
     if base > sent.expected and pipeline.offsets.locate(sent.start) != base:
         return OffsetRange(sent.start, base)
@@ -256,7 +256,7 @@ def shifted(pipeline: Pipeline[H, Payload], sent: Sent[H], base: DestinationOffs
 
 
 def translate_refusal(why: TanistError) -> TanistError:
-    """What a refused append means for its partition: some refusals never change by themselves."""
+    """The error of a partition whose append was refused: some refusals are permanent."""
     if isinstance(why, MessageTooLarge | RecordListTooLarge):
         return RecordTooLarge(why.reason)
     if isinstance(why, InvalidRecord | InvalidTimestamp | UnsupportedCompression):

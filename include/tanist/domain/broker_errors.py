@@ -1,7 +1,7 @@
-"""Error codes of the Kafka protocol that somebody can act on: one table, and classes for those that code names.
+"""Error codes of the Kafka protocol: one table, and classes for those that the code refers to by name.
 
 The table follows org.apache.kafka.common.protocol.Errors. Every row is a class (`BY_CODE`); it has a name in Python
-only where some module raises or catches it by that name.
+only if some module raises or catches it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """One code: Kafka's name for it, whether asking again can help without anybody acting, and what to do."""
+    """One code: Kafka's name, whether it is retriable, and the operator action."""
 
     code: int
     name: str

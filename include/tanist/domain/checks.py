@@ -1,4 +1,4 @@
-"""Checks with a verdict each, and the word for a whole failover. Unknown is never green."""
+"""Checks with their verdicts, and the verdict on a failover. Unknown never counts as good."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Mode(StrEnum):
 
 
 class Readiness(StrEnum):
-    """Can I fail over? ACCEPT: yes, but more than every such failover has to accept must be accepted by name."""
+    """Can I fail over? ACCEPT: yes, if an approver accepts limitations beyond the usual ones by name."""
 
     GO, ACCEPT, NO_GO, UNKNOWN = "GO", "ACCEPT", "NO-GO", "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One question, what was seen, and how old that is (ms; None: as old as this answer)."""
+    """One check: what was observed, and its age (ms; None: observed for this answer)."""
 
     name: str
     verdict: Verdict

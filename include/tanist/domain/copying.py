@@ -1,8 +1,8 @@
-"""What becomes of each batch that was fetched from the source.
+"""Decides for each batch that was fetched from the source: append, fill or refuse.
 
-Committed data is appended as it is. Every offset that the source spends on something no reader of committed records
-sees (control markers, aborted data) is filled, one marker an offset, so that both logs agree offset by offset. What
-cannot be copied without breaking that is refused, by name.
+Committed data is appended as it is. Every offset that the source uses for something invisible to READ_COMMITTED
+consumers (control markers, aborted data) is filled with one marker per offset, so that both logs agree offset by
+offset. A batch that cannot be copied without breaking that is refused with a named error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Batch(Protocol):
-    """The header of a record batch, as far as a decision needs it."""
+    """The fields of a record batch header that a decision needs."""
 
     @property
     def base_offset(self) -> int: ...
@@ -35,7 +35,7 @@ class Batch(Protocol):
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction that a READ_COMMITTED fetch names: everything of this id from here to its marker."""
+    """An aborted transaction, as a READ_COMMITTED fetch lists it: all batches of this id from here to its marker."""
 
     producer_id: int
     first_offset: int
@@ -47,7 +47,7 @@ Payload = TypeVar("Payload")
 
 @dataclass(frozen=True, slots=True)
 class Append(Generic[H, Payload]):
-    """A batch that goes to the destination, all of it."""
+    """A batch to append as a whole."""
 
     header: H
     payload: Payload
@@ -63,7 +63,7 @@ class Append(Generic[H, Payload]):
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Source offsets from `start` up to, not including, `until` hold nothing that a reader would see."""
+    """Source offsets from `start` up to, not including, `until` that hold nothing visible to consumers."""
 
     start: SourceOffset
     until: SourceOffset
@@ -71,7 +71,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The partition cannot go on from here."""
+    """The partition cannot be copied from here on."""
 
     error: PartitionBroken
 
@@ -137,6 +137,6 @@ def _refusal(header: Batch, at: SourceOffset, *, unseen: bool) -> PartitionBroke
 def markers_to_write(until: SourceOffset, end: DestinationOffset) -> int:
     """Markers to write when a gap of the source ends at `until` and the copy ends at `end`.
 
-    Covers partial fills, lost ones and healing alike: a copy that is ahead works its surplus off here.
+    Covers partial and lost fills. A mirror partition that is ahead gets fewer markers until it is not.
     """
     return max(0, until - end)

@@ -1,4 +1,4 @@
-"""How to reach a cluster. Secrets are values that never print themselves."""
+"""How to connect to a cluster. Secrets never appear in output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Secret:
-    """A text that shows itself to nobody: `repr`, f-strings, logs and JSON never get it; `reveal()` does."""
+    """A text that `repr`, f-strings, logs and JSON never show; only `reveal()` returns it."""
 
     __slots__ = ("_text",)
 
@@ -24,7 +24,7 @@ class Secret:
         return hash(self._text)
 
     def reveal(self) -> str:
-        """The text itself; call it only where it goes onto the wire."""
+        """The text itself; call it only to send it."""
         return self._text
 
 
@@ -47,7 +47,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """File names, as librdkafka's `ssl.*` keys mean them; None: the platform's own trust store, no client key."""
+    """File names for librdkafka's `ssl.*` keys; None: the platform's trust store, no client key."""
 
     ca_location: str | None = None
     certificate_location: str | None = None
@@ -67,9 +67,9 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One cluster as the configuration names it. `tls` is None on a plain listener, `sasl` without a login.
+    """One cluster of the configuration. `tls` is None for a plaintext listener, `sasl` without a login.
 
-    `principal`: who we are to its authorizer, where the configuration says so: no API tells one's own name.
+    `principal`: our principal at its authorizer, if configured: no Kafka API returns one's own principal.
     """
 
     name: str

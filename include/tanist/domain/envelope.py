@@ -1,4 +1,4 @@
-"""The object around every JSON answer: its names are a contract (docs: the command line)."""
+"""The object around every JSON answer: its names are a contract (docs/reference/commands.md)."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def envelope(
 
 
 def error_items(refusal: TanistError) -> tuple[dict[str, str], ...]:
-    """`refusal` as it stands in `errors`."""
+    """The items of `errors` for `refusal`."""
     return tuple({"name": p.name, "reason": p.reason, "action": p.operator_action} for p in each(refusal))

@@ -1,16 +1,16 @@
-"""Every way in which Tanist says no, and what to do about it.
+"""All errors of Tanist, each with the operator's next step.
 
     TanistError
-    ├── Refused                     the answer is no, nothing was changed              exit 1
+    ├── Refused                     check failed or refused, nothing was changed       exit 1
     │   ├── UnknownMirror, MirrorExists, TopicAlreadyInMirror, TopicNotInMirror, ...   names of KIP-1279
     ├── Misconfigured               the command line or the configuration is wrong     exit 2
     │   └── InvalidMirrorName, MissingDependency, PortTaken, TwoClusters
-    ├── CouldNotTell                the facts could not be had, nothing was changed    exit 3
+    ├── CouldNotTell                a fact could not be read, nothing was changed      exit 3
     │   └── Unreachable, NotReady, TimedOut, WrongListener, MalformedFrame, ...
     ├── Interrupted                 partial: run it again                              exit 4
     ├── BrokerError                 a broker answered with an error code               exit 3
     │   └── the table of codes: see broker_errors
-    └── PartitionBroken             one partition cannot go on; it fails alone         exit 1
+    └── PartitionBroken             one partition cannot be copied; others continue    exit 1
         └── ForeignWrite, CorruptBatch, CompactionHole, ...
 
 The message names the thing and the reason, the class names the next step. Whether to try again belongs to the error
@@ -23,7 +23,7 @@ from typing import ClassVar
 
 
 class TanistError(Exception):
-    """What a person must be told: the thing and the reason (the message), and the next step (the class)."""
+    """An error for an operator: the message names the item and the reason, the class the next step."""
 
     name: ClassVar[str] = "INTERNAL"
     operator_action: ClassVar[str] = "this is a bug in Tanist: report it with the output of `tanist state dump`"
@@ -108,7 +108,7 @@ class MirrorLocked(Refused):
 
 
 class RunUnderWay(MirrorLocked):
-    """Another failover of the mirror is unfinished, or somebody is at work on this one."""
+    """Another failover of the mirror is unfinished, or another process runs this one."""
 
     name = "RUN_UNDER_WAY"
     operator_action = "see `tanist failover status`; nothing was changed"
@@ -175,7 +175,7 @@ class OperatorFenced(Refused):
 
 
 class PositionMoved(Refused):
-    """Compare and set of a committed offset: it is not what the decision was made on."""
+    """The committed offset is no longer the one that the decision was based on (compare and set)."""
 
     name = "COMMITTED_OFFSET_MOVED"
     operator_action = "another client commits for this group, so its offset was left alone: run the same command again"
@@ -202,7 +202,7 @@ class Misconfigured(TanistError):
 
 
 class TwoClusters(Misconfigured):
-    """Brokers of different clusters answer under one name: whatever was asked or written might reach either."""
+    """Brokers of different clusters answer under one name, so a request could reach either cluster."""
 
     name = "TWO_CLUSTERS"
     operator_action = "list the brokers of only one cluster in its bootstrap_servers; nothing was changed"
@@ -236,7 +236,7 @@ class Unreachable(CouldNotTell):
 
 
 class SourceSilent(Unreachable):
-    """Of both clusters of a mirror, the one that may be dead does not answer."""
+    """The source of a mirror does not answer; the destination does."""
 
     name = "SOURCE_SILENT"
     operator_action = "the destination answers: check that the source is running and reachable; nothing was changed"
@@ -253,14 +253,14 @@ class AuthenticationFailed(CouldNotTell):
 
 
 class WrongListener(CouldNotTell):
-    """What answers there does not speak what this connection was told to speak."""
+    """The listener does not use the protocol that this connection is configured for."""
 
     name, retriable = "WRONG_LISTENER", False
     operator_action = "make security_protocol and port of this connection match the listener; nothing was changed"
 
 
 class MalformedFrame(CouldNotTell):
-    """An answer that is not the one we asked for; its connection is closed."""
+    """An answer that does not match its request; the connection is closed."""
 
     name = "MALFORMED_FRAME"
     operator_action = "none: the connection is reopened; if this recurs, a device on the network path modifies the data"

@@ -1,4 +1,4 @@
-"""A fence keeps producers off a topic of the source; what was there before is stored first, so lifting it is exact."""
+"""A source fence blocks producers of a source topic; the earlier setting is stored first, so lifting restores it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class FenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceBefore:
-    """What there was before the fence, so that lifting it is its exact inverse.
+    """The settings before the source fence, so that lifting it is its exact inverse.
 
-    `had_deny`: the very rule existed already, so it stays. `max_message_bytes`: the topic's own setting, None if unset.
+    `had_deny`: the same ACL existed already, so it stays. `max_message_bytes`: the topic's own setting, None if unset.
     """
 
     topic: str
@@ -38,7 +38,7 @@ class FenceBefore:
 
     @property
     def alters(self) -> bool:
-        """Whether the fence changes anything: what was there already is not ours, and is never lifted."""
+        """Whether the source fence changes anything. A setting that existed before is never lifted."""
         return not self.had_deny and self.max_message_bytes != str(SMALLEST_MESSAGE_BYTES)
 
 
@@ -46,14 +46,14 @@ class FenceStatus(StrEnum):
     SNAPSHOT, IN_FORCE, PROVED, UNPROVED = "snapshot", "standing", "proved", "not proved"
     PENDING, LIFT_PENDING, LIFTED = "owed", "lift owed", "lifted"
     UNRECORDED = "not on record"
-    """It stands, and no failover of this mirror has recorded it. Never stored."""
+    """In force, but not recorded by any failover of this mirror. Never stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedTopic:
-    """One topic of the source. `before` is None where the source never answered: the fence is owed, nothing is known.
+    """One topic of the source. `before` is None if the source never answered: the source fence is pending.
 
-    `wanted_by`: the plan that wants it. UNPROVED: it was said that nobody needs to look whether it holds.
+    `wanted_by`: the plan that needs it. UNPROVED: the proof was skipped on request.
     """
 
     topic: str
@@ -64,26 +64,26 @@ class FencedTopic:
 
 
 STRAY: Final = "still in force at the source although it was lifted: remove it with `tanist fence lift`"
-"""The reason of a lifted fence that a late command, or somebody else, has put up again."""
+"""The reason of a lifted source fence that a late command, or another operator, has set again."""
 UNRECORDED: Final = "in force at the source without a record: remove it with `tanist fence lift --unrecorded`"
-"""The reason of a fence that a deleted mirror's late command, or somebody else, has put up."""
+"""The reason of a source fence that a late command of a deleted mirror, or another operator, has set."""
 HOLDS_PRODUCERS_OFF = frozenset({FenceStatus.IN_FORCE, FenceStatus.PROVED, FenceStatus.UNPROVED})
 
 
 def may_stand(fence: FencedTopic) -> bool:
-    """Whether there is something to lift, by the record: also behind a request whose answer was lost."""
+    """Whether there may be something to lift according to the record, also after a request whose answer was lost."""
     return fence.before is not None and fence.status is not FenceStatus.LIFTED
 
 
 def is_stray(fence: FencedTopic, *, stands: bool | None) -> bool:
-    """Whether a fence of ours stands at the source, as `stands` says, though the record says that it was lifted."""
+    """Whether the source fence is in force (`stands`) although it is recorded as lifted."""
     return fence.status is FenceStatus.LIFTED and stands is True and fence.before is not None and fence.before.alters
 
 
 def unrecorded(found: FenceBefore) -> FencedTopic | None:
-    """A source fence of which this mirror has no record, from what `found` says of the topic now; None: there is none.
+    """A source fence without a record of this mirror, derived from the topic's settings `found`; None: there is none.
 
-    A late request of a mirror that was deleted has put it up, or somebody else: only a person knows.
+    A late request of a deleted mirror has set it, or another operator; Tanist cannot tell which.
     """
     if found.alters:
         return None
@@ -95,7 +95,7 @@ def unrecorded(found: FenceBefore) -> FencedTopic | None:
 
 
 def not_lifted(fences: Iterable[FencedTopic]) -> tuple[FencedTopic, ...]:
-    """Source fences that stand, may stand, or are pending: to forget the mirror would orphan them."""
+    """Source fences that are or may be in force, or pending: deleting the mirror would orphan them."""
     return tuple(each for each in fences if each.status is not FenceStatus.LIFTED or each.reason)
 
 

@@ -1,7 +1,7 @@
 """When gap markers may be written, under which epoch, and whether they have landed. No I/O, no clock.
 
-Markers are not compare-and-append. A lease makes a surplus rare. What makes it harmless: an epoch that is used once,
-counting by committed offsets and never by answers, and the offset map, which has a shift before the next record.
+Markers are not compare-and-append. A lease makes a surplus rare. It is harmless, because an epoch is used once, markers
+are counted by committed offsets and never by answers, and a shift is in the offset map before the next record.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset
 
 LAST_EPOCH: Final = 32_767
-"""An epoch goes onto the wire as a producer epoch, an int16."""
+"""An epoch is sent as a producer epoch, an int16."""
 _MOST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF
 
 
 class NotAsExpected(CouldNotTell):
-    """The destination does not end where our own writing should have brought it."""
+    """The destination does not end where our own appends should have ended."""
 
     name = "END_MOVED"
     operator_action = "none: both logs are read again"
@@ -31,23 +31,23 @@ class NotAsExpected(CouldNotTell):
 class MarkerEpoch:
     """The producer epoch of the next gap markers of a partition.
 
-    `spent`: markers were sent under it that have not been seen to land exactly. Whatever is still on its way carries
-    this epoch, so a higher one shuts it out, and this one must not be used again.
+    `spent`: markers were sent with it that were not confirmed exactly. Requests still under way carry this epoch, so a
+    higher one fences them, and this one must not be used again.
     """
 
     value: int
     spent: bool = False
 
     def sent(self) -> None:
-        """Markers are on their way: spent until they have been counted, however that ends."""
+        """Markers were sent: the epoch is spent until they have been counted."""
         self.spent = True
 
     def counted(self) -> None:
-        """Exactly what was sent has landed."""
+        """Exactly the markers that were sent are committed."""
         self.spent = False
 
     def renewed(self, value: int) -> None:
-        """`value` is higher than any epoch that the leader has seen, and nobody else's."""
+        """`value` is higher than any epoch that the leader has seen, and no other worker uses it."""
         self.value, self.spent = value, False
 
     def claimed(self, epoch: int) -> None:
@@ -56,7 +56,7 @@ class MarkerEpoch:
 
 
 class Count(Enum):
-    """What the committed end says of markers that were sent."""
+    """The result of comparing the committed end with the markers that were sent."""
 
     LANDED = auto()
     NOT_YET = auto()

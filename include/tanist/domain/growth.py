@@ -1,4 +1,4 @@
-"""What the source has and a mirror does not know of yet: nobody copies it, and no takeover opens it."""
+"""Topics and partitions that only the source has: they are neither copied nor opened by a failover."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ class Grown:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Those that have no copy."""
+        """Partitions of this topic that are not mirrored."""
         return tuple(TopicPartition(self.topic, n) for n in range(self.mirrored, self.at_source))
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """`unreported`: topics of which the source did not say how many partitions they have, and why: not "none"."""
+    """`unreported`: topics whose number of partitions the source did not report, and why. Unknown is not none."""
 
     grown: tuple[Grown, ...] = ()
     unreported: Mapping[str, TanistError] = field(default_factory=dict)
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """All that have no copy."""
+        """All partitions that are not mirrored."""
         return tuple(at for each in self.grown for at in each.partitions)
 
     def trouble(self, topic: str) -> str:
-        """Why it could not be told of `topic`; empty: it was."""
+        """Why the growth of `topic` is unknown; empty: it is known."""
         error = self.unreported.get(topic)
         return "" if error is None else f"the source does not report its number of partitions: {error}"
 
 
 def growth(topics: Iterable[TopicDesired], at_source: Mapping[str, int | TanistError]) -> Growth:
-    """What the source has more of each of `topics` than the mirror, from what it answered."""
+    """Partitions of each of `topics` that only the source has, from its answer."""
     grown, unreported = [], {}
     for topic in topics:
         count = at_source[topic.topic]

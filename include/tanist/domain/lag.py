@@ -1,4 +1,4 @@
-"""How far a copy is behind its source, in the source's offsets."""
+"""The lag of a mirror partition, in source offsets."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.n
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """The source's high watermark, and when it was seen there; `rate`: offsets a second that it grew by till then.
+    """The source's high watermark and when it was observed; `rate`: its growth until then, offsets per second.
 
-    `log_start`: where the source's log began then; None: nobody has written that down.
+    `log_start`: the source's log start offset then; None: not recorded.
     """
 
     high_watermark: SourceOffset
@@ -47,31 +47,31 @@ class PartitionRow:
 
     @property
     def lag(self) -> int | None:
-        """Offsets of the source that are not in the copy yet; None, too, of a log that is no copy any more."""
+        """Offsets of the source that are not copied yet; None also for a log that is not identical any more."""
         if self.state is MirrorState.FAILED and self.observed is not None and self.observed.error in _NO_COPY:
             return None
         return lag(self.source, self.destination_end, self.map)
 
     @property
     def lag_ms(self) -> int | None:
-        """0 with nothing to copy; else unknown, because the records that are missing have not been read."""
+        """0 if nothing is missing; otherwise unknown, because the missing records have not been read."""
         return 0 if self.lag == 0 else None
 
     @property
     def mode(self) -> str:
-        """`identical`, or by how many offsets the copy is ahead at its end."""
+        """`identical`, or by how many offsets the mirror partition is ahead at its end."""
         return mode(self.destination_end, self.map)
 
 
 def lag(source: KnownEnd | None, destination_end: DestinationOffset | None, offsets: OffsetMap) -> int | None:
-    """Offsets behind, never negative: the copy may have been read after the source."""
+    """Offsets behind, never negative: the mirror partition may have been read after the source."""
     if source is None or destination_end is None:
         return None
     return max(0, source.high_watermark - offsets.origin(destination_end))
 
 
 def mode(destination_end: DestinationOffset | None, offsets: OffsetMap) -> str:
-    """`identical` or `mapped(+3)`, at the end of the copy (at the last run where that is unknown)."""
+    """`identical` or `mapped(+3)`, at the end of the log (at the last range if that is unknown)."""
     if not offsets.runs:
         return "identical"
     shift = offsets.runs[-1].shift

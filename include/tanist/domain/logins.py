@@ -1,7 +1,7 @@
-"""Who we are to a cluster's authorizer, and whether rules by that name bind us.
+"""Our principal at a cluster's authorizer, and whether ACLs for that principal apply to us.
 
-No API tells one's own principal. What brokers do tell is what the login that asks may do (KIP-430), super users
-included: that is the proof, whatever the name is thought to be.
+No Kafka API returns one's own principal. Brokers do return the authorized operations of the requesting login (KIP-430),
+including super users: that is the proof, whatever principal we assume.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTING: Final = 'principal = "User:..." in the cluster\'s section, or tanist.pr
 
 
 class Origin(StrEnum):
-    """Where a principal is known from. The setting wins: brokers may map names by rules of their own."""
+    """How a principal is known. The setting takes precedence: brokers may map names by rules of their own."""
 
     SETTING, SASL = "the setting `principal`", "the SASL user name"
     CERTIFICATE, NOWHERE = "the client certificate", "nowhere"
@@ -33,7 +33,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who we say that we are; `principal` is None where neither the setting nor the login names anybody."""
+    """Our assumed principal; None if neither the setting nor the login names one."""
 
     principal: str | None
     origin: Origin
@@ -41,9 +41,9 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSeen:
-    """A login on a cluster. `unbound`: why a DENY by its name would not take WRITE from it; empty: nothing says so.
+    """A login on a cluster. `unbound`: why a DENY for its principal would not apply to it; empty: no reason known.
 
-    That nothing says so is no proof: only a DENY that stands shows whether it takes.
+    The absence of a reason is no proof: only a DENY in force shows whether it applies.
     """
 
     login: Login
@@ -53,14 +53,14 @@ class LoginSeen:
 
 @dataclass(frozen=True, slots=True)
 class MirrorLogin:
-    """A login that workers copy with, as they have told it; see `LoginSeen`."""
+    """A login that workers copy with, as they have reported it; see `LoginSeen`."""
 
     principal: str | None
     unbound: str = ""
 
 
 def logins_of(workers: Iterable[WorkerAlive]) -> tuple[MirrorLogin, ...]:
-    """What the workers have told that were alive last, together: a worker of long ago had the rights of its time."""
+    """The logins that the most recently alive workers have reported; reports of older workers may be outdated."""
     reported = tuple(workers)
     since = max((each.at for each in reported), default=0) - _TOGETHER_MS
     found = {MirrorLogin(each.principal, each.unbound) for each in reported if each.at >= since}
@@ -77,15 +77,15 @@ class PrincipalUnknown(Misconfigured):
 
 
 def nameless(cluster: str) -> str:
-    """Why a login without a name cannot be denied anything."""
+    """Why a login without a known principal cannot be denied anything."""
     return f"the principal of this login is unknown to Tanist on {cluster!r}: set {SETTING}"
 
 
 def unbound(principal: str, may_write: Mapping[str, bool], rules: Mapping[str, Iterable[AclEntry]]) -> str:
-    """Why a DENY for `principal` would not shut this login out of topics; empty: the rules explain what it may do.
+    """Why a DENY for `principal` would not keep this login from writing; empty: the ACLs explain what it may do.
 
-    `may_write`: what brokers tell this login about each topic; `rules`: all that there are about writing to it.
-    A rule for one host counts as one that allows: from which host the brokers see us is not known.
+    `may_write`: the brokers' answer to this login for each topic; `rules`: all ACLs for writing to it.
+    An ACL for a single host counts as allowing: which host the brokers see for us is not known.
     """
     for topic, may in sorted(may_write.items()):
         about = [rule for rule in rules.get(topic, ()) if rule.principal in {principal, ANYBODY}]

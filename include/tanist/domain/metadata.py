@@ -1,8 +1,8 @@
-"""What a mirror's topics lack beside the source's. Create and change, never delete.
+"""How mirror topics differ from the source's topics. Create and change, never delete.
 
-Partitions are only ever added. Configs that are set on the source's topic are set on the copy, and taken away where the
-source has none, except those that KIP-1279 leaves alone and those that a mirror topic holds (`topic_configs`): what
-the source has there is remembered for the day the copy takes over. A fence is state of the source, not a setting.
+Partitions are only ever added. Configs that are set on the source's topic are set on the mirror topic, and removed
+if the source has none, except those that KIP-1279 excludes and those that are deferred (`topic_configs`): the source's
+value of a deferred config is stored and set by a failover. A source fence is not a setting to copy.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Kind(StrEnum):
 
 
 class Change(StrEnum):
-    """`remember`: nothing changes on the copy, what it gets when it takes over does."""
+    """`remember`: the mirror topic stays as it is; what it gets in a failover changes."""
 
     ADD, CREATE, GROW, SET, RESET = "add", "create", "grow", "set", "reset"
     REMEMBER, NOTHING = "remember", "none"
 
 
 class Outcome(StrEnum):
-    """Of one row. SKIPPED is as it should be; a CONFLICT waits for a person; UNKNOWN could not be looked at."""
+    """Of one row. SKIPPED: intentionally different. CONFLICT: needs an operator. UNKNOWN: could not be read."""
 
     DIFFERS, CHANGED, SKIPPED = "DIFFERS", "CHANGED", "SKIPPED"
     CONFLICT, FAILED, UNKNOWN = "CONFLICT", "FAILED", "UNKNOWN"
@@ -61,7 +61,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRow:
-    """One difference. `source` and `destination`: what is there, None: nothing."""
+    """One difference. `source` and `destination`: the values; None: there is none."""
 
     topic: str
     kind: Kind
@@ -75,7 +75,7 @@ class MetadataRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """A topic on one side. `own`: configs that are set on it; `effective`: what applies, defaults included."""
+    """A topic on one cluster. `own`: configs set on it; `effective`: configs in effect, including defaults."""
 
     topic_id: str
     partitions: int
@@ -83,12 +83,12 @@ class TopicMetadata:
     own: Mapping[str, str]
     effective: Mapping[str, str]
     write_rules: tuple[AclEntry, ...] | TanistError | None = None
-    """Of the source only. None: it is closed to everybody just now, so who may write otherwise is not to be seen."""
+    """Of the source only. None: a source fence hides who may write otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A topic that is to be made at the destination."""
+    """A topic to create at the destination."""
 
     partitions: int
     replication_factor: int | None
@@ -97,9 +97,9 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of one topic: `create` it, `grow` it to so many partitions, alter `configs`, then record `wanted`.
+    """The changes of one topic: `create` it, `grow` it to that many partitions, alter `configs`, then record `wanted`.
 
-    `rows` say the same to people. `before`: what is on record of it now, None: it is not in the mirror.
+    `rows` describe the same for people. `before`: its current record; None: it is not in the mirror.
     """
 
     topic: str
@@ -117,17 +117,17 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRules:
-    """What holds for all topics of a mirror. `known`: configs that the destination knows; None: not found out."""
+    """Inputs shared by all topics of a mirror. `known`: configs that the destination supports; None: unknown."""
 
     known: frozenset[str] | None
     replication_factor: int | None
     fences: Mapping[str, FencedTopic]
     mapped: frozenset[str] = frozenset()
-    """Topics with runs in the offset map: it speaks of the log that is there, not of one that is made anew."""
+    """Topics with ranges in the offset map, which describes the existing log, not a re-created one."""
 
 
 def left(topic: str, verdict: Outcome, reason: str) -> Decision:
-    """Nothing is done about `topic`, and why."""
+    """The decision to change nothing about `topic`, with the reason."""
     row = MetadataRow(topic=topic, kind=Kind.TOPIC, name=topic, change=Change.NOTHING, verdict=verdict, reason=reason)
     return Decision(topic=topic, rows=(row,))
 
@@ -138,7 +138,7 @@ def decide(
     copy: TopicMetadata | TanistError | None,
     rules: MetadataRules,
 ) -> Decision:
-    """What `topic` of a mirror lacks. None: there is certainly no such topic on that side."""
+    """The changes that `topic` of a mirror needs. None: the topic certainly does not exist on that cluster."""
     for side in (source, copy):
         if isinstance(side, TanistError):
             return left(topic.topic, Outcome.UNKNOWN, str(side))
@@ -164,7 +164,7 @@ def decide(
 
 
 def is_fenced(fence: FencedTopic | None, effective: Mapping[str, str]) -> bool:
-    """Whether the source's max.message.bytes is (or may be) a fence, ours on record or somebody's."""
+    """Whether the source's max.message.bytes is, or may be, a source fence, recorded or not."""
     recorded = fence is not None and fence.status is not FenceStatus.LIFTED
     if recorded and fence is not None and (fence.before is None or fence.before.kind is FenceKind.TINY_MESSAGES):
         return True
@@ -172,7 +172,7 @@ def is_fenced(fence: FencedTopic | None, effective: Mapping[str, str]) -> bool:
 
 
 def _unfenced(source: TopicMetadata, topic: TopicDesired) -> TopicMetadata:
-    """`source` as it was when its limit was last remembered."""
+    """`source` with the limit that was last stored."""
     before = dict(topic.deferred_configs).get(MAX_MESSAGE_BYTES)
     others = {name: value for name, value in source.effective.items() if name != MAX_MESSAGE_BYTES}
     own = {name: value for name, value in source.own.items() if name != MAX_MESSAGE_BYTES}
@@ -271,7 +271,7 @@ def _partition_rows(topic: TopicDesired, source: TopicMetadata, copy: TopicMetad
 
 
 def _changes(planned: TopicConfigs, source: TopicMetadata, copy: TopicMetadata) -> dict[str, str | None]:
-    """Configs of the copy that are to be set, or with None taken away."""
+    """Configs of the mirror topic to set; None removes one."""
     wanted: dict[str, str | None] = {
         name: value
         for name, value in planned.now.items()
@@ -287,7 +287,7 @@ def _changes(planned: TopicConfigs, source: TopicMetadata, copy: TopicMetadata) 
 
 
 def _takes_as_much(copy: TopicMetadata, limit: str | None) -> bool:
-    """The copy's limit only rises while it mirrors: records that the source takes no more may still be on the way."""
+    """The limit is only raised while mirroring: larger records of the past may still have to be copied."""
     return limit is not None and int(copy.effective.get(MAX_MESSAGE_BYTES, "0")) >= int(limit)
 
 
@@ -314,7 +314,7 @@ def _why_set(name: str, value: str | None) -> str:
 
 
 def _remembered(topic: TopicDesired, planned: TopicConfigs) -> tuple[tuple[str, str], ...]:
-    """What the copy gets when it takes over. What nobody could look up stays as it was remembered."""
+    """The configs that a failover sets. Values that could not be read stay as stored."""
     new = {name: value for name, value in planned.deferred if name in _HELD or not _EXCLUDED.fullmatch(name)}
     return tuple(sorted((dict(topic.deferred_configs) | new).items()))
 
@@ -334,7 +334,7 @@ def _deferred_rows(topic: TopicDesired, held: tuple[tuple[str, str], ...]) -> It
 
 
 def _rules_held(topic: TopicDesired, source: TopicMetadata) -> tuple[AclEntry, ...]:
-    """Who may write once the copy takes over. What nobody could look up stays as it was remembered."""
+    """The ACLs for writing that a failover creates. ACLs that could not be read stay as stored."""
     return source.write_rules if isinstance(source.write_rules, tuple) else topic.deferred_acls
 
 

@@ -1,6 +1,6 @@
-"""Names and numbers of the field, each a type of its own.
+"""Names and numbers, each with a type of its own.
 
-Source and destination offsets are different types: mixing them up is the one unforgivable bug, so mypy looks.
+Source and destination offsets are different types, so that mypy finds code that mixes them up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MirrorName = NewType("MirrorName", str)
 SourceOffset = NewType("SourceOffset", int)
 DestinationOffset = NewType("DestinationOffset", int)
 EpochMs = NewType("EpochMs", int)
-"""Milliseconds since 1970, as Kafka counts them."""
+"""Milliseconds since 1970, as in Kafka's timestamps."""
 ProducerId = NewType("ProducerId", int)
 BrokerId = NewType("BrokerId", int)
 
@@ -27,7 +27,7 @@ SEQUENCE_MODULUS: Final = 2**31
 """Producer sequence numbers wrap from 2^31-1 to 0 (KIP-98, DefaultRecordBatch.incrementSequence)."""
 
 MOST_OFFSETS: Final = 2**63 - 1
-"""An offset is an int64: no loss is larger."""
+"""The largest loss in offsets: an offset is an int64."""
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FORBIDDEN_SUFFIXES: Final = (".removed", ".paused")
@@ -35,7 +35,7 @@ _FORBIDDEN_SUFFIXES: Final = (".removed", ".paused")
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """A partition of a topic; a mirror topic has the same name on both sides."""
+    """A partition of a topic; a mirror topic has the same name on both clusters."""
 
     topic: str
     partition: int

@@ -1,8 +1,8 @@
-"""Which offset of the copy holds which record of the source.
+"""The offset map: relates source offsets to destination offsets.
 
-An identical partition has no runs. Where identity was lost (a surplus filler marker, a log with holes) the relation is
-a list of runs, each written to `__mirror_offsets` ahead of its first record, so that a translation is exact at every
-lag, with the source dead.
+A partition with identical offsets has no ranges. Where offsets differ (a surplus gap marker, a log with holes) the map
+is a list of ranges, each written to `__mirror_offsets` before its first record is sent, so that a translation is exact
+at any lag, also if the source is down.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """From `source` on, until the next run begins, both logs advance in step."""
+    """From `source` on, up to the next range, source offset minus destination offset is constant."""
 
     source: SourceOffset
     destination: DestinationOffset
 
     @property
     def shift(self) -> int:
-        """How many offsets the copy is ahead (negative: behind)."""
+        """How many offsets the destination is ahead (negative: behind)."""
         return self.destination - self.source
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetMap:
-    """Runs, `source` strictly increasing; before the first run the logs are identical.
+    """Ranges, `source` strictly increasing; before the first range offsets are identical.
 
-    Build it with `of`: a run that was written ahead by a worker that died may have been written again.
+    Build it with `of`: a range of a worker that died may have been written twice.
     """
 
     runs: tuple[OffsetRange, ...] = ()
 
     @classmethod
     def of(cls, runs: Iterable[OffsetRange]) -> OffsetMap:
-        """The map that `runs` (in any order) describe: for one source start the largest destination wins.
+        """The map of `runs` (in any order). If two have the same source offset, the larger destination offset wins.
 
         The destination's end never moves back, so the largest one was written last.
         """
@@ -51,11 +51,11 @@ class OffsetMap:
         return cls(tuple(OffsetRange(s, d) for s, d in sorted(latest.items())))
 
     def with_run(self, run: OffsetRange) -> OffsetMap:
-        """This map and one run more."""
+        """This map with one more range."""
         return OffsetMap.of((*self.runs, run))
 
     def locate(self, position: SourceOffset) -> DestinationOffset:
-        """Where the first record at or after `position` lies in the copy, or will lie if nothing else happens."""
+        """The destination offset, actual or expected, of the first record at or after `position`."""
         i = bisect_right(self.runs, position, key=lambda run: run.source)
         inside = DestinationOffset(position if i == 0 else position + self.runs[i - 1].shift)
         # Between two runs the source spends offsets that the copy does not (or the reverse): nothing to read there,
@@ -63,7 +63,7 @@ class OffsetMap:
         return min(inside, self.runs[i].destination) if i < len(self.runs) else inside
 
     def origin(self, offset: DestinationOffset) -> SourceOffset:
-        """The source offset of the record that lies at `offset` of the copy; the inverse of `locate` on records."""
+        """The source offset of the record at destination `offset`; the inverse of `locate` on records."""
         shift = 0
         for run in self.runs:
             if run.destination > offset:
@@ -72,6 +72,6 @@ class OffsetMap:
         return SourceOffset(max(0, offset - shift))
 
     def shift_at(self, position: SourceOffset) -> int:
-        """By how many offsets the copy is ahead at `position`; 0: identical here."""
+        """By how many offsets the destination is ahead at `position`; 0: identical here."""
         i = bisect_right(self.runs, position, key=lambda run: run.source)
         return 0 if i == 0 else self.runs[i - 1].shift

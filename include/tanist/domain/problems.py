@@ -1,4 +1,4 @@
-"""Several errors at once: everything that is wrong with a command is said the first time."""
+"""Several errors at once, so that a command reports everything that is wrong at the first attempt."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _WORD: Final = re.compile(r"([\w.-]+)")
 _MANY: Final = 4
-"""So many problems of one kind are lines of their own; of more, so many names are given."""
+"""Up to this many problems of one kind get a line each; of more, this many names are listed."""
 _GRAVEST_FIRST: Final = (70, 2, 3, 4, 1)
 
 
 class Problems(TanistError):
-    """Nothing was changed, for each of `problems`."""
+    """Several errors; nothing was changed."""
 
     name, exit_code = "SEVERAL", 1
     operator_action = "nothing was changed"
@@ -29,24 +29,24 @@ class Problems(TanistError):
 
 
 def each(error: TanistError) -> tuple[TanistError, ...]:
-    """The errors that `error` stands for."""
+    """The errors that `error` contains, or itself."""
     return error.problems if isinstance(error, Problems) else (error,)
 
 
 def exit_code(error: TanistError) -> int:
-    """A wrong command line before an unknown fact before a refusal."""
+    """That of an invalid command line before an unknown fact before a refusal."""
     codes = {problem.exit_code for problem in each(error)}
     return next(code for code in _GRAVEST_FIRST if code in codes)
 
 
 def refuse(problems: Iterable[TanistError]) -> NoReturn:
-    """Raise `problems`: the only one as itself."""
+    """Raise `problems`; a single one is raised as itself."""
     flat = [one for problem in problems for one in each(problem)]
     raise flat[0] if len(flat) == 1 else Problems(flat)
 
 
 def lines(error: TanistError) -> tuple[str, ...]:
-    """What a person reads: one line for each problem, and one for all problems that differ in a single name only."""
+    """Lines for people: one for each problem; problems that differ in a single name only share a line."""
     kinds: list[_Kind] = []
     for problem in each(error):
         if not any(kind.takes(problem) for kind in kinds):
@@ -55,7 +55,7 @@ def lines(error: TanistError) -> tuple[str, ...]:
 
 
 class _Kind:
-    """Problems whose texts are the same but for one word, the name of the item, however often it stands there."""
+    """Problems whose texts differ only in the name of the item, however often it occurs."""
 
     def __init__(self, first: TanistError) -> None:
         self._problems = [first]
@@ -86,13 +86,13 @@ class _Kind:
 
 
 class ProblemCollector:
-    """Collects what is wrong over several looks, so that one refusal can name it all."""
+    """Collects errors of several calls, so that one error can report them all."""
 
     def __init__(self, problems: Iterable[TanistError] = ()) -> None:
         self.problems = list(problems)
 
     def attempt(self, look: Callable[[], _T]) -> _T | None:
-        """What `look` returns; None where it raises: the error is kept."""
+        """The result of `look`; None if it raises: the error is collected."""
         try:
             return look()
         except TanistError as error:
@@ -100,6 +100,6 @@ class ProblemCollector:
             return None
 
     def raise_all(self) -> None:
-        """Raises everything that was found wrong, if anything was."""
+        """Raise the collected errors, if there are any."""
         if self.problems:
             refuse(self.problems)

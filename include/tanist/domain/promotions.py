@@ -1,7 +1,7 @@
-"""Who took over from whom: a topic's promotions are counted on both sides, and the lower count is an old life.
+"""Promotion epochs: promotions of a topic are counted on both clusters, so that a stale cluster is not mirrored again.
 
-The destination counts when it takes over, the source is told. Whoever sees a higher count than its own stays stopped
-until a person says otherwise: neither a source that returns nor a state topic that was restored resumes its old life.
+The destination counts a promotion, and the source is notified. A worker that sees a higher epoch than its own does not
+copy until an operator accepts it: neither a returning source nor a restored state topic resumes mirroring by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def copy_blocked_reason(
     view: StateView, source_view: StateView, mirror: MirrorName, topic: str
 ) -> PartitionBroken | None:
-    """Why nobody may copy into a topic. `view`: the destination's state topic; `source_view`: the source's own."""
+    """Why a topic must not be copied to. `view`: the destination's state topic; `source_view`: the source's own."""
     if view.promoted(mirror, topic):
         return MirrorProducerFenced(f"topic {topic!r} is no longer in the mirror: it was failed over or removed")
     desired = view.topic(mirror, topic)
@@ -38,11 +38,11 @@ def replaced(mirror: MirrorName, topic: str, counted: int, known: int) -> Source
 
 
 def still_promoted(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, str]) -> tuple[TopicDesired, ...]:
-    """The topics that left a mirror, that no other mirror of the destination has taken in since, and that are the same.
+    """The topics that left a mirror, were not added to another mirror of the destination since, and are the same.
 
-    `topic_ids`: what the destination has under these names now. Another mirror's copy carries the name of ours that was
-    deleted: a marker of ours there is a foreign write, and the login that we would deny is the one that copies. Nor do
-    we write into a topic that somebody else has created under the name.
+    `topic_ids`: the current topic ids at the destination, by name. If another mirror has the topic now, a marker of ours
+    there would be a foreign write, and the login that we would deny is the one that copies. Nor do we write to a topic
+    that was re-created by another client.
     """
     others = view.of_other_mirrors(mirror)
     replaced = recreated(view, mirror, topic_ids)
@@ -87,11 +87,11 @@ def _is_another(promotion: PromotionEpoch | None, topic_id: str) -> bool:
 
 
 def promotions(view: StateView, mirror: MirrorName) -> frozenset[PromotionEpoch]:
-    """The promotions of a mirror's topics that have left it: what its source should know."""
+    """The promotions of topics that have left a mirror, which its source should have recorded."""
     found = (view.promotion(mirror, topic.topic) for topic in view.removed(mirror))
     return frozenset(each for each in found if each is not None)
 
 
 def unreported(source_view: StateView, promotions: Iterable[PromotionEpoch]) -> Iterator[PromotionEpoch]:
-    """Those of `promotions` that a source does not know of yet; its count never goes down."""
+    """Those of `promotions` that a source has not recorded yet; its count never decreases."""
     return (each for each in promotions if source_view.promotions(each.mirror, each.topic) < each.count)

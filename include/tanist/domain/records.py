@@ -1,7 +1,7 @@
-"""What the state topics hold, and how a view is folded from them.
+"""The records of the state topics.
 
-`__mirror_state` is the only database of the control plane. Credentials are never in it: a spec names a connection, and
-the host resolves it. Readers ignore fields they do not know and records of a newer major version.
+`__mirror_state` is the only database of the control plane. It never contains credentials: a spec names a connection,
+and the host resolves it. Readers ignore fields they do not know and records of a newer major version.
 """
 
 from __future__ import annotations
@@ -58,23 +58,23 @@ class MirrorSpec(StateRecord):
     start_id: ProducerId
     created_at: EpochMs
     mirror_id: str = ""
-    """Made at creation: the name can be used again, this cannot."""
+    """Generated at creation and never used again, unlike the name."""
 
     @property
     def id(self) -> str:
-        """What tells this mirror from an earlier one of its name; specs without an id use their data producer id."""
+        """Distinguishes mirrors of the same name; old specs without an id use their data producer id."""
         return self.mirror_id or f"producer-{self.data_id}"
 
     @property
     def producer_ids(self) -> ProducerIds:
-        """Everything that its engine writes with: a promotion fences all of it, dead or alive."""
+        """All producer ids that its engine writes with; a promotion fences all of them."""
         return ProducerIds(self.data_id, self.marker_id, self.start_id)
 
 
 @stored("topic", "mirror", "topic")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDesired(MirrorRecord):
-    """What people want of one topic of a mirror."""
+    """The desired state of one topic of a mirror."""
 
     mirror: MirrorName
     topic: str
@@ -83,11 +83,11 @@ class TopicDesired(MirrorRecord):
     partitions: int
     offsets: OffsetMode = OffsetMode.IDENTICAL
     deferred_configs: tuple[tuple[str, str], ...] = field(default=(), metadata=stored_under("held_configs"))
-    """Topic configs (name, value) that the destination gets when it takes over; the mirror holds them off till then."""
+    """Topic configs (name, value) that are set at the destination only by a failover."""
     deferred_acls: tuple[AclEntry, ...] = field(default=(), metadata=stored_under("held_rules"))
-    """Who may write at the source, and may at the destination once it has taken over."""
+    """The ACLs for writing at the source, which a failover creates at the destination."""
     promotion_epoch: int = field(default=0, metadata=stored_under("generation"))
-    """How many promotions had been counted when it was taken in; whoever sees more stays stopped."""
+    """The promotion epoch when the topic was added; a worker that sees a higher one does not copy."""
     changed_at: EpochMs
     mirror_id: str = ""
 
@@ -98,7 +98,7 @@ class TopicDesired(MirrorRecord):
 @stored("generation", "mirror", "topic")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromotionEpoch(MirrorRecord):
-    """Counts promotions of a topic. Whoever sees a higher one than its own stays stopped."""
+    """Counts promotions of a topic. A worker that sees a higher count than the topic's own does not copy."""
 
     mirror: MirrorName
     topic: str
@@ -111,10 +111,10 @@ class PromotionEpoch(MirrorRecord):
 @stored("copied", "mirror", "topic")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedUpTo(MirrorRecord):
-    """Up to where each partition of the source had been copied when its topic took over.
+    """Up to which source offset each partition had been copied when its topic was failed over.
 
-    Written before the first barrier: what the source has behind it, the new primary lacks. `copied`: source offsets by
-    partition, -1 where it was not known.
+    Written before the first producer fence: later records of the source are missing at the new primary. `copied`:
+    source offsets by partition, -1 if unknown.
     """
 
     mirror: MirrorName
@@ -127,7 +127,7 @@ class CopiedUpTo(MirrorRecord):
 @stored("partition", "mirror", "partition", placement=Placement.HASHED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionObserved(MirrorRecord):
-    """Written on transitions only, by the worker that holds `claim_epoch` of the partition's slice."""
+    """Written on transitions only, by the worker that holds `claim_epoch` of its state partition."""
 
     mirror: MirrorName
     partition: TopicPartition
@@ -138,19 +138,19 @@ class PartitionObserved(MirrorRecord):
     last_mirrored_epoch: int = -1
     claim_epoch: int = 0
     promotion_epoch: int = field(default=0, metadata=stored_under("generation"))
-    """That of the wish that led here: a promotion that a worker has not read yet must not look like a new wish."""
+    """That of the desired state that led here: a promotion that was not read yet must not look like a new request."""
     topic_id: str = ""
-    """The topic of the destination that was copied to; empty: not known yet, or the worker did not say."""
+    """The id of the destination topic that was copied to; empty: unknown or not reported."""
     at: EpochMs
     mirror_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """Last known ends of one source partition: the loss forecast once the source is dead.
+    """Last known ends of one source partition, for the loss forecast when the source is down.
 
-    `rate`: offsets a second by which it grew of late, at the most; an older peak counts for less. `log_start`: where
-    its log began; None: written by a worker that did not say.
+    `rate`: its highest recent growth in offsets per second; an older peak counts less. `log_start`: its log start
+    offset; None: written by a worker that did not report it.
     """
 
     partition: TopicPartition
@@ -173,7 +173,7 @@ class SourceEnds(MirrorRecord):
 @stored("claim", "slice", placement=Placement.NUMBERED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(StateRecord):
-    """Who coordinates a slice. `epoch` rises with every claim and is the fillers' producer epoch."""
+    """The owner of a state partition. `epoch` increases with every claim; it is the producer epoch of gap markers."""
 
     state_partition: int = field(metadata=stored_under("slice"))
     epoch: int
@@ -183,7 +183,7 @@ class Claim(StateRecord):
 @stored("worker", "worker")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAlive(StateRecord):
-    """`principal` and `unbound`: how it logs in at the destination, see `LoginSeen`; None: not told, or not known."""
+    """`principal` and `unbound`: its login at the destination, see `LoginSeen`; None: not reported, or unknown."""
 
     worker: str
     version: str
@@ -197,7 +197,7 @@ class WorkerAlive(StateRecord):
 @stored("run", "mirror", "partition", "source", "destination")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRangeWritten(MirrorRecord):
-    """A run of the offset map, written ahead of its first record. Lives in `__mirror_offsets`, never overwritten."""
+    """A range of the offset map, written before its first record is sent. In `__mirror_offsets`, never overwritten."""
 
     mirror: MirrorName
     partition: TopicPartition
@@ -210,7 +210,7 @@ class OffsetRangeWritten(MirrorRecord):
 @stored("fence", "mirror")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fences(MirrorRecord):
-    """Every topic of a mirror's source that a failover fenced, or owes a fence: written *before* anything is fenced."""
+    """All source fences of a mirror, in force or pending; written *before* anything is fenced."""
 
     mirror: MirrorName
     topics: tuple[FencedTopic, ...] = ()
@@ -225,10 +225,10 @@ class RunStatus(StrEnum):
 @stored("failover", "mirror", "plan")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRun(MirrorRecord):
-    """The run that holds a mirror: single flight, and what it has done that leaves no other trace.
+    """A failover run. It holds the mirror's lock, and records actions that leave no other trace.
 
-    `plan_json` is the approved plan, word for word; `at` is the runner's heartbeat. While it is RUNNING nobody copies
-    metadata of its topics. (The keys `run/...` belong to the runs of the offset map.)
+    `plan_json` is the approved plan, word for word; `at` is the runner's heartbeat. While it is RUNNING no
+    metadata of its topics is copied. (The keys `run/...` belong to ranges of the offset map.)
     """
 
     mirror: MirrorName
@@ -237,20 +237,20 @@ class FailoverRun(MirrorRecord):
     approval: str
     approver: str
     runner: str = field(metadata=stored_under("runner"))
-    """Who is at work; empty: nobody, it was left after a step for the next one to take over."""
+    """The process that runs it; empty: none, the next call takes it over."""
     status: RunStatus
     no_return: bool = False
-    """Stored before the first barrier: from here on forward is the only way."""
+    """Stored before the first producer fence: from here on the run can only be completed."""
     marks: tuple[str, ...] = field(default=(), metadata=stored_under("marks"))
     reason: str = ""
-    """Why it was aborted, or why the last one who was at work on it stopped."""
+    """Why it was aborted, or why the last process that ran it stopped."""
     started_at: EpochMs
     at: EpochMs
     mirror_id: str = ""
 
     @property
     def next_actions(self) -> str:
-        """What a person can do about it while it is RUNNING."""
+        """What an operator can do while it is RUNNING."""
         return (
             "complete it with `tanist failover run`"
             if self.no_return
@@ -261,10 +261,10 @@ class FailoverRun(MirrorRecord):
 @stored("group", "mirror", "group", "partition")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPosition(MirrorRecord):
-    """The freshest position of a group at the source. Lives in `__mirror_groups`, written when it has changed.
+    """The latest committed offset of a group at the source. In `__mirror_groups`, written when it changes.
 
-    `order`: where the commit lies in the source's `__consumer_offsets`, -1 where it was asked for. Leader epochs are
-    not kept: a foreign one stops Java consumers for good.
+    `order`: where the commit lies in the source's `__consumer_offsets`, -1 if it was polled. Leader epochs are not
+    kept: an epoch of another cluster stops Java consumers for good.
     """
 
     mirror: MirrorName
@@ -272,7 +272,7 @@ class GroupPosition(MirrorRecord):
     partition: TopicPartition
     offset: SourceOffset
     at: EpochMs
-    """When it was committed, by the source's clock; when it was seen where it was asked for."""
+    """When it was committed, by the source's clock; when it was observed, if it was polled."""
     kind: str = "classic"
     order: int = -1
     mirror_id: str = ""
@@ -285,10 +285,9 @@ class OffsetTailMode(StrEnum):
 @stored("groups", "mirror")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSyncStatus(MirrorRecord):
-    """How the positions of a mirror's groups come to the destination, and until when all of them are there.
+    """How committed offsets of a mirror's groups reach the destination, and up to when they are complete.
 
-    `complete_until_ms`: every commit before it has been written down (0: never yet). `reason` says why it is not
-    TAILING.
+    `complete_until_ms`: every commit before it was stored (0: never yet). `reason`: why the mode is not TAILING.
     """
 
     mirror: MirrorName
@@ -304,10 +303,10 @@ class GroupSyncStatus(MirrorRecord):
 @stored("lock", "mirror")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLock(MirrorRecord):
-    """Who may change a mirror now. It rests on the mirror's transactional id; this record names the holder.
+    """The holder of a mirror's lock. The lock itself is the mirror's transactional id.
 
     `epoch` rises with every claim of the lock. `holder` empty: released. `plan`: the failover that holds the lock, also
-    between its steps; empty: another operation. `preemptible`: a failover need not wait for it. `at`: heartbeat.
+    between its steps; empty: another operation. `preemptible`: a failover may take it over. `at`: heartbeat.
     """
 
     mirror: MirrorName
@@ -323,7 +322,7 @@ class MirrorLock(MirrorRecord):
 def fences_with(
     held: Iterable[FencedTopic], topics: Iterable[FencedTopic], spec: MirrorSpec, at: EpochMs
 ) -> Fences | None:
-    """The mirror's fences with `topics` in place of what was known of them (`held`); None: that changes nothing."""
+    """The mirror's source fences (`held`) updated with `topics`; None: nothing changes."""
     before = {each.topic: each for each in held}
     merged = before | {each.topic: each for each in topics}
     if merged == before:

@@ -1,8 +1,8 @@
-"""Where a copy goes on: the recovery of one partition, decided from what both logs hold.
+"""Recovery of one partition: where copying resumes, decided from both logs.
 
 The destination's log is the only checkpoint. The next sequence follows our last committed data batch; the position is
-the map's inverse of that batch's end, verified against the very batch of the source. Never the end alone: behind a
-surplus marker or a foreign record it would skip records; never DescribeProducers: it shows what is not committed yet.
+the map's inverse of that batch's end, verified against that batch at the source. The end alone is not enough: behind
+a surplus marker or a foreign record it would skip records. DescribeProducers would include uncommitted batches.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FIRST_LOOK = 64
-"""Offsets read back from the end at first; four times as many each time that is not enough."""
+"""Offsets read back from the end at first; four times as many each time if that is not enough."""
 
 
 class WrittenBatch(Batch, Protocol):
-    """The header of a batch of the copy."""
+    """The header of a batch of the mirror partition."""
 
     @property
     def base_sequence(self) -> int: ...
@@ -38,7 +38,7 @@ Payload = TypeVar("Payload")
 
 
 class ProducerIds(NamedTuple):
-    """The producer ids that may write to a mirror topic: data, filler markers, and what brings a log to its start."""
+    """The producer ids that may write to a mirror topic: data, gap markers, and the fill up to the log start."""
 
     data: ProducerId
     marker: ProducerId
@@ -80,11 +80,11 @@ class LogReader(Protocol[H, Payload]):
         ...
 
     def offset_map(self) -> OffsetMap:
-        """Read anew: the map as it is after the log was read."""
+        """The map, read after the log was read."""
         ...
 
     def source(self, position: SourceOffset) -> Sequence[Step[H, Payload]] | None:
-        """Some steps from `position` on (at least one), None where retention has taken them.
+        """Some steps from `position` on (at least one); None if retention has deleted them.
 
         Raises:
             SourceBehind: the source ends before `position`.
@@ -94,7 +94,7 @@ class LogReader(Protocol[H, Payload]):
     def source_start(self) -> SourceStart: ...
 
     def next_sequence(self) -> int | None:
-        """What the broker expects of our data id; None: it does not know the id. For logs without any data of ours."""
+        """The sequence that the broker expects of our data id; None: the id is unknown. For logs without our data."""
         ...
 
     def same(self, copied: Payload, original: Payload) -> bool: ...
@@ -109,7 +109,7 @@ class LogStartGap:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where the copy goes on. `runs` are missing in the map and must be written before anything else."""
+    """Where copying resumes. `runs` are missing in the map and must be written before anything else."""
 
     position: SourceOffset
     end: DestinationOffset
@@ -117,7 +117,7 @@ class ResumePoint:
     runs: tuple[OffsetRange, ...] = ()
     start_fill: LogStartGap | None = None
     last_timestamp: EpochMs | None = None
-    """Of our last data batch in the log, ms; brokers count from it how long they remember our id. None: no batch."""
+    """Timestamp of our last data batch in the log, ms, from which producer.id.expiration.ms counts. None: no batch."""
 
 
 class _Tail(NamedTuple, Generic[H, Payload]):
@@ -128,14 +128,14 @@ class _Tail(NamedTuple, Generic[H, Payload]):
 def recover_position(
     evidence: LogReader[H, Payload], producer_ids: ProducerIds, suspect_from: DestinationOffset | None = None
 ) -> ResumePoint:
-    """Where to go on, or why not.
+    """Decide where copying resumes.
 
-    `suspect_from`: an append landed elsewhere than here, so what lies between must be looked at too.
+    `suspect_from`: the offset expected for an append that landed elsewhere; everything from it on is checked, too.
 
     Raises:
         NotCommittedYet: the followers have not caught up; try again.
-        ForeignWrite, Diverged: this partition cannot go on.
-        SourceBehind, CouldNotTell: the source did not show what is needed; try again.
+        ForeignWrite, Diverged: this partition cannot be copied.
+        SourceBehind, CouldNotTell: the source did not return the batches needed; try again.
     """
     ends = evidence.copy_ends()
     if ends.high_watermark != ends.end:
@@ -181,7 +181,7 @@ def _look_below(
     tail: _Tail[H, Payload],
     offsets: OffsetMap,
 ) -> None:
-    """Below `tail`, at what the last run steps over: who put it on record may have died before it looked there."""
+    """Check the offsets below `tail` that the last range skips: its writer may have died before it checked them."""
     if offsets.runs:
         last = offsets.runs[-1]
         start = max(ends.start, OffsetMap(offsets.runs[:-1]).locate(last.source))
@@ -191,7 +191,7 @@ def _look_below(
 def _read_ours(
     evidence: LogReader[H, Payload], producer_ids: ProducerIds, start: DestinationOffset, until: DestinationOffset
 ) -> Sequence[tuple[H, Payload]]:
-    """The batches of the copy that reach into [start, until); ForeignWrite if one is not by this mirror."""
+    """Batches of the mirror partition that reach into [start, until). Raises ForeignWrite for other producers."""
     batches = evidence.destination(start, until) if start < until else ()
     for header, _ in batches:
         _must_be_ours(header, producer_ids)
@@ -274,7 +274,7 @@ def _pair_forward(
 
 
 def _without_data(evidence: LogReader[H, Payload], ends: CopyEnds, offsets: OffsetMap) -> ResumePoint:
-    """Nothing was copied yet, or retention took all of it: the log start says where we are."""
+    """Nothing was copied yet, or retention deleted all of it: resume from the log start."""
     start = evidence.source_start()
     position = SourceOffset(max(start.first_batch, offsets.origin(ends.start)))
     # A log that still begins at 0 never held data: what the broker expects there can only be a late append's.
@@ -290,7 +290,7 @@ def _without_data(evidence: LogReader[H, Payload], ends: CopyEnds, offsets: Offs
 
 
 def _above_log_start(evidence: LogReader[H, Payload], ends: CopyEnds, found: ResumePoint) -> ResumePoint:
-    """Where the source's retention overtook the copy, its log start is where both go on (KIP-1279)."""
+    """If retention deleted records at the source before they were copied, resume at its log start (KIP-1279)."""
     start = evidence.source_start()
     if found.position >= start.log_start:
         return found

@@ -1,4 +1,4 @@
-"""Which topics a mirror takes: regular expressions that match whole names, and that cannot be made to run for ever."""
+"""Topic selection: regular expressions that match whole names and cannot take exponential time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LITERAL: Final = re.compile(r"(?:[a-zA-Z0-9_-]|\\[._-]|\.)+")
 
 @dataclass(slots=True)
 class _Group:
-    """What was counted inside one pair of parentheses so far."""
+    """The quantifiers counted inside one pair of parentheses so far."""
 
     repeats: int = 0
     choices: int = 0
@@ -60,7 +60,7 @@ def topic_pattern(text: str) -> re.Pattern[str]:
     """`text` as a regular expression for names of topics.
 
     Raises:
-        Misconfigured: it is none, or it could take for ever.
+        Misconfigured: it is not a valid expression, or could take exponential time.
     """
     if not text or len(text) > _LONGEST:
         raise Misconfigured(f"a regular expression for topics has 1 to {_LONGEST} characters, not {len(text)}")
@@ -76,7 +76,7 @@ def topic_pattern(text: str) -> re.Pattern[str]:
 
 
 def pattern_problems(texts: Iterable[str]) -> tuple[Misconfigured, ...]:
-    """What is wrong with each of `texts`; empty: nothing."""
+    """The errors of `texts`; empty: none."""
     found = []
     for text in texts:
         try:
@@ -108,9 +108,9 @@ class Selection:
         )
 
     def idle(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The `include` expressions that match none of `names`: most likely typing mistakes."""
+        """The `include` expressions that match none of `names`: probably typing errors."""
         return tuple(text for text in self.include if not any(topic_pattern(text).fullmatch(n) for n in names))
 
     def literals(self) -> tuple[str, ...]:
-        """Names that `include` spells out, so that they can be asked for even where they are not listed."""
+        """Names that `include` contains literally, so that they can be requested even if they are not listed."""
         return tuple(re.sub(r"\\(.)", r"\1", text) for text in self.include if _LITERAL.fullmatch(text))

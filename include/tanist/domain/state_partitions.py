@@ -1,4 +1,4 @@
-"""Which slice of the state topic a partition belongs to: Kafka's own partitioner hash, so any client agrees."""
+"""The state partition of a mirror partition: Kafka's partitioner hash, so all clients agree."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def murmur2(data: bytes) -> int:
 
 @lru_cache(maxsize=1 << 18)
 def state_partition_of(mirror: MirrorName, partition: TopicPartition, partitions: int) -> int:
-    """The slice, and so the partition of the state topic, that coordinates this partition."""
+    """The partition of the state topic whose owner copies this partition."""
     key = f"{mirror}/{partition.topic}/{partition.partition}"
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

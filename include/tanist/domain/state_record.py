@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
-"""What `quote` leaves as it is: nearly every name. Keys are made for each record that is read."""
+"""Texts that `quote` does not change: nearly all names. A fast path, because every record that is read needs a key."""
 
 
 class Placement(Enum):
@@ -39,7 +39,7 @@ class StateRecord:
     key_fields: ClassVar[tuple[str, ...]] = ()
     """The stored names of the fields that make up the key, in their order."""
     key_attributes: ClassVar[tuple[str, ...]] = ()
-    """The same fields as code calls them."""
+    """The Python names of the same fields."""
     placement: ClassVar[Placement] = Placement.FIRST
 
     @property
@@ -49,9 +49,9 @@ class StateRecord:
 
 
 class MirrorRecord(StateRecord):
-    """A record that belongs to a mirror: it carries the name, and the id of the mirror that it was written for.
+    """A record that belongs to a mirror: it contains the name and the id of its mirror.
 
-    A name can be used again, an id cannot: no record of an earlier mirror is ever read as one of the present.
+    A name can be used again, an id cannot, so no record of an earlier mirror is taken for one of the current mirror.
     """
 
     __slots__ = ()
@@ -63,7 +63,7 @@ class MirrorRecord(StateRecord):
 
 _Record = TypeVar("_Record", bound=type[StateRecord])
 KINDS: Final[dict[str, type[StateRecord]]] = {}
-"""The first part of a key, and what lies under it. For ever: stored topics are full of them."""
+"""Record classes by the first part of their keys, which is stored and never changes."""
 
 
 def stored(kind: str, *key_fields: str, placement: Placement = Placement.FIRST) -> Callable[[_Record], _Record]:
@@ -82,7 +82,7 @@ def stored(kind: str, *key_fields: str, placement: Placement = Placement.FIRST) 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone(StateRecord):
-    """Takes the record of a key away."""
+    """Deletes the record of a key."""
 
     of: str
 
@@ -92,7 +92,7 @@ class Tombstone(StateRecord):
 
 
 def _part(value: object) -> str:
-    """A partition is two parts of a path; any other text must not break the path."""
+    """One part of a key: a partition is two path elements; other texts are quoted."""
     if isinstance(value, TopicPartition):
         return f"{value.topic}/{value.partition}"
     if not isinstance(value, str):
@@ -101,7 +101,7 @@ def _part(value: object) -> str:
 
 
 def mirror_of(key: str) -> str | None:
-    """The name of the mirror that the record of `key` belongs to; None: it belongs to none."""
+    """The name of the mirror that the record of `key` belongs to; None: it does not belong to a mirror."""
     kind, *parts = key.split("/")
     declared = KINDS.get(kind)
     if declared is None or not parts or declared.key_fields[:1] != ("mirror",):
@@ -110,7 +110,7 @@ def mirror_of(key: str) -> str | None:
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """The partition of a topic of so many `partitions` in which the record of `key`, or its tombstone, lies."""
+    """The partition, in a topic with `partitions` partitions, of the record of `key` or its tombstone."""
     kind, _, rest = key.partition("/")
     declared = KINDS.get(kind)
     match declared.placement if declared else Placement.FIRST:

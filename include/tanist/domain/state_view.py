@@ -1,4 +1,4 @@
-"""What a state topic says: its records folded to the last word on each key, asked by name."""
+"""A view of a state topic: the latest record of each key, with queries by name."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, TopicPartition
 
 _TAKEN_IN: Final = 100
-"""The row of the state machine that alone leads out of STOPPED."""
+"""The only row of the state machine that leads out of STOPPED."""
 _R = TypeVar("_R", bound=StateRecord)
 _M = TypeVar("_M", bound=MirrorRecord)
 
 
 class StateView(Mapping[str, StateRecord]):
-    """A frozen view of one state topic. Only records of the mirror that has the name now are ever returned by name.
+    """A frozen view of one state topic. Queries by mirror name return only records of the mirror that has the name now.
 
-    Records of an earlier mirror of that name are left out wherever the view has the present mirror's spec, or is given
+    Records of an earlier mirror of that name are left out if the view contains the current mirror's spec, or is given
     it (`spec`): `__mirror_offsets` and `__mirror_groups` have no specs.
     """
 
@@ -103,27 +103,27 @@ class StateView(Mapping[str, StateRecord]):
         return self._of(mirror, self._found(CopiedUpTo, f"copied/{mirror}/{topic}"))
 
     def promoted(self, mirror: MirrorName, topic: str) -> bool:
-        """Whether a topic has left its mirror: nobody may copy into it any more."""
+        """Whether a topic has left its mirror, so that it must not be copied to any more."""
         found = self.topic(mirror, topic)
         if found is None:
             return False
         return found.desired is DesiredState.REMOVED or self.promotions(mirror, topic) > found.promotion_epoch
 
     def observed(self, mirror: MirrorName, at: TopicPartition) -> PartitionObserved | None:
-        """What was last reported of a partition."""
+        """The last report of a partition."""
         return self._of(mirror, self._found(PartitionObserved, f"partition/{mirror}/{at.topic}/{at.partition}"))
 
     def all_observed(self) -> tuple[PartitionObserved, ...]:
         return tuple(self._all_of(PartitionObserved, None))
 
     def source_ends(self, mirror: MirrorName) -> tuple[SourceEnds, ...]:
-        """The source's ends as workers last wrote them down, in chunks."""
+        """The source's ends as workers last recorded them, in chunks."""
         return tuple(self._all_of(SourceEnds, mirror))
 
     # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def source_fences(self, mirror: MirrorName) -> tuple[FencedTopic, ...]:
-        """The fences of a mirror's source, standing, pending or lifted, by topic."""
+        """The source fences of a mirror, in force, pending or lifted, by topic."""
         found = self._of(mirror, self._found(Fences, f"fence/{mirror}"))
         return found.topics if found else ()
 
@@ -148,7 +148,7 @@ class StateView(Mapping[str, StateRecord]):
         return self._found(Claim, f"claim/{number}")
 
     def workers(self) -> tuple[WorkerAlive, ...]:
-        """All workers that have ever written a heartbeat, by name."""
+        """All workers that have written a heartbeat, by name."""
         return tuple(sorted(self._every(WorkerAlive), key=lambda each: each.worker))
 
     # ── the other state topics ────────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +177,7 @@ class StateView(Mapping[str, StateRecord]):
         return iter(cast("list[_R]", self._kinds().get(kind, ())))
 
     def _kinds(self) -> dict[type[StateRecord], list[StateRecord]]:
-        """The records in their order, sorted into kinds once: a view is asked again and again, and holds thousands."""
+        """The records by kind, computed once: a view has thousands of records and is queried often."""
         if self._by_kind is None:
             found: dict[type[StateRecord], list[StateRecord]] = {}
             for each in self._records.values():
@@ -203,10 +203,10 @@ def _is_of(record: MirrorRecord, spec: MirrorSpec) -> bool:
 
 
 def take(records: dict[str, StateRecord], record: StateRecord) -> bool:
-    """Put what was read last into `records`; whether that changed them.
+    """Apply `record` to `records`; returns whether that changed them.
 
-    The last word on a key wins and a tombstone takes it away; a zombie's late write, or that of a worker of an earlier
-    mirror of the name, is not the last word.
+    The latest record of a key wins and a tombstone deletes it. A late write of a zombie, or of a worker of an earlier
+    mirror of the name, is ignored.
     """
     key = record.key
     if isinstance(record, Tombstone):
@@ -235,7 +235,7 @@ def _of_an_earlier_mirror(records: Mapping[str, StateRecord], held: StateRecord,
 
 
 def _supersedes(record: StateRecord, held: StateRecord) -> bool:
-    """Whether `record`, read after `held` on the same key, becomes the last word. A zombie's late write does not."""
+    """Whether `record`, read after `held` with the same key, replaces it. A late write of a zombie does not."""
     match record, held:
         case MirrorRecord(), MirrorRecord() if record.mirror_id != held.mirror_id:
             return True

@@ -1,7 +1,7 @@
 """The states of a mirrored partition (KIP-1279), as one table of numbered rows.
 
-A row matches an observed state and its cause: what people want of the topic, or what was found out of the partition.
-Causes are looked at anew each round, never queued. Code, `tanist fsm`, docs and tests read this table, and no other.
+A row matches an observed state and a cause: the desired state of the topic, or a finding about the partition. Causes
+are evaluated again in each round, never queued. Code, `tanist fsm`, docs and tests read this table only.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class MirrorState(StrEnum):
 
 
 class DesiredState(StrEnum):
-    """What people want of a topic."""
+    """The state that operators want for a topic."""
 
     MIRRORING, PAUSED, REMOVED = "MIRRORING", "PAUSED", "REMOVED"
 
 
 class Finding(StrEnum):
-    """What the worker that owns a partition has found out; SEALED: what a promotion has."""
+    """What the worker that owns a partition has found; FENCED is found by a promotion."""
 
     ALIGNED, QUIET, FENCED, BROKEN = "aligned", "quiet", "sealed", "broken"
 
@@ -36,7 +36,7 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransitionRow:
-    """One line of the state machine. The number is for ever: incidents, records and tests cite it."""
+    """One line of the state machine. The number never changes: incidents, records and tests cite it."""
 
     number: int
     before: frozenset[MirrorState]
@@ -77,11 +77,11 @@ MIRROR_STATES: Final = (
 _NEXT: Final = {
     (state, row.cause): row for row in reversed(MIRROR_STATES) for state in row.before if row.after is not state
 }
-"""The first row for each pair that leads elsewhere."""
+"""The first row of each pair of state and cause that leads to another state."""
 
 
 def next_row(desired: DesiredState, observed: MirrorState, finding: Finding | None) -> TransitionRow | None:
-    """The row that a partition takes now; None: it stays. Bad news first, then people's wishes, then progress."""
+    """The row that a partition takes now; None: it stays. Failures first, then the desired state, then progress."""
     if finding is Finding.BROKEN:
         return _NEXT.get((observed, finding))
     return _NEXT.get((observed, desired)) or (_NEXT.get((observed, finding)) if finding else None)

@@ -1,6 +1,6 @@
-"""The names under which dataclass fields are stored or printed as JSON, where code calls them something else.
+"""The names under which dataclass fields are stored or printed as JSON, if their Python names differ.
 
-Stored topics and released JSON keep a name for ever; Python may find a better one. A field without a name of its own is
+Names in stored topics and released JSON never change; Python names may. A field without a name of its own is
 stored under its Python name.
 """
 
@@ -17,7 +17,7 @@ _STORED_UNDER: Final = "stored_under"
 
 
 def stored_under(name: str) -> Mapping[str, str]:
-    """Metadata of a dataclass field: `name` is what it is stored under, whatever code calls it.
+    """Metadata of a dataclass field: `name` is its stored name, whatever its Python name.
 
     A name that was released never changes.
     """

@@ -1,7 +1,7 @@
-"""What a mirror topic is configured as, while it mirrors and once it takes over.
+"""Configs of a mirror topic while it is mirrored and after a failover.
 
-A mirror topic must take old records and must not lose any on its own account, so a few configs are *held*: set to what
-the copy needs, and remembered as what the source has, for the day the topic takes over.
+A mirror topic must accept old records and must not delete any by itself, so a few configs are *deferred*: set to what
+mirroring needs, while the source's values are stored and set by a failover.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 KEEPS_RECORDS: Final = ("cleanup.policy", "retention.bytes", "retention.ms")
-"""With another value of one of these a mirror topic loses records by itself."""
+"""With another value of one of these a mirror topic deletes records by itself."""
 
 _NEVER_COPIED: Final = (
     (re.compile(r".*\.replication\.throttled\.replicas"), "names brokers of the source"),
@@ -44,7 +44,7 @@ _NEVER_COPIED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigs:
-    """`now`: what the mirror topic has meanwhile; `deferred`: (name, value) at takeover; `dropped`: (name, why)."""
+    """`now`: configs while mirroring; `deferred`: (name, value) set by a failover; `dropped`: (name, why)."""
 
     now: Mapping[str, str]
     deferred: tuple[tuple[str, str], ...]
@@ -52,7 +52,7 @@ class TopicConfigs:
 
 
 def why_never_copied(name: str) -> str | None:
-    """Why a config is its own cluster's business; None: it is not."""
+    """Why a config is never copied to another cluster; None: it is copied."""
     return next((why for pattern, why in _NEVER_COPIED if pattern.fullmatch(name)), None)
 
 
@@ -68,13 +68,13 @@ def plan_configs(
     known: frozenset[str] | None = None,
     replication_factor: int | None = None,
 ) -> TopicConfigs:
-    """How the copy of a topic is configured.
+    """The configs of the mirror topic of a topic.
 
     Args:
-        own: what is set on the source's topic itself.
-        effective: what applies to it, defaults of the source's brokers included.
-        known: names of topic configs that the destination knows; None: not found out, so all are tried.
-        replication_factor: of the copy; None: the broker's default, taken to be enough for `min.insync.replicas`.
+        own: configs set on the source's topic itself.
+        effective: configs in effect there, including defaults of the source's brokers.
+        known: names of topic configs that the destination supports; None: unknown, so all are tried.
+        replication_factor: of the mirror topic; None: the broker's default, assumed to satisfy `min.insync.replicas`.
     """
     dropped = {name: why for name in own if (why := _why_dropped(name, known))}
     hold = {name: value for name, value in WHILE_MIRRORING.items() if known is None or name in known}
@@ -91,11 +91,11 @@ def plan_configs(
 
 
 def loses_records(effective: Mapping[str, str]) -> tuple[str, ...]:
-    """The configs (`name=value`) with which a mirror topic loses records by itself."""
+    """The configs (`name=value`) with which a mirror topic deletes records by itself."""
     there = {name: effective[name] for name in KEEPS_RECORDS if name in effective}
     return tuple(f"{name}={value}" for name, value in there.items() if value != WHILE_MIRRORING[name])
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str | None]:
-    """Changes that bring `wanted` into `found`; what else is set there was set by somebody, and stays."""
+    """Changes that turn `found` into `wanted`; other configs set there stay."""
     return {name: value for name, value in wanted.items() if found.get(name) != value}

@@ -1,7 +1,7 @@
-"""Where a consumer group goes on at the destination, and whether that may be committed there. Pure decisions.
+"""Translation of committed offsets, and whether the result may be committed at the destination. Pure decisions.
 
-A translation is exact, or a lower bound with the reason, or unknown with the reason; never an invented offset. What is
-not certain to be right is refused with a reason, one partition or one group at a time.
+A translation is exact, or a lower bound with a reason, or unknown with a reason; never a guess. A commit that is not
+certainly right is withheld with a reason, for one partition or one group.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from tanist.domain.offset_map import OffsetMap
 
 OUR_MARK: Final = "tanist "
-"""What the metadata of our commits begins with, as in "tanist m1 east@1234"."""
+"""The beginning of the metadata of our commits, as in "tanist m1 east@1234"."""
 
 _SETTLED: Final = {"Empty", "Dead", ""}
-"""States of a group without members (GroupState); none is told by brokers before 2.6: then its members count."""
+"""States of a group without members (GroupState). Brokers before 2.6 report none; then its members are counted."""
 _NO_SIMPLE_COMMITS: Final = {"share"}
 
 
@@ -29,7 +29,7 @@ class Precision(StrEnum):
 class Proof(StrEnum):
     """Whether the record at the source position and the one at the translated position are the same, byte by byte.
 
-    NONE: nothing to compare (the source is dead, the position is at the end, the record was deleted).
+    NONE: nothing to compare (the source is down, the position is at the end, the record was deleted).
     """
 
     MATCH, MISMATCH, NONE = "match", "mismatch", "none"
@@ -37,7 +37,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopySpan:
-    """The log of a copy: its start, and its committed end."""
+    """The log of a mirror partition: its start, and its committed end."""
 
     start: DestinationOffset
     end: DestinationOffset
@@ -52,9 +52,9 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Conservative:
-    """A lower bound: nothing that the copy has is skipped, something may be read twice.
+    """A lower bound: no record of the mirror partition is skipped, some may be consumed twice.
 
-    `ahead`: by how many offsets the group was ahead of the copy; such positions are clamped to its end and listed.
+    `ahead`: by how many offsets the group was ahead of the mirror partition; such positions are clamped to its end.
     """
 
     offset: DestinationOffset
@@ -73,7 +73,7 @@ Translation: TypeAlias = Exact | Conservative | Unknown
 
 
 def translate(position: SourceOffset, offsets: OffsetMap, copy: CopySpan | None) -> Translation:
-    """Where a group goes on that would have read `position` next. Exact at any lag, with the source dead."""
+    """The destination offset for the committed offset `position`. Exact at any lag, also if the source is down."""
     if copy is None:
         return Unknown("the log of the mirror partition could not be read")
     if position < 0:
@@ -94,7 +94,7 @@ def translate(position: SourceOffset, offsets: OffsetMap, copy: CopySpan | None)
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What is committed at the destination now."""
+    """The committed offset at the destination."""
 
     offset: DestinationOffset
     metadata: str
@@ -106,9 +106,9 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupThere:
-    """A group as the destination knows it. `synced`: some of its positions are ours, or it has none.
+    """A group at the destination. `synced`: some of its committed offsets are ours, or it has none.
 
-    A commit of ours that was aborted leaves an empty group behind.
+    A commit of ours that was aborted leaves an empty group.
     """
 
     kind: str
@@ -119,12 +119,12 @@ class GroupThere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What people have allowed beyond the default. Nothing allows a group with members, or a proven mismatch."""
+    """What the operator allows beyond the default. A group with members, or a mismatch, is never allowed."""
 
     existing: bool = False
-    """Also groups that were at the destination before us."""
+    """Also groups that existed at the destination before."""
     backwards: bool = False
-    """Also to an earlier offset than is committed now."""
+    """Also to an earlier offset than the committed one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """The destination has this very offset already, committed by somebody else: nothing to write."""
+    """The destination already has the same offset, committed by another client: nothing to write."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Not to be committed, and why."""
+    """Must not be committed, with the reason."""
 
     why: str
 
@@ -150,7 +150,7 @@ Decision: TypeAlias = Commit | Stays | Withheld
 
 
 def objection(there: GroupThere | None, rules: Rules) -> str | None:
-    """Why no position of a group may be committed; None: nothing speaks against it. `there` is None for a new group."""
+    """Why no offset of a group may be committed; None: it may. `there` is None for a new group."""
     if there is None:
         return None
     if there.kind in _NO_SIMPLE_COMMITS:
@@ -164,9 +164,9 @@ def objection(there: GroupThere | None, rules: Rules) -> str | None:
 
 
 def decide(translation: Translation, present: Present | None, proof: Proof, rules: Rules) -> Decision:
-    """What to do with one position of a group that nothing speaks against.
+    """What to do with one position of a group without an `objection`.
 
-    A position of ours is committed again even if it has not moved: that renews its retention at the destination.
+    An offset of ours is committed again even if it has not changed: that renews its retention at the destination.
     """
     if isinstance(translation, Unknown):
         return Withheld(translation.why)
@@ -186,7 +186,7 @@ def _of_ours(offset: DestinationOffset, present: Present | None, rules: Rules) -
 
 
 def _of_theirs(offset: DestinationOffset, present: Present, rules: Rules) -> Decision:
-    """A position that a consumer of the destination has committed."""
+    """The decision on an offset that a consumer of the destination has committed."""
     if present.offset == offset:
         return Stays("already committed at the destination")
     if not rules.existing:

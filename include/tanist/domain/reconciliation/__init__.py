@@ -1,1 +1,1 @@
-"""Which offset of one topic holds which record of another: what is asked, and what was found."""
+"""Reconciliation: finding the records of one topic in another; its job and its result."""

@@ -1,4 +1,4 @@
-"""What a reconciliation is told: one value, handed to the Spark job as one private file."""
+"""The input of a reconciliation: one value, passed to the Spark job as one private file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tanist.domain.endpoint import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A topic and what may be a copy of it, partition by partition. `trouble`: why nothing can be told of them."""
+    """A topic and its possible copy, partition by partition. `trouble`: why they cannot be compared."""
 
     source: str
     destination: str
@@ -19,7 +19,7 @@ class TopicPair:
 
 @dataclass(frozen=True, slots=True)
 class PositionRequest:
-    """A position in a source topic; `group` says whose, and comes back with the answer."""
+    """A position in a source topic; `group` is its owner and is returned with the answer."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""What a reconciliation has found: partition by partition, position by position."""
+"""The result of a reconciliation, by partition and by position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """Records of one log, and the offsets among which they were read: from `start` up to, not including, `until`."""
+    """The records of one log that were read from `start` up to, not including, `until`."""
 
     start: int
     until: int
@@ -21,7 +21,7 @@ class LogRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciledPartition:
-    """One partition of a pair. With `trouble` nothing else is known of it.
+    """One partition of a pair. With `trouble` nothing else is known about it.
 
     `copied`, `lost`: records of the source with and without a copy; `runs`: lines of the offset map.
     """
@@ -37,7 +37,7 @@ class ReconciledPartition:
 
     @property
     def others(self) -> int:
-        """Records of the destination that are nobody's last copy: repeated, foreign, or gone at the source."""
+        """Destination records that are not the last copy of a source record: repeated, foreign, or deleted there."""
         return 0 if self.destination is None else self.destination.records - self.copied
 
     def item(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _read(log: LogRead | None) -> dict[str, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciledPosition:
-    """Where a position goes on. `destination` None: nothing may be said, for `reason`. `placement`: where it lies."""
+    """A translated position. `destination` None: unknown, for `reason`. `placement`: where it lies."""
 
     request: PositionRequest
     destination: int | None

@@ -1,1 +1,1 @@
-"""Whether a copy holds the same records as its source: what is asked, how far it goes, what was found."""
+"""Validation: whether a mirror topic has the same records as its source; job, bounds and result."""

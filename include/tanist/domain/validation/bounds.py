@@ -1,11 +1,11 @@
-"""How far a comparison goes: fixed once, before anything is read, while both logs go on growing.
+"""The bounds of a comparison, fixed before anything is read, because both logs grow meanwhile.
 
-    S   the source's last stable offset, asked first
-    D   the copy's end, asked once it has reached S, or when it has had time enough
-    S'  the source's last stable offset, asked after D, and its log start, which retention moves meanwhile
+    S   the source's last stable offset, read first
+    D   the mirror partition's end, read once it has reached S, or after a timeout
+    S'  the source's last stable offset, read after D, and its log start, which retention moves meanwhile
 
-Everything below D must be in the source below S'; everything of the source below S must be in the copy. A topic that
-has been promoted is compared up to S: what lies behind it was written by others.
+All records below D must be in the source below S'; all records of the source below S must be in the mirror partition. A
+failed-over topic is compared up to S: later records were written by other producers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.validation.job import PartitionRequest
 
 SHIFT: Final = 100_000
-"""Offsets. By more than this no copy is expected to be shifted against its source."""
+"""Offsets: the largest expected shift between a mirror partition and its source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Offsets of one log that are compared: from `start` up to, not including, `until`."""
+    """Offsets of one log to compare: from `start` up to, not including, `until`."""
 
     start: int
     until: int
@@ -41,7 +41,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonBounds:
-    """`source`: ends as first asked, the log start as asked last; `later`: its last stable offset, asked last."""
+    """`source`: its ends as first read, its log start as last read; `later`: its last stable offset, as last read."""
 
     request: PartitionRequest
     source: LogBounds
@@ -50,16 +50,16 @@ class ComparisonBounds:
 
     @property
     def end(self) -> DestinationOffset:
-        """Where the comparison ends, in the copy."""
+        """Where the comparison ends, in destination offsets."""
         if self.request.promoted:
             return self._located(self.source.last_stable)
         return DestinationOffset(self.destination.last_stable)
 
     @property
     def compared(self) -> tuple[Range, Range]:
-        """What is read of the source, and of the copy. What the copy lacks at its start is read: it is missing.
+        """The ranges to read of source and mirror partition. Records missing at the start count as missing.
 
-        Of a promoted topic it is not: retention is the destination's own business there.
+        Not for a failed-over topic: there the destination's own retention applies.
         """
         start = max(self._located(self.source.start), self.destination.start)
         origin = self.request.map.origin
@@ -70,7 +70,7 @@ class ComparisonBounds:
 
     @property
     def surroundings(self) -> int:
-        """How far the source is read: a copy that lacks something ends too early, with records from further on."""
+        """The source offset up to which to read: if records are missing, the mirror partition ends with later ones."""
         until = self.compared[0].until
         if self.request.promoted:
             return until
@@ -78,12 +78,12 @@ class ComparisonBounds:
 
     @property
     def missing_at_start(self) -> int:
-        """Offsets that the source still has at its start and the copy has not."""
+        """Offsets that the source still has at its start, and that the mirror partition lacks."""
         return max(0, self.destination.start - self._located(self.source.start))
 
     @property
     def copy_begins(self) -> SourceOffset:
-        """The first source offset that the copy's log start leaves in the copy, and the source still has."""
+        """The first source offset that both logs still have."""
         begins = (
             self.request.map.origin(DestinationOffset(self.destination.start))
             if self.missing_at_start
@@ -93,14 +93,14 @@ class ComparisonBounds:
 
     @property
     def behind(self) -> int:
-        """Source offsets, there when the comparison began, that the copy has not reached."""
+        """Source offsets that existed when the comparison began and are not copied yet."""
         return max(
             0, self.source.last_stable - self.request.map.origin(DestinationOffset(self.destination.last_stable))
         )
 
     @property
     def past_end(self) -> int:
-        """Offsets of the copy behind everything that its source has; of a promoted one that is as it should be."""
+        """Offsets of the mirror partition past the end of its source; expected for a failed-over topic."""
         if self.request.promoted:
             return 0
         return max(0, self.destination.last_stable - self._located(max(self.later, self.source.last_stable)))

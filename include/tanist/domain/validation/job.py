@@ -1,4 +1,4 @@
-"""What a validation is told: one value, handed to the Spark job as one private file."""
+"""The input of a validation: one value, passed to the Spark job as one private file."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.states import MirrorState
 
 DOUBTFUL = frozenset({MirrorState.UNKNOWN, MirrorState.PREPARING, MirrorState.FAILED})
-"""States in which nobody promises that the copy is one."""
+"""States in which a mirror partition may differ from its source."""
 
 
 class Level(StrEnum):
-    """How deep to look. `ranges`: at offsets; `batches`: at every raw batch; `records`: at every record."""
+    """What to compare. `ranges`: offsets; `batches`: every raw batch; `records`: every record."""
 
     RANGES, BATCHES, RECORDS = "ranges", "batches", "records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRequest:
-    """One partition to compare. `promoted`: others may write to the copy by now, it is compared as far as it is ours.
+    """One partition to compare. `promoted`: other producers may write to it now; only the mirrored part is compared.
 
-    `runs`: of the offset map; none: identical offsets. `note`: what its worker said last.
-    `unknown_growth`: why it is not known whether the source's topic has partitions that are not asked about.
+    `runs`: of the offset map; none: identical offsets. `note`: its worker's last message.
+    `unknown_growth`: why it is unknown whether the source's topic has more partitions.
     """
 
     partition: TopicPartition
@@ -41,7 +41,7 @@ class PartitionRequest:
 
     @property
     def uncertainty(self) -> str:
-        """Why even an equal copy would not be vouched for; empty: nothing speaks against it."""
+        """Why the verdict would be unknown even if no difference is found; empty: it would not."""
         doubts = (f"{self.state}: {self.note}" if self.state in DOUBTFUL else "", self.unknown_growth)
         return "; ".join(filter(None, doubts))
 
@@ -50,7 +50,7 @@ class PartitionRequest:
 class ValidationJob:
     """`run` names this validation. `data_id`: the producer id that every batch of the mirror carries.
 
-    `settle_seconds`: how long a copy that is behind may take to reach the end that its source had at first.
+    `settle_seconds`: how long a mirror partition that lags may take to reach the end that its source had at first.
     """
 
     run: str

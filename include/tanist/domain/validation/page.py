@@ -1,4 +1,4 @@
-"""A result for people: one self-contained page."""
+"""The HTML report of a validation: one self-contained page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ $rows</table>""")
 
 
 def as_page(result: Mapping[str, Any]) -> str:
-    """`result` as `canonical` writes it down."""
+    """The page for `result`, the JSON that `canonical` writes."""
     head = {
         "mirror": result["mirror"],
         "level": result["level"],

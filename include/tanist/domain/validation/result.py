@@ -1,4 +1,4 @@
-"""What a validation has found: partition by partition, and as one canonical JSON file."""
+"""The result of a validation: by partition, and as one canonical JSON file."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class ValidationVerdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """As every command of ours ends: 0 equal, 1 different, 3 could not tell."""
+        """The exit code: 0 equal, 1 different, 3 unknown."""
         return {"EQUAL": 0, "DIFFERENT": 1, "UNKNOWN": 3}[self]
 
 
 class DifferenceKind(StrEnum):
-    """How source and copy differ somewhere. `changed`: both have something there, but not the same."""
+    """How source and mirror partition differ. `changed`: both have a record there, but not the same."""
 
     MISSING, EXTRA, REPEATED, CHANGED, MOVED = "missing", "extra", "repeated", "changed", "moved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Where they differ: the offsets `first` to `last` of the source (`source`) or of the copy, both if it has both.
+    """A difference: offsets `first` to `last`, of the source if `source`, else of the mirror partition.
 
-    `records`: (in the source, in the copy) of what lies there.
+    `records`: number of records there (source, mirror partition).
     """
 
     kind: DifferenceKind
@@ -50,21 +50,21 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSummary:
-    """What was read of one log: `unseen` offsets hold markers, aborted data, or nothing at all."""
+    """What was read from one log. `unseen` offsets hold markers, aborted data, or nothing."""
 
     batches: int = 0
     records: int = 0
     bytes: int = 0
     unseen: int = 0
     damaged: int = 0
-    """Batches whose checksum does not fit."""
+    """Batches with a wrong checksum."""
     trouble: str = ""
-    """Why it could not be read to the end."""
+    """Why the log could not be read to the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two logs side by side. `unequal`: places (batches, or ranges of records) that are not the same."""
+    """The comparison of two logs. `unequal`: number of batches, or ranges of records, that differ."""
 
     source: LogSummary
     destination: LogSummary
@@ -75,7 +75,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatedPartition:
-    """One partition's verdict. Without `bounds` its ends could not be had; without `compared` nothing was read."""
+    """One partition's verdict. Without `bounds` its ends could not be read; without `compared` nothing was compared."""
 
     request: PartitionRequest
     bounds: ComparisonBounds | None = None
@@ -84,7 +84,7 @@ class ValidatedPartition:
 
     @property
     def uncertainties(self) -> tuple[str, ...]:
-        """Why it could not be told whether the copy is equal."""
+        """Why it is unknown whether the logs are equal."""
         return tuple(filter(None, [self.request.uncertainty, self.trouble, *self._reading(), *self._offsets()]))
 
     def _reading(self) -> Iterable[str]:
@@ -109,7 +109,7 @@ class ValidatedPartition:
 
     @property
     def certain_differences(self) -> tuple[str, ...]:
-        """In what the copy is certainly not its source."""
+        """The differences that are certain."""
         found = [f"{count} {kind}" for kind, count in self.counts.items() if count]
         if self.compared is not None:
             sides = (("source", self.compared.source), ("copy", self.compared.destination))
@@ -124,7 +124,7 @@ class ValidatedPartition:
 
     @property
     def counts(self) -> Mapping[DifferenceKind, int]:
-        """Batches or records, as was looked; offsets where none was read."""
+        """What was compared, in batches or records; in offsets if none was read."""
         found = (
             self.compared.counts
             if self.compared and self._was_read
@@ -134,7 +134,7 @@ class ValidatedPartition:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """The first of each kind. Where no record was read, what the copy lacks at its start is told in offsets."""
+        """The first differences of each kind. If no record was read, missing records at the start are offsets."""
         if self.compared and self._was_read:
             return self.compared.differences
         if not (self.bounds and self.missing_at_start):
@@ -151,12 +151,12 @@ class ValidatedPartition:
 
     @property
     def missing_at_start(self) -> int:
-        """Of a promoted topic retention is the destination's own business."""
+        """Offsets missing at the start; 0 for a failed-over topic, where the destination's retention applies."""
         return self.bounds.missing_at_start if self.bounds and not self.request.promoted else 0
 
     @property
     def lost(self) -> int:
-        """Offsets that a promotion left behind."""
+        """Offsets that were not copied when the topic was failed over."""
         return self.bounds.behind if self.bounds and self.request.promoted else 0
 
     @property
@@ -209,5 +209,5 @@ def _flat(value: Any) -> dict[str, Any]:
 
 
 def canonical(result: Mapping[str, Any]) -> str:
-    """The same result is the same bytes."""
+    """The result as JSON; equal results give equal bytes."""
     return json.dumps(result, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
