@@ -1,1 +1,1 @@
-"""The persistent service: supervisor, ownership, lanes; one lane thread copies many partitions."""
+"""The fetcher service: coordination, ownership and fetcher threads; one thread copies many partitions."""

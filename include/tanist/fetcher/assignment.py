@@ -1,4 +1,4 @@
-"""What the coordination thread tells the lanes, and what they answer. Frozen values, replaced whole."""
+"""Assignments from the coordination thread to fetcher threads, and their reports. Frozen values, replaced whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MirrorPartition(NamedTuple):
-    """The name of one copy: two mirrors may have topics of the same name on different destinations."""
+    """The key of a mirror partition: two mirrors may have topics of the same name on different destinations."""
 
     mirror: MirrorName
     partition: TopicPartition
@@ -25,7 +25,7 @@ class MirrorPartition(NamedTuple):
 
 
 class FetcherThreadKey(NamedTuple):
-    """One lane thread for each source broker of a mirror; `number` above 0 where one is not enough."""
+    """The key of a fetcher thread: one per source broker of a mirror; `number` above 0 for additional threads."""
 
     mirror: MirrorName
     broker: BrokerId
@@ -34,7 +34,7 @@ class FetcherThreadKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """One partition to copy. `draining`: what is in flight may land, nothing more is fetched."""
+    """One partition to copy. `draining`: batches in flight are completed, nothing more is fetched."""
 
     spec: MirrorSpec
     partition: TopicPartition
@@ -52,7 +52,7 @@ Assignment = dict["FetcherThreadKey", "dict[MirrorPartition, Assigned]"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a lane knows of one partition now. `error` is set while it cannot go on; `finding` says what to make of it.
+    """A fetcher thread's report of one partition. `error` is set while it cannot be copied; `finding` drives its state.
 
     Offsets are None while unknown. `failing_since` is monotonic seconds.
     """

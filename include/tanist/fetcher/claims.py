@@ -1,4 +1,4 @@
-"""The right to do what only one worker at a time may do: the lease of a slice, and its rising epoch."""
+"""The lease of a state partition and its epoch: exclusive actions of one worker at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tanist.ports.state import StateStore
 
 MARGIN_SECONDS: Final = 0.2
-"""A request that leaves now reaches the broker before the lease ends."""
+"""Safety margin: a request sent now reaches the broker before the lease ends."""
 
 
 class NotOurs(CouldNotTell):
@@ -26,16 +26,16 @@ class NotOurs(CouldNotTell):
 
 
 def held_epoch(view: StateView, number: int) -> int:
-    """The epoch of the last claim on a slice; 0 if there never was one."""
+    """The epoch of the last claim of a state partition; 0 if there was none."""
     claim = view.claim(number)
     return claim.epoch if claim else 0
 
 
 class Claims:
-    """Thread-safe: the coordination thread renews, lanes ask.
+    """Thread-safe: the coordination thread renews, fetcher threads query.
 
-    For data a claim is a courtesy, the idempotence check is the safety; for filler markers, and for records so old
-    that the broker may forget our producer id, it is an exclusive lease.
+    For data a claim only avoids conflicts; the broker's idempotence check makes appends safe. For gap markers, and for
+    records so old that the broker may forget our producer id, it is an exclusive lease.
     """
 
     def __init__(self, worker: str, store: StateStore, clock: Clock) -> None:
@@ -47,18 +47,18 @@ class Claims:
         self._used: dict[MirrorPartition, int] = {}
 
     def renew(self, ownership: Ownership) -> None:
-        """By the coordination thread, after each poll."""
+        """Renew the leases; called by the coordination thread after each poll."""
         self._ownership = ownership
 
     def holds(self, number: int) -> bool:
-        """Whether something exclusive may be sent for this slice now; ask immediately before sending."""
+        """Whether an exclusive request may be sent for this state partition; call immediately before sending."""
         held = self._ownership
         if held is None or number not in held.state_partitions:
             return False
         return self._clock.monotonic() < held.holds_until() - MARGIN_SECONDS
 
     def objection(self, of: Assigned) -> NotOurs | None:
-        """Why nothing exclusive may be sent for this partition now; None: it may. Ask immediately before sending."""
+        """Why no exclusive request may be sent for this partition; None: it may. Call immediately before sending."""
         return (
             None
             if self.holds(of.state_partition)
@@ -71,26 +71,26 @@ class Claims:
             raise why
 
     def first_use(self, of: Assigned) -> bool:
-        """Whether this process has not filled this partition under this epoch before; asked once for each new copy.
+        """Whether this process has not filled this partition with this epoch before; called once per assignment.
 
-        A lane that held it may have left a fill behind whose fate nobody knows.
+        An earlier fetcher thread may have left a fill with an unknown result.
         """
         first = self._used.get(of.mirror_partition, -1) < of.claim_epoch
         self._used[of.mirror_partition] = of.claim_epoch
         return first
 
     def claim(self, numbers: frozenset[int], by: Deadline) -> StateView:
-        """Claim slices that were just given to us: the next epoch of each, read back."""
+        """Claim newly assigned state partitions: write the next epoch of each and read it back."""
         with self._claiming:
             view = self._store.catch_up(by)
             return self._store.append([self._next(view, number) for number in sorted(numbers)], by)
 
     def raise_epoch(self, number: int, above: int, by: Deadline) -> int:
-        """A new epoch of a slice that is ours, above `above`, which must never be used again.
+        """A new epoch of an owned state partition, greater than `above`, which must never be used again.
 
         Raises:
-            NotOurs: the lease is over, or somebody else's claim came first.
-            FillerEpochsExhausted: there is none left.
+            NotOurs: the lease has ended, or another worker has claimed it first.
+            FillerEpochsExhausted: no epoch is left.
         """
         with self._claiming:
             if not self.holds(number):

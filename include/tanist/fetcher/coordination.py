@@ -1,4 +1,4 @@
-"""The coordination thread: what is ours, what people want of it, what the lanes say, and what must be written down."""
+"""The coordination thread: combines ownership, desired states and reports into assignments and state records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ STOP_SECONDS: Final = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """Who we are in the state topic."""
+    """The identity of this worker in the state topic."""
 
     id: str
     version: str
@@ -62,7 +62,7 @@ class Worker:
 
 
 class Coordination(RoundThread):
-    """Level-triggered: each round derives everything anew from the view, the ownership and the reports."""
+    """Level-triggered: each round derives everything from the view, the ownership and the reports."""
 
     def __init__(  # noqa: PLR0913  # the seams of the service, named
         self,
@@ -94,7 +94,7 @@ class Coordination(RoundThread):
         self._assigned: dict[MirrorPartition, Assigned] = {}
         self._leaders: dict[MirrorName, SourceLeaders] = {}
         self._ends: dict[str, SourceEnds] = {}
-        """As they were last written down; `_seen`: as they were last known."""
+        """As last recorded; `_seen`: as last observed."""
         self._seen: dict[str, SourceEnds] = {}
         self._ends_at = self._alive_at = 0.0
 
@@ -104,7 +104,7 @@ class Coordination(RoundThread):
             leaders.interrupt()
 
     def _close(self) -> None:
-        """Lanes first: slices are given back only when nothing writes for them any more."""
+        """Stop fetcher threads first: state partitions are released only when nothing writes for them any more."""
         self._threads.stop(STOP_SECONDS)
         self._membership.leave()
         for leaders in self._leaders.values():
@@ -193,7 +193,7 @@ class Coordination(RoundThread):
             self._ends |= changed
 
     def _rated(self, key: str, new: SourceEnds, since: float) -> SourceEnds:
-        """By what we saw the last time; where that was nothing, by what the owner before us has left."""
+        """With rates since our last observation, or since that of the previous owner."""
         if (seen := self._seen.get(key)) is not None:
             return rated(new, seen, since)
         left = self._state.view().get(key)
@@ -201,7 +201,7 @@ class Coordination(RoundThread):
 
 
 def _log_transition(new: PartitionObserved, *, changed: bool) -> None:
-    """What is written down about a partition stands in the log with its reason; an error as a warning."""
+    """Log each recorded transition with its reason; an error as a warning."""
     fields = {"partition": str(MirrorPartition(new.mirror, new.partition)), "state": new.state, "row": new.row}
     if new.error:
         fields["error"] = new.error

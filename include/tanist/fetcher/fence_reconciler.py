@@ -1,4 +1,4 @@
-"""What a failover leaves to do: owed fences, and barriers that would expire with the brokers' memory of our ids."""
+"""Reconciles fences after failovers: pending source fences, and producer fences before they expire."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class SourceStates(Protocol):
     """The state topics of sources, by the source's name. May be used from any thread."""
 
     def read(self, source: str, by: Deadline) -> StateView:
-        """As it is now; empty where the source has none."""
+        """The current view; empty if the source has no state topic."""
         ...
 
     def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
-        """Write them there; the topic is made if need be."""
+        """Write promotions to the source's state topic, which is created if necessary."""
         ...
 
     def close(self) -> None: ...
@@ -54,9 +54,9 @@ class SourceStates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """`fencing` is what fences topics of a source, by its name; `producer_fencing`, `replicas` are the destination's.
+    """`fencing` returns the port that fences topics of a source, by name. `producer_fencing`, `replicas`: destination.
 
-    `lock` takes the lock of a mirror for an operation. Source fences are changed under it only.
+    `lock` takes the lock of a mirror for an operation. Source fences are changed only under it.
     """
 
     fencing: Callable[[str], Fencing]
@@ -67,7 +67,7 @@ class Guards:
 
 
 class FenceReconciler(RoundThread):
-    """One worker settles the debts of a mirror: who owns the slice of its name. `stop`, then join."""
+    """Reconciles the mirrors whose state partition (of the mirror's name) this worker owns. `stop`, then join."""
 
     def __init__(
         self, guards: Guards, state: StateStore, state_partitions: int, clock: Clock, holds: Callable[[int], bool]
@@ -95,7 +95,7 @@ class FenceReconciler(RoundThread):
             log.exception("what failovers have left to do was not done, trying again")
 
     def reconcile_all(self, view: StateView) -> None:
-        """Try again what is owed. A source that does not answer is no trouble of ours."""
+        """Retry pending source fences and reports. A source that does not answer is not an error."""
         self._silent.clear()
         for spec in view.mirrors():
             if not self._holds(state_partition_of(spec.mirror, TopicPartition("", 0), self._state_partitions)):
@@ -113,7 +113,7 @@ class FenceReconciler(RoundThread):
         self._guards.sources.close()
 
     def _report_promotions(self, spec: MirrorSpec, promotions: frozenset[PromotionEpoch]) -> None:
-        """A source that was down learns who took over from it; one that was told at once is only looked at."""
+        """Report promotions to a source that was down; one that knows them is only read."""
         if not promotions:
             return
         sources = self._guards.sources
@@ -134,7 +134,7 @@ class FenceReconciler(RoundThread):
     # ── source fences ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _reconcile(self, spec: MirrorSpec, view: StateView) -> None:
-        """What is on record of the source's fences, and what stands there, are made to agree, or differ by name."""
+        """Make records and source fences agree, or report the difference."""
         held = view.source_fences(spec.mirror)
         if not held:
             return
@@ -154,7 +154,7 @@ class FenceReconciler(RoundThread):
             log.info("source fences are still to be reconciled", extra={"mirror": spec.mirror, "reason": why.reason})
 
     def _mend_alone(self, spec: MirrorSpec, due: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline) -> None:
-        """A fence that cannot be mended holds up no other; who has lost the lock mends none."""
+        """Correct each fence on its own: an error does not stop the others, a lost lock stops all."""
         try:
             self._mend(spec, due, fencing, lock, by)
         except (Stopped, MirrorLocked, OperatorFenced):
@@ -164,7 +164,7 @@ class FenceReconciler(RoundThread):
             log.info("a source fence is still to be reconciled", extra=extra)
 
     def _ask(self, spec: MirrorSpec, question: Callable[[], _T]) -> _T:
-        """What the source of `spec` answers; one that has not in this round is not asked."""
+        """The answer of the source of `spec`; a source that has not answered in this round is not queried again."""
         if spec.source in self._silent:
             raise self._silent[spec.source]
         try:
@@ -179,7 +179,7 @@ class FenceReconciler(RoundThread):
         return self._guards.fencing(spec.source)
 
     def _seen(self, spec: MirrorSpec, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_FenceSeen]:
-        """Each entry, and whether its fence stands now."""
+        """Each entry, and whether its source fence is in force now."""
         known = [each.before for each in held if each.before and each.status is not FenceStatus.LIFT_PENDING]
         stands = self._ask(spec, lambda: fencing.fence_status(known, by)) if known else {}
         return [_FenceSeen(each, stands.get(each.topic) if each.before in known else None) for each in held]
@@ -205,7 +205,7 @@ class FenceReconciler(RoundThread):
     def _apply(
         self, spec: MirrorSpec, pending: FencedTopic, fencing: Fencing, lock: Locked, by: Deadline
     ) -> FencedTopic:
-        """What was there before is stored before anything is changed."""
+        """Store the earlier settings before anything is changed."""
         if pending.before is None:
             found = self._ask(spec, lambda: fencing.snapshot([pending.topic], by))[pending.topic]
             if isinstance(found, TanistError):
@@ -230,10 +230,11 @@ class _FenceSeen(NamedTuple):
 
 
 def _due(seen: _FenceSeen, view: StateView, spec: MirrorSpec) -> FencedTopic | None:
-    """The entry as it is to be from now on; None: record and source agree, or nobody can tell.
+    """The new entry; None: record and source agree, or the source's state is unknown.
 
-    A fence of a topic that took over is put up again where somebody else has lifted it: both sides could be written to.
-    One that stands though it was lifted may be a late command's, or somebody's own: it is reported, never taken away.
+    A source fence of a failed-over topic that was lifted outside Tanist is set again, as producers could write to both
+    clusters. One that is in force although it was lifted may belong to a late command or another operator: it is
+    reported, never removed.
     """
     fence, stands = seen
     if fence.status in {FenceStatus.PENDING, FenceStatus.LIFT_PENDING}:

@@ -1,4 +1,4 @@
-"""What a fetcher thread knows of a partition, whatever engine copies it: its phase, its trouble, when to try again."""
+"""A fetcher thread's state of a partition, independent of the engine: phase, error, time of the next attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIRST_BACK_OFF: Final = 0.05  # seconds; doubled after each failure in a row
 LAST_BACK_OFF: Final = 5.0
 TRUNCATED_AFTER_SECONDS: Final = 30.0
-"""A source that shows less than was copied for longer than this has lost it; for a moment a new leader may."""
+"""A source that ends before the copied position for longer than this has lost records; a new leader may briefly."""
 
 
 @dataclass(slots=True)
@@ -26,14 +26,14 @@ class PartitionFetchState(Generic[P]):
     partition: P
     phase: Phase = Phase.RECOVER
     error: TanistError | None = None
-    """What keeps it from being copied."""
+    """The error that prevents copying."""
     failing_since: float | None = None
     failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
     retry_at: float = 0.0
 
     def due(self, now: float) -> bool:
-        """Whether it is time to read both logs."""
+        """Whether it is time to recover."""
         return (
             self.phase is Phase.RECOVER
             and not self.partition.in_flight
@@ -43,13 +43,13 @@ class PartitionFetchState(Generic[P]):
 
     @property
     def fetchable(self) -> bool:
-        """Whether more of it may be read."""
+        """Whether more may be fetched."""
         partition = self.partition
         return self.phase is Phase.COPY and partition.halted is None and not partition.assigned.draining
 
     @property
     def finding(self) -> Finding | None:
-        """What the state machine should make of it."""
+        """The finding for the state machine."""
         if self.phase is Phase.BROKEN:
             return Finding.BROKEN
         if self.partition.assigned.draining and self.partition.quiet:

@@ -1,9 +1,9 @@
-"""One lane: a thread that copies many partitions of one source broker, with sockets and buffers of its own.
+"""A fetcher thread: copies many partitions of one source broker, with sockets and buffers of its own.
 
-Each round: adopt the assignment, recover what must be recovered, ask for what comes next, append what the last read
-brought while the next is on its way, take it in. Two buffers, one being filled, one being sent; no queue: TCP is the
-back-pressure. Nothing is ever sent again from a buffer: after any unexpected answer both logs are read. How a partition
-is read and appended is the engine's business; in which phase it is, only this thread's.
+Each round: apply the assignment, recover partitions, send the next fetch, append the batches of the previous one
+meanwhile, take the answer. Two buffers, one being filled, one being sent; no queue: TCP is the back-pressure. Nothing
+is sent again from a buffer: after any unexpected answer both logs are read. The engine reads and appends partitions;
+only this thread changes their phase.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from tanist.fetcher.tools import FetcherThreadTools
 
 ENGINES: Final[Mapping[Engine, Callable[..., CopyEngine[Any]]]] = MappingProxyType({Engine.BATCHES: BatchEngine})
-"""How the thread of a mirror makes its engine: from its routers (source, destination), its broker and its tools."""
+"""How a fetcher thread creates its engine: from its routers (source, destination), its broker and its tools."""
 IDLE_SECONDS: Final = 0.1
 GATE_SECONDS: Final = 5.0
-"""How long both clusters have to show their state topics."""
+"""Timeout for reading both state topics."""
 
 
 class FetcherThread(RoundThread):
@@ -56,18 +56,18 @@ class FetcherThread(RoundThread):
         self._engine = ENGINES[tools.spec.engine]((self._source, self._destination), key.broker, tools)
 
     def may_hold(self, copied: MirrorPartition) -> bool:
-        """Whether this lane may be writing to a partition, as far as another thread can tell."""
+        """Whether this thread may be writing to a partition; callable from other threads."""
         return self.is_alive() and (copied in self.assignment or self.adopted is not self.assignment)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End after this round; `at_once`: end whatever it waits for, too."""
+        """End after this round; `at_once`: also interrupt what it waits for."""
         super().stop()
         if at_once:
             self._source.interrupt()
             self._destination.interrupt()
 
     def _finish(self) -> None:
-        """What is in flight lands."""
+        """Complete batches in flight."""
         self._engine.append((), until=_never)
 
     def _close(self) -> None:
@@ -103,7 +103,7 @@ class FetcherThread(RoundThread):
                 state.recovered(outcome, now)
 
     def _admitted(self, due: Sequence[PartitionFetchState[Any]]) -> list[PartitionFetchState[Any]]:
-        """Those of them that may still be copied: both state topics are read anew before every recovery."""
+        """The partitions that may still be copied; reads both state topics again before every recovery."""
         if not due:
             return []
         try:

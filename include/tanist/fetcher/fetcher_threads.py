@@ -1,4 +1,4 @@
-"""The lanes of this process: started, given their partitions, restarted, stopped."""
+"""Starts, assigns, restarts and stops the fetcher threads of this process."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ RESTART_SECONDS: Final = 1.0
 class FetcherThreads:
     """Owned by the coordination thread.
 
-    No partition is ever in two lanes: it is given to one only after the other has shown that it let go, because
-    within a process both would hold the same lease.
+    A partition is never in two threads: it is assigned to one only after the other has released it, because within a
+    process both would hold the same lease.
     """
 
     def __init__(self, make: Callable[[FetcherThreadKey, MirrorSpec], FetcherThread], clock: Clock) -> None:
@@ -33,7 +33,7 @@ class FetcherThreads:
         self._not_before: dict[FetcherThreadKey, float] = {}
 
     def apply(self, wanted: Assignment) -> None:
-        """Bring the lanes to `wanted`; partitions that another lane still holds follow at a later call."""
+        """Assign `wanted`; partitions that another thread still holds follow at a later call."""
         self._bury()
         for key in self._threads.keys() - wanted.keys():
             thread = self._threads.pop(key)
@@ -75,18 +75,18 @@ class FetcherThreads:
         return any(thread.may_hold(copied) for thread in [*others, *self._leaving])
 
     def reports(self) -> dict[MirrorPartition, Report]:
-        """What all lanes know now."""
+        """The reports of all fetcher threads."""
         found: dict[MirrorPartition, Report] = {}
         for thread in self._threads.values():
             found |= thread.reports
         return found
 
     def stale(self, mirror: str) -> bool:
-        """Whether a lane of `mirror` has seen a leader move."""
+        """Whether a fetcher thread of `mirror` has seen a leader move."""
         return any(thread.stale_leaders for key, thread in self._threads.items() if key.mirror == mirror)
 
     def stop(self, seconds: float) -> None:
-        """End all lanes: politely, then, when half the time is over, whatever they wait for."""
+        """Stop all fetcher threads; after half the time, also interrupt what they wait for."""
         by = self._clock.deadline(seconds)
         threads = [*self._threads.values(), *self._leaving]
         for thread in threads:

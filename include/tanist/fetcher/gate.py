@@ -1,4 +1,4 @@
-"""May a topic still be copied? Both state topics are read anew before every recovery."""
+"""Whether a topic may still be copied: reads both state topics again before every recovery."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Owned by the lane's thread."""
+    """Owned by the fetcher thread."""
 
     def __init__(self, source: Router, tools: FetcherThreadTools) -> None:
         self._source, self._tools = source, tools
 
     def look(self, by: Deadline) -> Callable[[str], PartitionBroken | None]:
-        """What stands against each topic.
+        """Why each topic must not be copied.
 
         Raises:
-            TanistError: a cluster does not answer, or we may not read its state topic: nothing is copied then.
+            TanistError: a cluster does not answer, or we lack READ on its state topic; then nothing is copied.
         """
         reported, view = self._source_state(by), self._tools.state(by)
         return lambda topic: copy_blocked_reason(view, reported, self._tools.spec.mirror, topic)
 
     def _source_state(self, by: Deadline) -> StateView:
-        """Most sources have no state topic: asking whether there is one costs a request."""
+        """The source's view; most sources have no state topic, which one request shows."""
         self._source.refresh([STATE_TOPIC], by)
         error = self._source.topics()[STATE_TOPIC].error
         if isinstance(error, UnknownTopicOrPartition):

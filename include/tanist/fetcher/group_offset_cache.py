@@ -1,4 +1,4 @@
-"""What is known of the groups of one source, and what of it has to be written down at the destination. Pure."""
+"""Cache of the committed offsets of one source, and the changes to store at the destination. Pure."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _NOWHERE: Final = _Held(SourceOffset(-1), EpochMs(0), -1)
 
 
 class Answered(NamedTuple):
-    """Kind and positions by group. `unsure`: groups and topics of which nothing, or not all, could be told."""
+    """Kind and positions by group. `unsure`: groups and topics that are not, or not completely, known."""
 
     found: Mapping[str, tuple[str, Mapping[TopicPartition, SourceOffset]]]
     unsure_groups: frozenset[str] = frozenset()
     unsure_topics: frozenset[str] = frozenset()
 
     def denies(self, group: str, at: TopicPartition) -> bool:
-        """Whether it is certain that there is no such position."""
+        """Whether the position certainly does not exist."""
         if group in self.unsure_groups or at.topic in self.unsure_topics:
             return False
         return group not in self.found or at not in self.found[group][1]
 
 
 class GroupOffsetCache:
-    """The positions of all groups, of all topics: a topic that joins the mirror later has them at once.
+    """The positions of all groups in all topics, so that a topic that is added later has them at once.
 
-    `topics` are those of the mirror; only their positions are ever written.
+    `topics` are those of the mirror; only their positions are stored.
     """
 
     def __init__(self, spec: MirrorSpec) -> None:
@@ -59,7 +59,7 @@ class GroupOffsetCache:
 
     @property
     def dirty(self) -> bool:
-        """Whether something may have to be written."""
+        """Whether there may be changes to store."""
         return bool(self._changed)
 
     def groups(self) -> int:
@@ -67,7 +67,7 @@ class GroupOffsetCache:
         return sum(any(at.topic in self.topics for at in held) for held in self._positions.values())
 
     def take(self, event: GroupEvent, order: int) -> None:
-        """One record of the log; `order`: its offset."""
+        """Apply one record of the log; `order`: its offset."""
         match event:
             case LoggedCommit():
                 self.put(event.group, event.partition, _Held(event.offset, event.at, order))
@@ -91,14 +91,14 @@ class GroupOffsetCache:
             self._positions.pop(group, None)
 
     def remember(self, view: StateView) -> None:
-        """What is written down is where asking begins: else what can no longer be seen would be taken for gone."""
+        """Start polling from the stored positions; otherwise one that is no longer visible would count as deleted."""
         for record in self._written(view):
             self._kinds[record.group] = record.kind
             held = _Held(record.offset, record.at, record.order)
             self._positions.setdefault(record.group, {})[record.partition] = held
 
     def record_answer(self, answer: Answered, now: EpochMs) -> None:
-        """The answer of the source itself. What is not in it is gone, unless it could not be told."""
+        """Apply the source's answer. Positions that are not in it were deleted, unless they are `unsure`."""
         for group, (kind, positions) in answer.found.items():
             self.take(GroupSeen(group, kind, None), -1)
             before = self._positions.get(group, {})
@@ -109,19 +109,19 @@ class GroupOffsetCache:
             self.drop(group, at)
 
     def known(self) -> list[tuple[str, TopicPartition]]:
-        """Every position that is held."""
+        """All cached positions."""
         return [(group, at) for group, held in self._positions.items() for at in held]
 
     # ── what has to be written ────────────────────────────────────────────────────────────────────────────────────
 
     def changes(self, view: StateView) -> list[StateRecord]:
-        """What differs from `view` of that which has changed since `written`."""
+        """Of the positions changed since `written`, those that differ from `view`."""
         return [new for group, at in self._changed if at.topic in self.topics for new in self._entry(group, at, view)]
 
     def differences(self, view: StateView, *, whole: bool) -> list[StateRecord]:
-        """All that differs from `view`, which somebody else may have written.
+        """All positions that differ from `view`, which another worker may have written.
 
-        A book that is not `whole` does not know what is gone.
+        A cache that is not `whole` does not know which positions were deleted.
         """
         known = {each for each in self.known() if each[1].topic in self.topics}
         stale = {(r.group, r.partition) for r in self._written(view) if r.partition.topic in self.topics}
@@ -131,7 +131,7 @@ class GroupOffsetCache:
         return iter(view.group_positions(self._spec))
 
     def written(self) -> None:
-        """The changes are safe."""
+        """Record that the changes were stored."""
         self._changed.clear()
 
     def _entry(self, group: str, at: TopicPartition, view: StateView) -> Iterator[StateRecord]:
@@ -160,7 +160,7 @@ class GroupOffsetCache:
 
 
 def _same_position(there: StateRecord | None, record: GroupPosition | None) -> bool:
-    """A position that was asked for says no more than one that was read from the log, if it has not moved."""
+    """A polled position that has not changed adds nothing to one that was read from the log."""
     return (
         isinstance(there, GroupPosition)
         and record is not None

@@ -1,4 +1,4 @@
-"""Two ways to know where the groups of a source stand: its own log of positions, or asking it again and again."""
+"""Two ways to read the committed offsets of a source: `__consumer_offsets`, or polling."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 PARTITION_BYTES: Final = 1 << 20
 WAIT_MS: Final = 250
-"""How long a broker waits for the next commit: it answers at once when there is one."""
+"""How long a broker waits for the next commit; it answers at once when there is one."""
 SEVERAL_WAIT_MS: Final = 25
-"""The same where several brokers are asked one after the other."""
+"""The same if several brokers are queried one after the other."""
 LOOK_EVERY_SECONDS: Final = 30.0
 
 
 def same_cluster(spec: MirrorSpec, router: Router) -> None:
-    """Raises AnotherCluster if the source is not the one that the mirror was made for."""
+    """Raises AnotherCluster if the source is not the cluster whose id the mirror pins."""
     if spec.source_cluster_id and router.cluster_id != spec.source_cluster_id:
         raise AnotherCluster(f"{spec.source!r} is cluster {router.cluster_id}, not {spec.source_cluster_id}")
 
@@ -67,20 +67,20 @@ class OffsetsLog:
 
     @property
     def whole(self) -> bool:
-        """Whether all of the log was read to its end once: before, the book cannot say what is gone."""
+        """Whether the whole log was read once; before that, the cache does not know which positions were deleted."""
         return self._empty or (bool(self._positions) and self._finished >= self._positions.keys())
 
     @property
     def complete(self) -> bool:
-        """The same, apart from what cannot be read now."""
+        """The same, except for partitions that cannot be read now."""
         return self.whole or (bool(self._finished) and self._finished | self.broken.keys() >= self._positions.keys())
 
     def read(self, wait_ms: int, by: Deadline) -> bool:
-        """Take what has come, waiting up to `wait_ms` for it; True: nothing was left when the brokers answered.
+        """Read new records, waiting up to `wait_ms`; True: none were left when the brokers answered.
 
         Raises:
-            TopicAuthorizationFailed: READ or DESCRIBE is missing. PackedAway: its records cannot be unpacked here.
-            AnotherCluster, CouldNotTell, BrokerError: nothing can be read at all.
+            TopicAuthorizationFailed: READ or DESCRIBE is missing. PackedAway: its records cannot be decompressed here.
+            AnotherCluster, CouldNotTell, BrokerError: the log cannot be read at all.
         """
         self._look(by)
         if not self._positions:  # no group has ever been here
@@ -96,14 +96,14 @@ class OffsetsLog:
         return all(finished)
 
     def _rotated(self) -> dict[TopicPartition, int]:
-        """Only the first partition is sure of its share (KIP-74), so they take turns."""
+        """The partitions in rotating order: only the first is sure of its share (KIP-74)."""
         self._turn += 1
         order = sorted(self._positions)
         first = self._turn % len(order)
         return {at: self._positions[at] for at in order[first:] + order[:first]}
 
     def _look(self, by: Deadline) -> None:
-        """Which partitions there are; now and then, because the topic is made with the first group."""
+        """Find the partitions, from time to time, because the topic is created with the first group."""
         now = self._clock.monotonic()
         if self._positions and now - self._looked_at < LOOK_EVERY_SECONDS:
             return
@@ -151,7 +151,7 @@ class OffsetsLog:
             log.warning("skipped a record of the source's positions", extra={"offset": offset, "reason": why.reason})
 
     def _begin_again(self, at: TopicPartition) -> None:
-        """The log has lost records or was made anew: what was read of it says nothing any more."""
+        """Start over: the log has lost records or was re-created."""
         log.warning("reading the source's positions anew", extra={"partition": str(at)})
         topics = self.cache.topics
         self.cache = GroupOffsetCache(self._spec)
@@ -161,7 +161,7 @@ class OffsetsLog:
 
 
 class OffsetPoller:
-    """Asks for every group's positions, where the log may not be read. Owned by one thread."""
+    """Polls the committed offsets of all groups, if the log may not be read. Owned by one thread."""
 
     def __init__(self, spec: MirrorSpec, router: Router, clock: Clock) -> None:
         self.cache = GroupOffsetCache(spec)
@@ -171,13 +171,13 @@ class OffsetPoller:
         self._spec, self._router, self._clock = spec, router, clock
 
     def read(self, by: Deadline) -> None:
-        """One look at all groups that we may see, and at those that were there before.
+        """Poll all groups that are visible to us, and those that were known before.
 
-        What does not answer keeps what was known of it; a right that was taken away looks like a deleted group only
-        in the list of groups, not where the group itself is asked for.
+        Groups that do not answer keep their known positions. A revoked permission looks like a deleted group only
+        in the list of groups, not in the query for the group.
 
         Raises:
-            AnotherCluster; CouldNotTell, BrokerError: nobody answers.
+            AnotherCluster; CouldNotTell, BrokerError: the source does not answer.
         """
         listed, silent = list_groups(self._router, by)
         same_cluster(self._spec, self._router)
@@ -192,7 +192,7 @@ class OffsetPoller:
         self.complete, self.whole = True, not silent
 
     def _hidden_topics(self, by: Deadline) -> frozenset[str]:
-        """Topics that we may not see: their positions are left out of every answer without a word."""
+        """Topics that we may not see: brokers omit their positions from every answer without an error."""
         if self.cache.topics:
             self._router.refresh(sorted(self.cache.topics), by)
         known = self._router.topics()
@@ -217,5 +217,5 @@ def _offsets(stored: Stored) -> Mapping[TopicPartition, SourceOffset]:
 
 
 def refused(error: TanistError) -> bool:
-    """Whether it is a right that is missing: then asking is what is left."""
+    """Whether a permission is missing, so that only polling is possible."""
     return isinstance(error, TopicAuthorizationFailed)

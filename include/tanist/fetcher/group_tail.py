@@ -1,7 +1,7 @@
-"""The thread that keeps the freshest positions of a source's groups at the destination, in `__mirror_groups`.
+"""The thread that stores the latest committed offsets of a source's groups at the destination, in `__mirror_groups`.
 
-It remembers nothing: it reads the source's own log of positions from its beginning, and writes what differs. Where
-that log may not be read it asks each second, and says so. With a dead source the last positions stay where they are.
+It has no state of its own: it reads `__consumer_offsets` from its beginning, and writes what differs. If that log may
+not be read it polls each second, and reports that. If the source is down, the last offsets stay stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COALESCE_SECONDS: Final = 0.2
-"""A commit is written down at once, the next ones of this time together."""
+"""A commit is stored at once; later ones within this time are stored together."""
 POLL_SECONDS: Final = 1.0
 TAIL_AGAIN_SECONDS: Final = 60.0
 """How often a log that could not be read is tried again."""
@@ -43,7 +43,7 @@ _WAIT_MS: Final = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailTools:
-    """What a tail needs of the world; all of it may be used from its thread. `ours`: whether it may write now."""
+    """The dependencies of a tail, usable from its thread. `ours`: whether it may write now."""
 
     spec: MirrorSpec
     worker: str
@@ -55,7 +55,7 @@ class TailTools:
 
 
 class GroupTail(RoundThread):
-    """Of one mirror. `stop` it from any thread, then join."""
+    """The tail of one mirror. `stop` it from any thread, then join."""
 
     def __init__(self, tools: TailTools) -> None:
         super().__init__(f"groups-{tools.spec.mirror}")
@@ -109,7 +109,7 @@ class GroupTail(RoundThread):
             self._read_at = began
 
     def _choose(self) -> OffsetsLog | OffsetPoller:
-        """The log, unless it was refused a moment ago."""
+        """The log, unless it was refused recently."""
         if self._router is None:
             self._router = Router(self._tools.resolve(), f"tanist-groups-{self._tools.spec.mirror}")
         again = isinstance(self._source, OffsetPoller) and self._clock.monotonic() >= self._tail_again_at
@@ -119,14 +119,14 @@ class GroupTail(RoundThread):
         return self._source
 
     def _patience_ms(self, source: OffsetsLog) -> int:
-        """What is read already must not wait for what may come."""
+        """How long to wait for records: at most until pending changes must be stored."""
         if not source.cache.dirty:
             return _WAIT_MS
         due = self._wrote_at + COALESCE_SECONDS - self._clock.monotonic()
         return max(1, min(_WAIT_MS, round(due * 1000)))
 
     def _topics(self) -> frozenset[str]:
-        """Those of the mirror; a topic that was taken out keeps the positions that were written last."""
+        """The topics of the mirror; a topic that was removed keeps its last stored positions."""
         held = self._tools.state.view().mirrored(self._tools.spec.mirror)
         names = frozenset(topic.topic for topic in held)
         if self._source is not None and names - self._source.cache.topics:

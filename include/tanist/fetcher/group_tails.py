@@ -1,4 +1,4 @@
-"""Which worker follows the groups of a mirror: the owner of one fixed slice, so exactly one."""
+"""Which worker follows the groups of a mirror: the owner of one fixed state partition, so exactly one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_GROUPS: Final = TopicPartition("__groups", 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailsTools:
-    """What all tails share."""
+    """Dependencies that all tails share."""
 
     worker: str
     resolve: Callable[[str], Endpoint]
@@ -43,7 +43,7 @@ class TailsTools:
 
 
 class GroupTails(RoundThread):
-    """Starts, restarts and stops the tails of the mirrors whose slice is ours. `stop`, then join."""
+    """Starts, restarts and stops the tails of mirrors whose state partition we own. `stop`, then join."""
 
     def __init__(self, tools: TailsTools) -> None:
         super().__init__("group-tails")

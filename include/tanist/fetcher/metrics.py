@@ -1,4 +1,4 @@
-"""What the service shows to Prometheus; the quantities of KIP-1279, under names that Prometheus users expect."""
+"""Prometheus metrics of the service: the quantities of KIP-1279 under Prometheus-style names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FetcherCollector(Collector):
-    """Read when it is scraped; costs nothing in between."""
+    """Collects on each scrape; no cost in between."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -84,7 +84,7 @@ def serve(service: Service, port: int) -> None:
     """Serve the metrics of `service` on `port` of every address, from a thread of its own.
 
     Raises:
-        Misconfigured: the port cannot be had.
+        Misconfigured: the port is not available.
     """
     REGISTRY.register(FetcherCollector(service))
     try:

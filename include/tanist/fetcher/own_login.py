@@ -1,4 +1,4 @@
-"""Who this worker is to the destination's authorizer, as it tells in its heartbeat: nobody else can find that out."""
+"""This worker's principal at the destination, reported in its heartbeat, because no other process can determine it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 1.5
-"""The coordination thread waits so long at most; it has heartbeats to send."""
+"""The longest wait of the coordination thread, which has heartbeats to send."""
 MOST_TOPICS: Final = 50
-"""Of more topics the first are asked about: rules are mostly made by prefix."""
+"""Only the first topics are checked: ACLs are mostly granted by prefix."""
 NOBODY: Final = MirrorLogin(None)
 
 
 class OwnLogin:
-    """Owned by the coordination thread. What could not be told stays as it was told before."""
+    """Owned by the coordination thread. If it cannot be determined, the last value stays."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access, self._clock = access, clock
@@ -34,7 +34,7 @@ class OwnLogin:
         self._asked_of: list[str] = []
 
     def seen(self, view: StateView) -> MirrorLogin:
-        """Our login, and whether rules by its name bind it, asked of topics that we copy or that have taken over."""
+        """Our login, and whether ACLs for its principal apply to it, on mirror topics and failed-over topics."""
         now, topics = self._clock.monotonic(), sorted({topic.topic for topic in view.topics()})[:MOST_TOPICS]
         if now - self._at >= EVERY_SECONDS or topics != self._asked_of:
             self._at, self._asked_of = now, topics

@@ -1,4 +1,4 @@
-"""What a worker should be doing, decided from the state topic, what it owns and what its lanes report. Pure."""
+"""What a worker should do, decided from the state topic, its ownership and the reports of its threads. Pure."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
 
 TELL_AFTER_SECONDS: Final = 3.0
-"""A trouble that heals by itself is written down only if it lasts."""
+"""An error that recovers by itself is recorded only if it lasts this long."""
 ENDS_AGE_MS: Final = 10_000
-"""Ends that do not move are confirmed this often, so that their age says how long the source has been silent."""
+"""Ends that do not move are recorded this often, so that their age shows how long the source has been silent."""
 RATE_HALVED_SECONDS: Final = 30.0
 COPYING: Final = frozenset({MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSING})
 NO_NEWS: Final = Report()
 
 
 class Owned(NamedTuple):
-    """A partition that is this worker's to look after."""
+    """A partition that this worker owns."""
 
     spec: MirrorSpec
     topic: TopicDesired
@@ -64,7 +64,7 @@ def owned(view: StateView, state_partitions: frozenset[int], count: int) -> tupl
 def next_observed(
     mine: Owned, held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment
 ) -> PartitionObserved | None:
-    """What has to be written down about a partition; None: nothing has changed."""
+    """The new record of a partition; None: nothing has changed."""
     state = held.state if held is not None else MirrorState.UNKNOWN
     if held is not None and state is MirrorState.STOPPED and mine.topic.promotion_epoch < held.promotion_epoch:
         return None  # its promotion was read before the wish that goes with it
@@ -89,7 +89,7 @@ def next_observed(
 
 
 def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment) -> PartitionObserved | None:
-    """The same state with another reason: trouble that lasts, or that has passed."""
+    """The same state with another reason: an error that lasts, or that has passed."""
     if held is None or held.state is MirrorState.FAILED:
         return None
     error, since = report.error, report.failing_since
@@ -104,7 +104,7 @@ def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, n
 
 
 def _copied_to(held: PartitionObserved | None, report: Report) -> str:
-    """The topic of the destination that both logs were compared with last."""
+    """The id of the destination topic whose log was last compared."""
     if report.finding is Finding.ALIGNED and report.topic_id is not None:
         return topic_id_text(report.topic_id)
     return held.topic_id if held is not None else ""
@@ -117,7 +117,7 @@ def _epoch(held: PartitionObserved | None, report: Report) -> int:
 def assigned(
     mine: Iterable[Owned], view: StateView, epochs: Mapping[int, int], former: Mapping[MirrorPartition, Assigned]
 ) -> dict[MirrorPartition, Assigned]:
-    """The partitions that lanes should hold. What has not changed is the same object as in `former`."""
+    """The partitions to assign to threads. Unchanged assignments are the same objects as in `former`."""
     found: dict[MirrorPartition, Assigned] = {}
     for each in mine:
         held = view.observed(each.spec.mirror, each.partition)
@@ -130,7 +130,7 @@ def assigned(
 
 
 def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]) -> dict[str, SourceEnds]:
-    """The last known ends of the sources and when they were seen, packed by mirror and slice, by their key."""
+    """The last known ends of the sources and when they were observed, by mirror and state partition, by their key."""
     packed: dict[tuple[MirrorName, str, int], list[tuple[SourceEnd, EpochMs]]] = {}
     for each in mine:
         report = reports.get(each.mirror_partition, NO_NEWS)
@@ -144,16 +144,16 @@ def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]
 
 
 def _packed(mirror: MirrorName, mirror_id: str, chunk: int, ends: list[tuple[SourceEnd, EpochMs]]) -> SourceEnds:
-    """As old as its oldest reading."""
+    """A record is as old as its oldest observation."""
     ordered = tuple(sorted((end for end, _ in ends), key=lambda end: end.partition))
     at = min(seen for _, seen in ends)
     return SourceEnds(mirror=mirror, mirror_id=mirror_id, chunk=chunk, ends=ordered, at=at)
 
 
 def rated(new: SourceEnds, before: SourceEnds | None, seconds: float) -> SourceEnds:
-    """`new` with the rates that follow from what was known so many `seconds` before.
+    """`new` with growth rates since the observation `seconds` before.
 
-    The highest growth counts, and half of it after each `RATE_HALVED_SECONDS`: a forecast is not to be too good.
+    The highest rate counts, halved after each `RATE_HALVED_SECONDS`, so that a forecast is not too optimistic.
     """
     held = {end.partition: end for end in before.ends} if before is not None and seconds > 0 else {}
     fading = 0.5 ** (seconds / RATE_HALVED_SECONDS)
@@ -168,7 +168,7 @@ def _rated(end: SourceEnd, held: SourceEnd | None, seconds: float, fading: float
 
 
 def ends_news(new: SourceEnds, written: SourceEnds | None) -> bool:
-    """Whether ends are worth writing: they moved, or what is written looks older than what is known."""
+    """Whether ends must be recorded: they moved, or the record is older than the observation."""
     return written is None or _places(new) != _places(written) or new.at - written.at >= ENDS_AGE_MS
 
 
@@ -177,7 +177,7 @@ def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int, int | None
 
 
 def recreated(topic: TopicDesired, found: UUID | None) -> SourceTopicRecreated | None:
-    """Whether the source's topic is another one than was added."""
+    """Whether the source's topic was re-created since it was added."""
     if found is None or not topic.source_topic_id or topic_id_text(found) == topic.source_topic_id:
         return None
     return SourceTopicRecreated(

@@ -1,4 +1,4 @@
-"""Barriers of promotions are put up again before brokers forget our ids, and kept from the cleaner."""
+"""Renews producer fences of promotions before brokers forget our producer ids, and protects them from compaction."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SEAL_AGAIN_SECONDS: Final = 900.0
-"""Far below a quarter of the shortest time for which brokers usually remember a producer id (a day)."""
+"""Far below a quarter of the default `producer.id.expiration.ms` (a day)."""
 KEEP_SECONDS: Final = 15.0
-"""Somebody may make a topic a compacted one at any time; cleaners take their time as well."""
+"""A topic may become compacted at any time; log cleaners are slow as well."""
 REST_SECONDS: Final = 5.0
-"""A log that has not grown for so long is not being written to while its last record is repeated."""
+"""A log that has not grown for this time is taken to be idle, so that its last record can be repeated."""
 _ANSWER_SECONDS: Final = 8.0
 """How long the destination has to answer."""
 
 
 class ProducerFences:
-    """Owned by one thread. Each worker looks after the partitions that are its own (`ours`)."""
+    """Owned by one thread. Each worker renews the partitions that it owns (`ours`)."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ProducerFences:
         self._sealed_at = self._kept_at = float("-inf")
 
     def renew(self, view: StateView) -> None:
-        """What stands already gets nothing more."""
+        """Renew fences that have expired; those in force are not written again."""
         now = self._clock.monotonic()
         if now - self._sealed_at >= SEAL_AGAIN_SECONDS:
             self._sealed_at = now
@@ -89,7 +89,7 @@ class ProducerFences:
         return [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError)]
 
     def _keep(self, taken: Mapping[TopicPartition, ProducerIds]) -> list[str]:
-        """With an authorizer this fails: the mirror may not write there any more. `tanist status` says what to do."""
+        """With an authorizer this fails, because the mirror is denied WRITE; `tanist status` states what to do."""
         by = self._clock.deadline(_ANSWER_SECONDS)
         policies = self._fencing.compacted({at.topic for at in taken}, by)
         compacted = {at: writers for at, writers in taken.items() if policies[at.topic] is True}

@@ -1,4 +1,4 @@
-"""The skeleton of a thread of the fetcher: it goes round until it is stopped, and keeps what it died of."""
+"""The base of all threads of the fetcher: a loop that runs until it is stopped, and keeps a fatal exception."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ log = logging.getLogger(__name__)
 
 
 class RoundThread(threading.Thread):
-    """Calls `_round` again and again. `stop` it from any thread, then join.
+    """Calls `_round` in a loop. `stop` it from any thread, then join.
 
-    `Stopped` is an end like any other. Every other exception that a round lets through is a bug: `died` keeps it, and
-    whoever watches the thread starts another, or ends the service.
+    `Stopped` ends it regularly. Any other exception of a round is a bug: `died` keeps it, and the owner of the thread
+    starts another one or ends the service.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self.died: BaseException | None = None
         self.rounds = 0
-        """How often it has gone round: one that stands still hangs."""
+        """The number of completed rounds; if it does not grow, the thread hangs."""
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -45,7 +45,7 @@ class RoundThread(threading.Thread):
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """What was begun before it was stopped in time."""
+        """Complete what was begun before `stop`."""
 
     def _close(self) -> None:
-        """However it ends: let go of what it holds."""
+        """Release resources, however the thread ends."""

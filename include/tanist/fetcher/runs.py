@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OffsetRuns:
-    """Runs are only ever added. Reading is always to the end: a map that is a moment old could hide a shift."""
+    """Ranges are only added. Every read is to the end of the topic: an outdated map could hide a shift."""
 
     def __init__(self, spec: MirrorSpec, store: StateStore, claims: Claims) -> None:
         self.spec = spec
@@ -28,14 +28,14 @@ class OffsetRuns:
         self._claims = claims
 
     def read(self, at: TopicPartition, by: Deadline) -> OffsetMap:
-        """The map of a partition as it is now, read after the call."""
+        """The current map of a partition, read after the call."""
         return self._map(self._store.catch_up(by), at)
 
     def write(self, of: Assigned, runs: Iterable[OffsetRange], why: str, by: Deadline) -> OffsetMap:
-        """Add `runs` and return the map that has them; only then may the record they speak of be sent.
+        """Add `runs` and return the map that contains them; only then may their first records be sent.
 
         Raises:
-            NotOurs: the lease is over. A run that a former owner writes late would move what its heir has copied.
+            NotOurs: the lease has ended. A late range of a former owner would shift what the next owner has copied.
         """
         at = of.partition
         self._claims.must_hold(of)

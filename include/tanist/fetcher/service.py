@@ -1,4 +1,4 @@
-"""The fetcher service in this process: built from its parts, run until it is told to stop."""
+"""The fetcher service in this process: built from its parts, run until it is stopped."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 END_SECONDS: Final = 12.0
 LOOK_SECONDS: Final = 0.5
 COLLECT_AFTER: Final = 20_000
-"""New objects between two looks for cycles. Copying makes hundreds of thousands a second, and no cycle."""
+"""Threshold of the cyclic garbage collector. Copying creates hundreds of thousands of objects per second, no cycles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the service needs of the world. `state`, `maps`, `groups` are this worker's writers on the state topics."""
+    """The dependencies of the service. `state`, `maps`, `groups` are this worker's writers of the state topics."""
 
     worker: Worker
     destination: Endpoint
@@ -49,21 +49,21 @@ class Parts:
     state: StateStore
     maps: StateStore
     membership: Callable[[Callable[[Ownership], None]], Membership]
-    """Makes this worker a member; what it is given is told what remains before slices are given back."""
+    """Joins the consumer group; its argument is called with the remaining partitions before others are revoked."""
     clock: Clock
     state_partitions: int
     remembered_ms: int
     """`producer.id.expiration.ms` of the destination's brokers."""
     groups: StateStore | None = None
-    """None: positions of groups are nobody's business here."""
+    """None: group offsets are not followed."""
     guards: Guards | None = None
-    """What keeps promises of failovers; None: they are nobody's business here."""
+    """Reconciles fences after failovers; None: not done here."""
     access: Access | None = None
-    """What tells who we are at the destination; None: nobody wants to know."""
+    """Determines our principal at the destination; None: not reported."""
 
 
 class Service:
-    """`start` it, `stop` it; `failed` says why it ended by itself."""
+    """`start` it, `stop` it; `failed` is the error if it ended by itself."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -131,9 +131,9 @@ class Service:
 
     @property
     def failed(self) -> BaseException | None:
-        """What a thread died of, or how a state topic was lost; None: all is well.
+        """The fatal error of a thread, or of a state topic that was lost; None: none.
 
-        Without a thread its work stays undone, and without the topic a worker holds its slices and is deaf.
+        Without a thread its work is not done; without the topic a worker would own partitions without updates.
         """
         threads = (thread.died for thread in (self._coordination, *self._beside))
         return next((why for why in (*threads, *(store.ended() for store in self._stores)) if why), None)
@@ -144,11 +144,11 @@ class Service:
 
     @property
     def rounds(self) -> int:
-        """How often the service has looked at everything that it does: it grows for as long as it does not hang."""
+        """The number of rounds of the coordination thread; grows unless the service hangs."""
         return self._coordination.rounds
 
     def reports(self) -> dict[MirrorPartition, Report]:
-        """What the lanes know now; frozen values."""
+        """The current reports of the fetcher threads; frozen values."""
         return self._coordination.reports
 
     def view(self) -> StateView:
@@ -160,7 +160,7 @@ class Service:
             thread.start()
 
     def stop(self) -> None:
-        """Batches in flight land, slices are given back, then the stores are closed."""
+        """Complete batches in flight, release state partitions, then close the stores."""
         for thread in self._beside:
             thread.stop()
         self._coordination.stop()
@@ -172,9 +172,9 @@ class Service:
 
 
 def run_until_told(service: Service, stop: threading.Event, report: Callable[[int], None]) -> BaseException | None:
-    """Run `service` in the foreground until SIGTERM, SIGINT, SIGHUP or `stop`; what it died of, or None.
+    """Run `service` in the foreground until SIGTERM, SIGINT, SIGHUP or `stop`; returns the fatal error, or None.
 
-    `report` hears every half second how often the service has gone round.
+    `report` is called every half second with the number of rounds.
 
     Must be called in the main thread: only there signals can be handled.
     """
@@ -191,7 +191,7 @@ def run_until_told(service: Service, stop: threading.Event, report: Callable[[in
 
 
 def _spare_the_collector() -> None:
-    """What was imported lives as long as the process: it need not be looked through for garbage again and again."""
+    """Exclude imported objects from garbage collection: they live as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)

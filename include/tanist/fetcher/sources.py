@@ -1,4 +1,4 @@
-"""Where the source's partitions are led: what decides which lane copies what."""
+"""The leaders of source partitions, which decide which fetcher thread copies them."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class SourceLeaders:
         """Topics whose partitions all had a leader, and how many; the others have no lane that would say so."""
 
     def look(self, spec: MirrorSpec, topics: Mapping[str, int], *, stale: bool) -> None:
-        """Ask again if it is time to: a lane found a leader moved, topics are new or not led, or it was long ago.
+        """Refresh if necessary: a leader moved, topics are new or without leader, or the last refresh is too old.
 
-        `topics`: each with the number of its partitions, so that those that have grown count as not led.
+        `topics`: each with its number of partitions, so that topics that have grown count as without leader.
         """
         now = self._clock.monotonic()
         unled = any(self._led.get(name, 0) < partitions for name, partitions in topics.items())
@@ -70,7 +70,7 @@ class SourceLeaders:
         self._looked_at = self._clock.monotonic()
 
     def thread_key(self, spec: MirrorSpec, partition: TopicPartition) -> FetcherThreadKey | None:
-        """The lane for a partition by its leader as last seen; None: no leader is known."""
+        """The fetcher thread for a partition by its last known leader; None: no leader is known."""
         if self._router is None or isinstance(self.error, AnotherCluster):
             return None
         try:
@@ -79,7 +79,7 @@ class SourceLeaders:
             return None
 
     def report(self, mine: Owned) -> Report | None:
-        """What is known here and in no lane: a source that does not answer, a topic that was made anew."""
+        """A report that no fetcher thread can give: a source that does not answer, a topic that was re-created."""
         if self.error is not None:
             return Report(error=self.error, failing_since=self.failing_since)
         info = self._router.topics().get(mine.topic.topic) if self._router is not None else None
@@ -110,7 +110,7 @@ def _same_cluster(spec: MirrorSpec, found: str | None) -> None:
 
 
 def by_lane(assigned: Mapping[MirrorPartition, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
-    """The assignment of each lane."""
+    """The assignment of each fetcher thread."""
     lanes: Assignment = {}
     for copied, each in assigned.items():
         key = leaders[copied.mirror].thread_key(each.spec, each.partition)
@@ -120,7 +120,7 @@ def by_lane(assigned: Mapping[MirrorPartition, Assigned], leaders: Mapping[Mirro
 
 
 def topics_by_mirror(mine: Iterable[Owned]) -> dict[MirrorName, tuple[MirrorSpec, Mapping[str, int]]]:
-    """The mirrors that have something here, each with its topics and the number of their partitions."""
+    """The mirrors with assigned partitions, each with its topics and their numbers of partitions."""
     found: dict[MirrorName, tuple[MirrorSpec, dict[str, int]]] = {}
     for each in mine:
         found.setdefault(each.spec.mirror, (each.spec, {}))[1][each.topic.topic] = each.topic.partitions

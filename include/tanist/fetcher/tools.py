@@ -1,4 +1,4 @@
-"""What a lane is given."""
+"""The dependencies of a fetcher thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _nothing(_by: Deadline) -> StateView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherThreadTools:
-    """What a lane needs of the world; all of it may be used from its thread."""
+    """The dependencies of a fetcher thread, usable from that thread."""
 
     spec: MirrorSpec
     source: Endpoint
@@ -34,8 +34,8 @@ class FetcherThreadTools:
     clock: Clock
     client_id: str
     remembered_ms: int
-    """How long the destination's brokers remember a producer id after the timestamp of its last batch."""
+    """`producer.id.expiration.ms` of the destination, counted from the timestamp of the last batch."""
     state: Callable[[Deadline], StateView] = field(default=_nothing)
-    """The destination's state topic, read anew."""
+    """Reads the destination's state topic again."""
     source_state: Callable[[Deadline], StateView] = field(default=_nothing)
-    """The source's own state topic, read anew; only asked for where it has one."""
+    """Reads the source's state topic again; called only if it exists."""

@@ -1,1 +1,1 @@
-"""How records of one partition are copied; what is common to all engines stands above."""
+"""Engines copy the records of partitions; what all engines share is in the parent package."""

@@ -1,6 +1,6 @@
-"""What an engine is: how records are copied.
+"""The interface of an engine, which copies records.
 
-The thread, the assignment, the states and the map are common to all engines.
+Thread, assignment, states and offset map are common to all engines.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """Where a partition is on its way; only the fetcher's thread changes it."""
+    """The phase of a partition; only the fetcher thread changes it."""
 
     RECOVER = auto()
     """Both logs must be read before anything is written."""
     FILL_START = auto()
-    """The destination's log start is being brought to the source's, a piece at each call of `recover`."""
+    """The destination is filled up to the source's log start, one chunk per call of `recover`."""
     COPY = auto()
     BROKEN = auto()
-    """Failed alone; only a person gets it out of here."""
+    """FAILED; only an operator can change that."""
 
 
 class EnginePartition(Protocol):
@@ -56,19 +56,19 @@ class EnginePartition(Protocol):
 
 
 class Incoming(Protocol):
-    """What a `read` has asked for."""
+    """A fetch that was sent by `read`."""
 
     def ready(self) -> bool:
-        """Whether `take` would not wait long."""
+        """Whether `take` would return soon."""
         ...
 
     def take(self) -> None:
-        """Wait for it, and decide what becomes of each batch; partitions that were halted meanwhile get nothing."""
+        """Wait for the answer and decide for each batch what to do; partitions halted meanwhile are skipped."""
         ...
 
 
 class Trouble(Protocol):
-    """What the thread knows of a partition, and a report has to say."""
+    """The thread's knowledge of a partition that goes into its report."""
 
     @property
     def finding(self) -> Finding | None: ...
@@ -82,43 +82,43 @@ P = TypeVar("P", bound=EnginePartition)
 
 
 class CopyEngine(Protocol[P]):
-    """All that one thread copies. A verb takes those partitions that it concerns, because one request carries many.
+    """Copies the partitions of one thread. Methods take several partitions, because one request carries many.
 
-    What fails for one partition halts it, and no other; `Stopped` alone is raised. Which producer ids an engine writes
-    with is asked while every worker is dead, so the spec says it: `MirrorSpec.producer_ids`.
+    An error of one partition halts only that one; only `Stopped` is raised. The producer ids of an engine must be known
+    while all workers are down, so they are in the spec: `MirrorSpec.producer_ids`.
     """
 
     @property
     def stale_leaders(self) -> bool:
-        """The source's leaders have moved: whoever assigns partitions to threads should look."""
+        """Whether leaders of the source have moved, so that partitions should be assigned again."""
         ...
 
     def begin(self, assigned: Assigned, *, first_use: bool) -> P:
-        """A partition that is new here. `first_use`: this process has written no gap marker under its claim yet."""
+        """Add a partition. `first_use`: this process has written no gap marker under its claim yet."""
         ...
 
     def recover(self, partitions: Sequence[P]) -> Sequence[Phase | TanistError]:
-        """Find out from both logs where each has to resume; the phase that each is in now, or what went wrong.
+        """Derive from both logs where each partition resumes; returns its phase, or its error.
 
-        COPY: it may be read and appended. FILL_START: call again at once. RECOVER: once more from the beginning.
+        COPY: it may be read and appended. FILL_START: call again at once. RECOVER: start over.
         """
         ...
 
     def read(self, partitions: Sequence[P], *, hurry: bool) -> Incoming | None:
-        """Ask for what comes next in the source; None: there was nothing to ask for, or nobody to ask.
+        """Send a fetch to the source; None: there was nothing to fetch, or no connection.
 
         `hurry`: other work waits, so do not wait long for new records.
         """
         ...
 
     def append(self, partitions: Sequence[P], until: Callable[[], bool]) -> None:
-        """Append what was taken, then collect answers until there are none left or `until` says that more came."""
+        """Append what was taken, then collect answers until none are left or `until` returns True."""
         ...
 
     def idle(self, partitions: Sequence[P]) -> None:
-        """Now and then, what no append would show: somebody else's writing, and a source that deleted records."""
+        """From time to time check what no append would show: foreign writes, and deletions at the source."""
         ...
 
     def report(self, partition: P, trouble: Trouble) -> Report:
-        """What others may know of this partition now."""
+        """The current report of this partition."""
         ...

@@ -1,8 +1,8 @@
-"""The destination side of a lane: appends in a pipeline, fills, and the log start. `domain.appending` decides.
+"""The destination side of a fetcher thread: pipelined appends, gap fills, log starts. `domain.appending` decides.
 
-Per request one batch of each partition and as many partitions as have one; several requests in flight on each
-connection. A batch lands only right after our previous one (the broker's idempotence check), at the offset that was
-expected, or the partition recovers.
+A request has one batch of each partition that has one; several requests are in flight on each connection. The broker's
+idempotence check accepts a batch only directly after our previous one. If it is not at the expected offset, the
+partition recovers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Posted(NamedTuple):
 
 
 class Appending:
-    """Owned by the lane's thread."""
+    """Owned by the fetcher thread."""
 
     def __init__(self, destination: Router, runs: OffsetRuns, tools: FetcherThreadTools) -> None:
         self._destination = destination
@@ -78,7 +78,7 @@ class Appending:
     # ── the steps of all partitions ───────────────────────────────────────────────────────────────────────────────
 
     def append(self, partitions: Sequence[BatchPartition], until: Callable[[], bool]) -> None:
-        """Do all steps, then collect answers until there are none left or `until` says that more came."""
+        """Do all steps, then collect answers until none are left or `until` returns True."""
         while True:
             self._make_room()
             busy = [each for each in partitions if each.pipeline.steps]  # after the answers: they may have taken some
@@ -94,7 +94,7 @@ class Appending:
             self._collect()
 
     def _send(self, busy: Sequence[BatchPartition]) -> bool:
-        """One step of each partition that can do one; False: all wait for answers."""
+        """Do one step of each partition that can; False: all wait for answers."""
         gaps: list[BatchPartition] = []
         batches: defaultdict[BrokerId, list[tuple[BatchPartition, Sent[BatchHeader], memoryview]]] = defaultdict(list)
         oldest = remembered_since(self._clock.now(), self._remembered_ms)
@@ -116,7 +116,7 @@ class Appending:
         return bool(batches or gaps or any(not each.pipeline.steps for each in busy))
 
     def _extend_map(self, of: BatchPartition, oldest: int) -> Move:
-        """Say in the map where the next batch will land; what to do then."""
+        """Write the map range of the next batch; returns the next move."""
         pipeline = of.pipeline
         try:
             pipeline.map_extended(self._write_run(of, pipeline.missing_range, "ahead"))
@@ -137,7 +137,7 @@ class Appending:
         return self._runs.write(of.assigned, [run], why, self._clock.deadline(CONTROL_SECONDS))
 
     def _prepare(self, of: BatchPartition) -> tuple[Sent[BatchHeader], memoryview]:
-        """The batch that is next, readdressed."""
+        """The next batch, with its header patched."""
         pipeline = of.pipeline
         step = pipeline.steps[0]
         assert isinstance(step, Append)  # noqa: S101  # `next_move` has said so
@@ -175,7 +175,7 @@ class Appending:
         return held
 
     def _collect(self) -> None:
-        """The oldest answer of all."""
+        """Take the oldest outstanding answer."""
         posted = self._posted.popleft()
         try:
             answer = posted.appends.collect(self._clock.deadline(ANSWER_SECONDS))
@@ -199,7 +199,7 @@ class Appending:
             self._misplaced(of, sent, DestinationOffset(answer.base_offset))
 
     def _misplaced(self, of: BatchPartition, sent: Sent[BatchHeader], base: DestinationOffset) -> None:
-        """A duplicate of an earlier append, or a shift. A shift goes on record at once; both logs decide the rest."""
+        """A duplicate of an earlier append, or a shift. Record a shift at once; the recovery decides the rest."""
         why: TanistError = Misplaced(f"{of.at}: appended at {base}, not at {sent.expected}")
         if missing := shifted(of.pipeline, sent, base):
             try:
@@ -213,7 +213,7 @@ class Appending:
     def _lost(
         self, broker: BrokerId, sent: Iterable[tuple[BatchPartition, Sent[BatchHeader]]], why: TanistError
     ) -> None:
-        """Nobody knows what of all that was in flight to this broker has landed: all of it recovers."""
+        """The result of everything in flight to this broker is unknown: all its partitions recover."""
         self._connections.pop(broker, None)
         self._destination.drop(broker)
         gone = [posted for posted in self._posted if posted.broker == broker]
@@ -249,7 +249,7 @@ class Appending:
                 each.halt(failed[each.at], self._clock.monotonic())
 
     def fill_start(self, of: BatchPartition) -> Phase | TanistError:
-        """The next chunk: FILL_START while there is more to do, then RECOVER; or what went wrong."""
+        """Write the next chunk: FILL_START while more is missing, then RECOVER; or the error."""
         try:
             leader = self._destination.leader(of.at)
         except TanistError as why:
@@ -272,7 +272,7 @@ class Appending:
         return Phase.RECOVER
 
     def check_idle(self, partitions: Sequence[BatchPartition]) -> None:
-        """Now and then, what no append would show: a copy that somebody changed, and a source that deleted records."""
+        """From time to time check what no append would show: foreign writes, and deletions at the source."""
         now = self._clock.monotonic()
         if now >= self._tend_at:
             self._tend_at = now + CHECK_IDLE_EVERY_SECONDS
@@ -280,7 +280,7 @@ class Appending:
             self._trim(partitions)
 
     def _look_at_ends(self, idle: Sequence[BatchPartition]) -> None:
-        """One whose end moved without us recovers: both logs tell what landed there, or what is gone."""
+        """Halt a partition whose end moved without our appends: the recovery reads both logs."""
         by = self._clock.deadline(CONTROL_SECONDS)
         try:
             marks = requests.list_offsets(self._destination, {each.at: End.HIGH_WATERMARK for each in idle}, by)
@@ -297,7 +297,7 @@ class Appending:
                 each.halt(None, self._clock.monotonic(), suspect_from=end)
 
     def _trim(self, partitions: Iterable[BatchPartition]) -> None:
-        """Where the source has deleted records, so does the copy: its log start follows (KIP-1279)."""
+        """Delete records that the source has deleted: the log start follows the source's (KIP-1279)."""
         wanted = {each.at: (each, start) for each in partitions if (start := _start_to_follow(each)) is not None}
         offsets = {at: start for at, (_, start) in wanted.items()}
         try:

@@ -1,4 +1,4 @@
-"""The engine that copies whole batches, byte for byte: what it consists of, as the `CopyEngine` of one thread."""
+"""The engine that copies whole batches, byte for byte: the `CopyEngine` of one fetcher thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BatchEngine:
-    """Owned by the thread of one source broker, with the two routers that it is given."""
+    """Owned by the fetcher thread of one source broker, as are both routers."""
 
     def __init__(self, routers: tuple[Router, Router], broker: BrokerId, tools: FetcherThreadTools) -> None:
         source, destination = routers
@@ -40,7 +40,7 @@ class BatchEngine:
         return BatchPartition(assigned, MarkerEpoch(assigned.claim_epoch, spent=not first_use))
 
     def recover(self, partitions: Sequence[BatchPartition]) -> Sequence[Phase | TanistError]:
-        """What has read both logs and must bring the log start along does the first piece of that at once."""
+        """Recover each partition; one that must fill up to the log start writes its first chunk at once."""
         fresh = [each for each in partitions if each.start_fill is None]
         found = dict(zip(map(id, fresh), self._recovery.recover(fresh), strict=True))
         for each in partitions:

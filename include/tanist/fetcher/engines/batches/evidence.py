@@ -1,4 +1,4 @@
-"""Both logs of a partition as `domain.recovery` wants to see them, read over the wire; the common part in bulk."""
+"""Reads both logs of partitions for `domain.recovery`; the common part in bulk."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def committed_and_end(
 ) -> Mapping[TopicPartition, tuple[int, int] | TanistError]:
     """High watermark and true end of each; two requests to each leader.
 
-    The high watermark is asked for first: equal numbers then mean that nothing was uncommitted in between.
+    The high watermark is read first: equal numbers then mean that nothing was uncommitted in between.
     """
     marks = requests.list_offsets(destination, dict.fromkeys(partitions, End.HIGH_WATERMARK), by)
     ends = requests.list_offsets(destination, dict.fromkeys(partitions, End.LOG_END), by)
@@ -65,9 +65,9 @@ def copy_ends(
 def ids_and_ends(
     destination: Router, partitions: Sequence[TopicPartition], by: Deadline
 ) -> Mapping[TopicPartition, tuple[UUID | None, CopyEnds] | TanistError]:
-    """Which topic each copy is, and its ends.
+    """The topic id of each mirror partition, and its ends.
 
-    The id is asked for first: should the log be that of a later topic already, then what follows from it is refused.
+    The id is read first: if the log already belongs to a re-created topic, appends with the earlier id are refused.
     """
     ids = requests.topic_ids(destination, partitions, by)
     ends = copy_ends(destination, partitions, by)
@@ -89,7 +89,7 @@ def _ends(start: int | TanistError, ends: tuple[int, int] | TanistError) -> Copy
 
 
 class WireLogReader:
-    """The evidence on one partition. `ends` were read just before, in bulk; everything else is read on demand."""
+    """Both logs of one partition. `ends` were read just before, in bulk; everything else is read on demand."""
 
     def __init__(
         self, at: TopicPartition, ends: CopyEnds, routers: tuple[Router, Router], runs: OffsetRuns, by: Deadline

@@ -1,8 +1,8 @@
-"""Filler markers: one offset each, invisible to every reader.
+"""Gap markers: one offset each, invisible to consumers.
 
-Markers are not compare-and-append. The lease makes a surplus rare; what makes it harmless is that the epoch rises after
-every fill that was not seen to land exactly, that the result is counted by committed offsets and never by the answer,
-and that a shift becomes a run of the offset map before the next record.
+Markers are not compare-and-append. The lease makes a surplus rare. It is harmless, because the epoch increases after
+every fill that was not confirmed exactly, the result is counted by committed offsets and never by the answer, and a
+shift becomes a range of the offset map before the next record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
 
 MOST_AT_ONCE: Final = 5_000
-"""Markers in one request: 20,000 took 0.64 s, and delay everybody else on that leader."""
+"""Markers in one request: 20,000 took 0.64 s, and delay other requests to that leader."""
 COUNT_SECONDS: Final = 5.0
 
 
@@ -40,7 +40,7 @@ class Filling:
         self._clock = clock
 
     def fill_gaps(self, partitions: Sequence[BatchPartition], by: Deadline) -> Mapping[TopicPartition, TanistError]:
-        """Fill the gap that each pipeline asks for (FILL_GAP); what failed, by partition, and has to be halted.
+        """Fill the gap of each pipeline (FILL_GAP); returns errors by partition, which the caller must halt.
 
         Nothing may be in flight for any of them.
         """
@@ -62,7 +62,7 @@ class Filling:
     def _unready(
         self, wanted: Mapping[TopicPartition, BatchPartition], by: Deadline
     ) -> dict[TopicPartition, TanistError]:
-        """Why a fill must not be tried: the end moved, or is not committed, or the epoch is spent."""
+        """Why a fill must not be attempted: the end moved, or is not committed, or the epoch is spent."""
         found: dict[TopicPartition, TanistError] = {}
         for at, ends in committed_and_end(self._destination, list(wanted), by).items():
             expected = wanted[at].pipeline.end
@@ -79,7 +79,7 @@ class Filling:
         return found
 
     def _renew_epoch(self, of: BatchPartition, by: Deadline) -> None:
-        """The next epoch, above whatever the leader has seen of the id that markers are written with."""
+        """The next epoch, greater than any that the leader has seen of the marker producer id."""
         producers = value(requests.describe_producers(self._destination, [of.at], by)[of.at])
         filler = of.assigned.spec.marker_id
         seen = max((p.producer_epoch for p in producers if p.producer_id == filler), default=0)
@@ -106,7 +106,7 @@ class Filling:
     def _count(
         self, sent: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, BatchPartition]
     ) -> dict[TopicPartition, TanistError]:
-        """Wait until as many offsets are committed as were sent; more, or not in time, is a failure."""
+        """Wait until as many offsets are committed as markers were sent; more, or a timeout, is an error."""
         failed: dict[TopicPartition, TanistError] = {}
         pending = {at: wanted[at].pipeline.end + number for at, number in sent.items()}
         by = self._clock.deadline(COUNT_SECONDS)

@@ -1,4 +1,4 @@
-"""One partition as this engine copies it: where its logs were found, its pipeline, and what is reported of it."""
+"""One partition of this engine: its logs, its pipeline and its report."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ READ_AGAIN_SECONDS: Final = 0.2
 
 @dataclass(slots=True)
 class SourceView:
-    """What the source has shown of the partition, and when (`observed_at`); None: nothing yet. By the reading side."""
+    """What was observed of the partition at the source, and when (`observed_at`); None: nothing yet. Set by reading."""
 
     log_start: SourceOffset = SourceOffset(0)  # noqa: RUF009
     high_watermark: SourceOffset | None = None
     last_stable: SourceOffset | None = None
     observed_at: EpochMs | None = None
     error: TanistError | None = None
-    """Why it cannot be read; nothing is wrong with the destination."""
+    """Why the source cannot be read; the destination is not affected."""
     failing_since: float | None = None
     read_again_at: float = 0.0
 
@@ -53,7 +53,7 @@ class SourceView:
 
 @dataclass(slots=True)
 class StartFill:
-    """The way to a log start: the destination ends at `end`, and must begin at `to` before anything is appended."""
+    """A fill up to a log start: the destination ends at `end`, and must begin at `to` before anything is appended."""
 
     to: SourceOffset
     end: DestinationOffset
@@ -61,17 +61,17 @@ class StartFill:
 
 @dataclass(slots=True)
 class BatchPartition:
-    """Owned by the engine. `pipeline` is replaced whole at each recovery; the last one tells how far the copy came."""
+    """Owned by the engine. `pipeline` is replaced at each recovery; the last one has the progress."""
 
     assigned: Assigned
     markers: MarkerEpoch
     pipeline: Pipeline[BatchHeader, memoryview] = field(default_factory=Pipeline.not_begun)
     start_fill: StartFill | None = None
     topic_id: UUID | None = None
-    """Of the destination's topic that all this is about; nothing is appended to a later one of that name."""
+    """The id of the destination topic; nothing is appended to a re-created topic of that name."""
     log_start: DestinationOffset = DestinationOffset(0)  # noqa: RUF009
     enter_at: SourceOffset = SourceOffset(0)  # noqa: RUF009
-    """The source's log start when both logs were read, where that lies inside the batch at the pipeline's position."""
+    """The source's log start when both logs were read, if it is inside the batch at the pipeline's position."""
     source: SourceView = field(default_factory=SourceView)
     note: str = ""
     last_mirrored_epoch: int = -1
@@ -96,7 +96,7 @@ class BatchPartition:
 
     @property
     def idle(self) -> bool:
-        """It is being copied, and there is nothing to copy."""
+        """Whether the partition is being copied and has nothing to copy."""
         return self.pipeline.halted is None and self.pipeline.quiet
 
     @property
@@ -112,7 +112,7 @@ class BatchPartition:
         self.pipeline.halt(Halt(why, now, suspect_from))
 
     def to_append(self, batch: memoryview) -> ProduceBatch:
-        """`batch` on its way to this very topic."""
+        """The produce entry of `batch` for this topic id."""
         return ProduceBatch(self.at.topic, self.at.partition, batch, self.topic_id)
 
     def landed(self, sent: Sent[BatchHeader]) -> None:

@@ -1,4 +1,4 @@
-"""The source side of a lane: one fetch in flight for all its partitions, decided as soon as it has arrived."""
+"""The source side of a fetcher thread: one fetch in flight for all its partitions; decides on arrival."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
 
 FETCH_BYTES: Final = 8 << 20
-"""Of one answer; a lane holds two. A larger batch still comes whole (KIP-74)."""
+"""Bytes of one answer; a fetcher thread has two buffers. A larger batch is still returned whole (KIP-74)."""
 PARTITION_BYTES: Final = 1 << 20
 MOST_PARTITION_BYTES: Final = 4 << 20
 WAIT_MS: Final = 500
@@ -34,7 +34,7 @@ ANSWER_SECONDS: Final = 15.0
 
 
 class SourceReading:
-    """Owned by the lane's thread."""
+    """Owned by the fetcher thread."""
 
     def __init__(self, source: Router, broker: BrokerId, clock: Clock) -> None:
         self.stale = False
@@ -48,9 +48,9 @@ class SourceReading:
         self._turn = 0
 
     def post(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> bool:
-        """Ask for what comes next in `partitions`; False: there was nothing to ask for, or nobody to ask.
+        """Send a fetch for `partitions`; False: there was nothing to fetch, or no connection.
 
-        The partitions take turns at being the first: only the first is sure of its share (KIP-74). `hurry`: other work
+        The order of partitions rotates, because only the first is sure of its share (KIP-74). `hurry`: other work
         waits, so do not wait long for new records.
         """
         now = self._clock.monotonic()
@@ -79,11 +79,11 @@ class SourceReading:
         return self._fetches
 
     def ready(self) -> bool:
-        """Whether an answer is waiting."""
+        """Whether an answer has arrived."""
         return self._fetches is not None and self._fetches.readable
 
     def take(self) -> None:
-        """Take the answer to what was posted, and decide what becomes of each batch."""
+        """Take the answer to the posted fetch, and decide for each batch what to do."""
         buffer = self._buffers[self._turn % 2]
         assert self._fetches is not None  # noqa: S101  # `post` has said so
         try:
@@ -99,7 +99,7 @@ class SourceReading:
             self._take(asked[fetched.topic, fetched.partition], fetched)
 
     def _lost(self, why: TanistError) -> None:
-        """What answers there the next time may be another log: a topic that was made anew meanwhile."""
+        """Read both logs again: the topic may have been re-created when the broker answers next."""
         self.stale = True
         self._source.drop(self._broker)
         now = self._clock.monotonic()

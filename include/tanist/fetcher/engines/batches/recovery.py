@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
 
 RECOVERY_SECONDS: Final = 5.0
-"""For one partition: a broker that is frozen must not hold up the lane much longer, the others wait behind it."""
+"""Timeout for one partition: a frozen broker delays the other partitions of the fetcher thread."""
 
 
 class Recovery:
-    """Owned by the lane's thread."""
+    """Owned by the fetcher thread."""
 
     def __init__(self, routers: tuple[Router, Router], runs: OffsetRuns, clock: Clock) -> None:
         self._routers = routers
@@ -35,7 +35,7 @@ class Recovery:
         self._clock = clock
 
     def recover(self, partitions: Sequence[BatchPartition]) -> list[Phase | TanistError]:
-        """COPY, FILL_START or what went wrong, for each. A cluster that is down is asked once, not once a partition."""
+        """COPY, FILL_START or the error, for each. A cluster that is down is queried once, not once per partition."""
         found: list[Phase | TanistError] = []
         if not partitions:
             return found
@@ -54,7 +54,7 @@ class Recovery:
     def _recover(
         self, of: BatchPartition, seen: tuple[UUID | None, CopyEnds] | TanistError, by: Deadline
     ) -> Phase | TanistError:
-        """Raises only what concerns all: a cluster that does not answer."""
+        """Raises only errors that concern all partitions: a cluster that does not answer."""
         try:
             of.topic_id, ends = value(seen)
             return self._resume(of, ends, by)

@@ -1,4 +1,4 @@
-"""Bringing an empty copy to the log start of its source: N offsets of nothing, then DeleteRecords up to N."""
+"""Fills an empty mirror partition up to the source's log start N: N unused offsets, then DeleteRecords up to N."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MOST_AT_ONCE: Final = 400_000
 
 
 class StartFilling:
-    """One chunk a call, so that a long way does not hold up the other partitions of the lane.
+    """One chunk per call, so that a long fill does not delay the other partitions of the fetcher thread.
 
-    The batches carry an id of their own and the offset as their sequence: two workers doing the same, or one doing it
-    again, write each offset once. They carry the current time: with old timestamps the broker would forget the id.
-    Where it has filled this log before (retention overtook the copy), its sequences go on behind its last one, by a
-    distance that any other worker finds too.
+    The batches have a producer id of their own and the offset as sequence: two workers, or one that repeats it, write
+    each offset once. They have the current time: with old timestamps the broker would forget the id. If the log was
+    filled before (retention deleted records before they were copied), sequences continue after the last one, at a
+    distance that any other worker derives, too.
     """
 
     def __init__(self, destination: Router, clock: Clock) -> None:
@@ -42,12 +42,12 @@ class StartFilling:
         """By how much the sequences are behind the offsets."""
 
     def step(self, of: BatchPartition, appends: Appends, by: Deadline) -> bool:
-        """Do the next chunk of its `start_fill`; True once both logs begin at the same offset.
+        """Write the next chunk of its `start_fill`; True once both logs begin at the same offset.
 
-        Then, and after any error, both logs have to be read again.
+        Then, and after any error, both logs must be read again.
 
         Raises:
-            LogStartTooFar: the way is longer than the mirror allows.
+            LogStartTooFar: the fill is longer than the mirror allows.
         """
         way = of.start_fill
         assert way is not None  # noqa: S101  # the caller's contract
@@ -84,7 +84,7 @@ class StartFilling:
             raise NotAsExpected(f"gap markers of {of.at} were written at {answer.base_offset}, not at {way.end}")
 
     def _distance(self, of: BatchPartition, way: StartFill, by: Deadline) -> int:
-        """The end is read after the sequence: what another worker fills in between is then seen."""
+        """The end is read after the sequence, so that offsets filled by another worker in between are seen."""
         at, start_id = of.at, of.assigned.spec.start_id
         producers = value(requests.describe_producers(self._destination, [at], by)[at])
         expected = next((p.last_sequence + 1 for p in producers if p.producer_id == start_id), 0)
