@@ -40,9 +40,9 @@ def replaced(mirror: MirrorName, topic: str, counted: int, known: int) -> Source
 def still_promoted(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, str]) -> tuple[TopicDesired, ...]:
     """The topics that left a mirror, were not added to another mirror of the destination since, and are the same.
 
-    `topic_ids`: the current topic ids at the destination, by name. If another mirror has the topic now, a marker of ours
-    there would be a foreign write, and the login that we would deny is the one that copies. Nor do we write to a topic
-    that was re-created by another client.
+    `topic_ids`: the current topic ids at the destination, by name. If another mirror has the topic now, a marker of
+    ours there would be a foreign write, and the login that we would deny is the one that copies. Nor do we write to a
+    topic that was re-created by another client.
     """
     others = view.of_other_mirrors(mirror)
     replaced = recreated(view, mirror, topic_ids)
