@@ -145,17 +145,11 @@ def decide(
     assert not isinstance(source, TanistError)  # noqa: S101  # said above
     assert not isinstance(copy, TanistError)  # noqa: S101
     if source is None:
-        return left(
-            topic.topic,
-            Outcome.CONFLICT,
-            ("the topic no longer exists at the source; the mirror topic is left unchanged"),
-        )
+        gone = "the topic no longer exists at the source; the mirror topic is left unchanged"
+        return left(topic.topic, Outcome.CONFLICT, gone)
     if topic.source_topic_id and source.topic_id != topic.source_topic_id:
-        return left(
-            topic.topic,
-            Outcome.CONFLICT,
-            ("the topic was deleted and re-created at the source: it is not the log that is being copied"),
-        )
+        another = "the topic was deleted and re-created at the source: it is not the log that is being copied"
+        return left(topic.topic, Outcome.CONFLICT, another)
     fenced = is_fenced(rules.fences.get(topic.topic), source.effective)
     meant = _unfenced(source, topic) if fenced else source
     if copy is None:
@@ -247,6 +241,7 @@ def _compare(
 
 
 _FENCE: Final = "the source is fenced: the value is the source fence, not a setting"
+_CLOSED: Final = "WRITE is denied to everybody at the source, as by a source fence: the ACLs are not taken from there"
 
 
 def _partition_rows(topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata) -> Iterator[MetadataRow]:
@@ -352,7 +347,9 @@ def _rule_rows(topic: TopicDesired, source: TopicMetadata) -> Iterator[MetadataR
         )
 
     held = _rules_held(topic, source)
-    if isinstance(source.write_rules, TanistError):
+    if source.write_rules is None:
+        yield row(Change.NOTHING, Outcome.SKIPPED, None, _CLOSED)
+    elif isinstance(source.write_rules, TanistError):
         yield row(Change.NOTHING, Outcome.UNKNOWN, None, str(source.write_rules))
     elif held != topic.deferred_acls:
         yield row(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -48,6 +49,8 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
     """Its request was late, and the mirror that has the name now had no record: `fence lift` found nothing."""
     pair.worker()
     pair.mirror("overdue", "overdue")
+    before = _remembered(pair)
+    assert before
     give(pair.east.cluster, AclBinding(TOPIC, "overdue", LITERAL, "User:*", "*", WRITE, DENY))
     found = pair.tanist("status", "overdue", "--json").item
     assert "SOURCE_FENCED" in {each["name"] for each in found["limitations"]["planned"]}, found
@@ -56,6 +59,7 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
     assert (row["topic"], row["status"], row["stands"]) == ("overdue", "not on record", True)
     assert "--unrecorded" in pair.tanist("fence", "lift", "overdue", expected=1).err
     assert not pair.east.writes("overdue", range(20, 22))
+    assert _remembered(pair) == before, "a sync takes the fence for nobody's own rule"
     pair.tanist("fence", "lift", "overdue", "--unrecorded")
     assert pair.east.writes("overdue", range(20, 22))
     after = pair.tanist("status", "overdue", "--json").item
@@ -81,6 +85,15 @@ def test_a_failed_over_topic_that_somebody_created_again_is_named_and_gets_no_ma
     take(pair.west.cluster, AclBinding(TOPIC, "reborn", LITERAL, "User:mirror", "*", WRITE, DENY))
     pair.tanist("mirrors", "add", "reborn", "--topic", "reborn")
     assert _promoted(pair)["verdict"] == "PASS", "the topic is empty, so it can be mirrored again: no marker is in it"
+
+
+def _remembered(pair: Pair) -> list[dict[str, Any]]:
+    """Who may write to the topic once it has taken over, as a sync leaves it on record."""
+    synced = pair.tanist("metadata", "sync", "overdue", "--json")
+    assert "FAILED" not in synced.out
+    dumped = pair.tanist("state", "dump", "--key", "topic/overdue").out
+    (held,) = (json.loads(line)["value"]["held_rules"] for line in dumped.splitlines())
+    return list(held)
 
 
 def _promoted(pair: Pair) -> dict[str, str]:

@@ -32,7 +32,12 @@ D, S, C, U = Outcome.DIFFERS, Outcome.SKIPPED, Outcome.CONFLICT, Outcome.UNKNOWN
 def seen(partitions: int = 2, own: Mapping[str, str] | None = None) -> TopicMetadata:
     """A topic as its cluster describes it."""
     return TopicMetadata(
-        topic_id="id", partitions=partitions, replication_factor=3, own=own or {}, effective=DEFAULTS | dict(own or {})
+        topic_id="id",
+        partitions=partitions,
+        replication_factor=3,
+        own=own or {},
+        effective=DEFAULTS | dict(own or {}),
+        write_rules=(),
     )
 
 
@@ -322,6 +327,6 @@ def test_who_may_write_stays_remembered_while_a_fence_hides_it_or_nobody_tells()
     fenced = decide(topic, replace(seen(), write_rules=None), copy, RULES)
     blind = decide(topic, replace(seen(), write_rules=TimedOut("east")), copy, RULES)
     assert fenced.wanted == blind.wanted == topic
-    assert [row.verdict for each in (fenced, blind) for row in each.rows] == [U]
+    assert [row.verdict for each in (fenced, blind) for row in each.rows] == [S, U]
     gone = decide(topic, replace(seen(), write_rules=()), copy, RULES)
     assert gone.wanted == replace(topic, deferred_acls=())

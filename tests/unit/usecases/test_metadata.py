@@ -384,8 +384,14 @@ def test_who_may_write_goes_on_record_when_a_topic_is_taken_and_by_every_sync() 
     sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
     assert held() == (bob, eve)
     east.rules["orders"] = (CLOSED, bob)
-    sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_run())
+    (row,) = sync(MetadataRequest(mirror="dr"), west.side(), lambda _name: east.side(), a_run()).rows
     assert held() == (bob, eve)
+    assert (row.name, row.verdict, row.destination) == (
+        "orders:WRITE",
+        Outcome.SKIPPED,
+        "allow User:bob, allow User:eve",
+    )
+    assert "as by a source fence" in row.reason
 
 
 def test_without_the_right_to_see_rules_a_topic_is_not_taken_in_silence() -> None:
