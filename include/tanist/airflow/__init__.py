@@ -1,1 +1,1 @@
-"""What runs inside Airflow: connections, tasks, gates. DAG files and the plugin talk to this package only."""
+"""Code that runs inside Airflow: connections, tasks, gates. DAG files and the plugin use this package only."""

@@ -1,8 +1,8 @@
-"""Clusters as Airflow knows them: a cluster named `west` is the connection `west` of type `kafka`.
+"""Clusters from Airflow connections: the cluster `west` is the connection `west` of type `kafka`.
 
     {"conn_type": "kafka", "extra": {"bootstrap.servers": "w1:9092", "security.protocol": "SASL_SSL", ...}}
 
-The extra is what Airflow's own Kafka provider takes: librdkafka's keys. Two are ours: `tanist.principal` and
+The extra has librdkafka's keys, as for Airflow's Kafka provider, and two keys of Tanist: `tanist.principal` and
 `tanist.allow_small_state`.
 """
 
@@ -23,18 +23,18 @@ TYPE: Final = "kafka"
 
 
 def settings() -> Settings:
-    """Every cluster that Airflow knows, each looked up when it is first asked for.
+    """All clusters that Airflow has connections for, each looked up on first use.
 
-    Inside a task Airflow cannot list its connections, so these settings know no names but those asked for.
+    Inside a task Airflow cannot list its connections, so these settings have only names that were used.
     """
     return Settings("Airflow connections, which are asked for by name", _Connections())
 
 
 def must_be_there(name: str, kind: str) -> None:
-    """Whether a connection of another type than ours exists. Of a missing one Airflow's Spark hook makes YARN.
+    """Check that a connection exists. For a missing one Airflow's Spark hook would assume YARN.
 
     Raises:
-        Misconfigured: there is none, or we may not read it.
+        Misconfigured: it does not exist, or we may not read it.
     """
     with _translate_error(name, kind):
         Connection.get(name)
@@ -70,10 +70,10 @@ async def serve_connection(name: str) -> Mapping[str, Any]:
 
 
 def _extra(name: str) -> Mapping[str, Any]:
-    """What the connection says, its secrets masked in every log from here on.
+    """The extra of the connection; its secrets are masked in all logs from now on.
 
     Raises:
-        Misconfigured: there is no such connection, we may not read it, it is of another type, or no JSON object.
+        Misconfigured: it does not exist, we may not read it, it has another type, or its extra is not a JSON object.
     """
     with _translate_error(name):
         found = Connection.get(name)

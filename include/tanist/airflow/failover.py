@@ -1,7 +1,7 @@
-"""The tasks of a failover, each of them one call of the use cases that the command line has, too.
+"""The tasks of a failover, each a call of the use cases that the command line calls, too.
 
-No task trusts what Airflow says of another: what may be done is decided by the approval, and what is left to do by
-both clusters, each time anew.
+No task relies on Airflow's state of another task: the approval decides what may be done, and both clusters decide each
+time what is left to do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = tuple((step.id, step.title) for step in ROUTE)
 OPEN_SECONDS: Final = 12.0
-"""A person waits for it: a destination that has not answered by then is down."""
+"""Timeout of `open_run`, because a user waits for it: a destination that has not answered by then is reported."""
 STEP_SECONDS: Final = 600.0
 OPEN, UNDO, PLAN, GATE, VALIDATE, REPORT = "open_run", "undo", "plan", "approve", "validate", "report"
 _HASH: Final = re.compile(r"[0-9a-f]{16}")
@@ -53,7 +53,7 @@ _FINE: Final = {"success", "running", "skipped", "upstream_failed"}
 _LAST: Final = {VALIDATE, REPORT}
 _NO_WORD: Final = " without an error message: its process ended, or Airflow lost the answer"
 _MAY_HAVE_ASKED: Final = {"success", "failed", "skipped"}
-"""States of a gate."""
+"""States of a gate that may have asked for approval."""
 
 
 class WasCleared(Refused):
@@ -62,9 +62,9 @@ class WasCleared(Refused):
 
 
 def open_run() -> dict[str, Any]:
-    """Whether this run may begin at all: the mirror is there, nobody is at work on it, and somebody may approve.
+    """Check that this run may begin: the mirror exists, no other process changes it, and there are approvers.
 
-    An unfinished failover must be what is asked for, or one that can be undone where that is asked for.
+    An unfinished failover must match the request, or be one that can be undone if that is requested.
     """
     context = get_current_context()
     params = FailoverParams.of(context)
@@ -91,7 +91,7 @@ def _to_adopt(params: FailoverParams, clusters: FailoverContext, task: FailoverT
 def _to_undo(
     context: Context, params: FailoverParams, clusters: FailoverContext, task: FailoverTask
 ) -> FailoverRun | None:
-    """A run that is cleared is not the wish of who has triggered it, and what is unfinished may be its own."""
+    """The run to undo. A run that was cleared undoes nothing: the unfinished failover may be its own."""
     if context["dag_run"].clear_number:
         raise WasCleared(
             f"`unfinished: {params.unfinished}` only undoes a failover that was unfinished when the run was triggered"
@@ -105,7 +105,7 @@ def _to_undo(
 
 
 def undo() -> dict[str, Any]:
-    """Undo what was unfinished when this run was opened, where that is asked for: that run alone, however late we are.
+    """Undo the failover that was unfinished when this run began, if that is requested; never a later one.
 
     Raises:
         AirflowSkipException: only the abort was requested.
@@ -133,13 +133,13 @@ def undo() -> dict[str, Any]:
 
 
 def _found_unfinished(context: Context) -> Mapping[str, str] | None:
-    """What was unfinished when this run was opened."""
+    """The failover that was unfinished when this run began."""
     left = context["ti"].xcom_pull(task_ids=OPEN)
     return left.get("unfinished") if isinstance(left, dict) else None
 
 
 def observe() -> dict[str, Any]:
-    """What `tanist status` says of the mirror now. It is there to be read: what it cannot tell stops nothing."""
+    """The output of `tanist status` for the mirror, for information only: an error does not stop the run."""
     params = FailoverParams.of(get_current_context())
     with at_work() as task:
         try:
@@ -153,7 +153,7 @@ def observe() -> dict[str, Any]:
 
 
 def plan() -> dict[str, Any]:
-    """The plan as it is now; or the one of an unfinished run, which this one goes on with."""
+    """The current plan; or the plan of an unfinished run, which this one resumes."""
     params = FailoverParams.of(get_current_context())
     with at_work() as task, params.clusters(task) as clusters:
         if (held := params.to_adopt(clusters, task.context)) is not None:
@@ -167,10 +167,10 @@ def plan() -> dict[str, Any]:
 
 
 def step(name: str) -> dict[str, Any]:
-    """Run the approved plan as far as the step `name`. Done already: nothing happens.
+    """Run the approved plan up to the step `name`. A step that is done already is skipped.
 
     Raises:
-        AirflowException: worth another try, which goes on where this one ended.
+        AirflowException: retriable; the next attempt resumes where this one ended.
         AirflowFailException: it would be refused again.
     """
     context = get_current_context()
@@ -190,7 +190,7 @@ def step(name: str) -> dict[str, Any]:
 
 
 def _done_again(name: str, did: tuple[str, ...]) -> list[str]:
-    """The other steps that the task of the step `name` did: what each of them makes true was not, or no more."""
+    """The other steps that the task of step `name` did, because their postconditions did not hold (any more)."""
     others = sorted(set(did) - {name}, key=STEP_IDS.index)
     for each in others:
         _say(each, f"was done again by task {name}")
@@ -198,13 +198,13 @@ def _done_again(name: str, did: tuple[str, ...]) -> list[str]:
 
 
 def report() -> dict[str, Any]:
-    """What came of it, whatever came of it; read from the destination, not from Airflow. Waits for no validation.
+    """The result of the run, read from the destination, not from Airflow. Does not wait for the validation.
 
-    What was approved of this run, and on which nothing has begun, is withdrawn: the run is over.
+    An approval of this run on which no failover has begun is withdrawn.
 
     Raises:
-        AirflowFailException: what was asked for is not done, so the run must not be green.
-        AirflowException: that cannot be told now.
+        AirflowFailException: the request is not done, so the run must fail.
+        AirflowException: the result is unknown.
     """
     context = get_current_context()
     states = _states(context)
@@ -230,7 +230,7 @@ def report() -> dict[str, Any]:
 
 
 def _planned(context: Context) -> str | None:
-    """The plan that the gate was about; without any answer of the gate the one that was made."""
+    """The plan of the gate; if the gate has no result, the plan of the task `plan`."""
     for task in (GATE, PLAN):
         left = context["ti"].xcom_pull(task_ids=task)
         found = left.get("plan") if isinstance(left, dict) else None
@@ -245,7 +245,7 @@ def _record(params: FailoverParams, plan: str) -> FailoverRun | None:
 
 
 def _take_back(context: Context, plan: str, record: FailoverRun | None) -> None:
-    """Where it cannot be done that is said: the approval permits no other run than this one, which is over."""
+    """Withdraw the approval of this run. An error is only logged: no other run could use the approval."""
     params, request = FailoverParams.of(context), request_of(context)
     try:
         with at_work(OPEN_SECONDS, {params.destination: params.approver}) as task, params.clusters(task) as clusters:

@@ -1,10 +1,10 @@
-"""A child process under an event loop: started, listened to, lent connections, and gone for certain.
+"""The fetcher as a child process under an event loop: started, read from, given connections, and ended reliably.
 
     its standard error     its log, one line an event: JSON of `wiring.logs`, or whatever a library prints
-    its standard output    asks: {"connection": "east"}, and says that it does not hang: {"alive": 7}
+    its standard output    requests: {"connection": "east"}, and signs of progress: {"alive": 7}
     its standard input     answers: {"connection": "east", "extra": {...}}, or "error": "why not"
 
-So no secret is in its arguments, in its environment or in a file, and it needs neither Airflow nor its database.
+So no secret is in its arguments, its environment or a file, and it needs neither Airflow nor its database.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Any, Final, Self
 from tanist.domain.errors import TanistError
 
 GRACE_SECONDS: Final = 10.0
-"""From SIGTERM to SIGKILL: time to land what is in flight and to leave the group."""
+"""Time from SIGTERM to SIGKILL, to complete batches in flight and to leave the consumer group."""
 _LAST_LINES: Final = 20
 _SETTLE_SECONDS: Final = 0.5
 _LEVELS: Final = frozenset({"debug", "info", "warning", "error", "critical"})
 
 Tell = Callable[[str, str, Mapping[str, Any]], None]
-"""Is told level, event and fields of every line of the child's log."""
+"""Called with level, event and fields of every line of the child's log."""
 Lend = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Looks up a connection; raises TanistError if it cannot be had."""
+"""Looks up a connection; raises TanistError if that fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a child came to its end. `code` is negative for a signal, as subprocess has it."""
+    """How a child ended. `code` is negative for a signal, as in subprocess."""
 
     code: int
     seconds: float
@@ -44,7 +44,7 @@ class Ended:
 
 
 class FetcherProcess:
-    """One process in a session of its own, listened to until it has ended. `stop` may be called again and again."""
+    """One process in a session of its own, read from until it has ended. `stop` may be called repeatedly."""
 
     def __init__(self, process: asyncio.subprocess.Process, report: Tell, serve: Lend) -> None:
         self.process = process
@@ -135,7 +135,7 @@ async def _lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
 
 
 def _parsed(line: str) -> tuple[str, str, Mapping[str, Any]]:
-    """Level, event and fields; a line that is not of ours is an event by itself."""
+    """Level, event and fields; a line of a library is an event without fields."""
     try:
         said = json.loads(line)
         level, event, fields = said["level"], said["event"], said["fields"]

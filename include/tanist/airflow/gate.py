@@ -1,7 +1,7 @@
 """The approval gate: a person's answer in Airflow becomes an approval in Kafka. The approval is the authority.
 
-What Airflow says of the gate permits nothing. Marked successful by hand, or with a forged XCom, it leaves no approval
-behind, and the steps find none.
+The gate's state in Airflow permits nothing: a gate that was marked successful by hand, or a forged XCom, writes no
+approval, and the steps find none.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class NotAnswered(NotApproved):
 
 
 class SaidNo(NotAnswered):
-    """An approver did: whatever was approved of that plan before, and has not begun, is withdrawn."""
+    """An approver answered Reject: earlier approvals of that plan on which no failover has begun are withdrawn."""
 
 
 class PlanGate(ApprovalOperator):
-    """Shows the plan as it is now, and writes the approval of exactly that plan once an approver answers Approve.
+    """Shows the current plan, and writes the approval of exactly that plan once an approver answers Approve.
 
-    Where just that failover is unfinished nobody is asked: the approval that it is on still holds.
+    If that failover is unfinished the gate does not ask: its approval is still valid.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -59,10 +59,10 @@ class PlanGate(ApprovalOperator):
         )
 
     def execute(self, context: Context) -> Any:
-        """Ask, with the plan in the question; what was shown travels with the question, out of anybody's reach.
+        """Ask with the plan in the question; the plan shown is kept in the deferred task, where users cannot change it.
 
         Raises:
-            AirflowFailException: it may have been asked before, or the plan is blocked.
+            AirflowFailException: the run may have asked before, or the plan is blocked.
         """
         params = FailoverParams.of(context)
         with at_work() as task, params.clusters(task) as clusters:
@@ -84,10 +84,10 @@ class PlanGate(ApprovalOperator):
             ) from None
 
     def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
-        """Write the approval, in the name of who answered.
+        """Write the approval with the name of the user who answered.
 
         Raises:
-            AirflowFailException: nobody answered, or no, or whoever may not, or to something else than it is now.
+            AirflowFailException: no answer, a Reject, a user who is not an approver, or the plan has changed.
         """
         params = FailoverParams.of(context)
         with translate_errors():
@@ -116,7 +116,7 @@ class PlanGate(ApprovalOperator):
         return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
 
     def _answered(self, context: Context, event: dict[str, Any]) -> str:
-        """Who said yes, as Airflow has recorded it, if that is somebody who may."""
+        """The user who approved, as Airflow has recorded it; raises NotAnswered if there is no valid approval."""
         try:
             answer = super().execute_complete(context, event) if not _rejected(event) else None
         except HITLTimeoutError:
@@ -138,7 +138,7 @@ class PlanGate(ApprovalOperator):
 
 
 def _must_be_the_first_time(context: Context) -> None:
-    """A run that was cleared is the wish of whoever cleared it, and it does not say who that was."""
+    """Refuse a run that was cleared: Airflow does not record who cleared it, so four eyes cannot be checked."""
     if context["ti"].try_number > 1 or context["dag_run"].clear_number:
         raise NotAnswered("a run asks only once, and this run was cleared or lost its process: trigger a new run")
 
@@ -147,7 +147,7 @@ def requester(context: Context) -> str:
     """The Airflow user who asked for this run.
 
     Raises:
-        Misconfigured: four eyes are asked for, and it was nobody.
+        Misconfigured: TANIST_FOUR_EYES is on, and no user triggered the run.
     """
     who = str(getattr(context["dag_run"], "triggering_user_name", None) or "")
     if not who and variables.four_eyes():
@@ -158,7 +158,7 @@ def requester(context: Context) -> str:
 
 
 def _take_back(params: FailoverParams, plan: str, reason: str) -> str:
-    """Withdraw what was approved of `plan` before; what came in the way, for others to read."""
+    """Withdraw earlier approvals of `plan`; returns the error as text, or an empty text."""
     if not plan:
         return ""
     try:

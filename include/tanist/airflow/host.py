@@ -1,6 +1,6 @@
-"""The trigger that hosts the fetcher: while its DAG is unpaused one triggerer runs it, and no other does.
+"""The trigger that runs the fetcher: while its DAG is unpaused exactly one triggerer runs it.
 
-The data plane lives in the child process; this event loop only starts it, listens, and ends it.
+Copying happens in the child process; this event loop only starts it, reads from it, and ends it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tanist.airflow.fetcher_process import Ended, FetcherProcess
 FIRST_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 60.0
 STEADY_SECONDS: Final = 30.0
-"""A child that has lived so long was not started in vain: the next one is not kept waiting."""
+"""After a child has run this long, the next one is started without a longer pause."""
 HUNG_SECONDS: Final = 120.0
 """A child says every few seconds that it goes round. A round that asks clusters which do not answer takes long; a child
 that waits for us to look up a connection is one that waits for us."""
 
 
 def pause_after(ended: Ended, before: float | None) -> float:
-    """Seconds until the next start; `before`: the pause that was made last."""
+    """Seconds until the next start; `before`: the last pause."""
     if before is None or ended.seconds >= STEADY_SECONDS:
         return FIRST_SECONDS
     return min(2 * before, LONGEST_SECONDS)
@@ -44,12 +44,12 @@ _NEXT_STEPS: Final = {
     ),
 }
 _TAKEN: Final = frozenset({"self", "event", "exc_info", "stack_info"})
-"""Names of fields that a logger keeps for itself."""
+"""Field names that are reserved by the logger."""
 _OTHERWISE: Final = "read its last log lines"
 
 
 def describe_events(events: Any) -> list[str]:
-    """What to say of asset events (by asset) that this trigger has fired: exit code, how long it lived, what now."""
+    """Describes asset events (by asset) that this trigger has fired: exit code, lifetime, next start."""
     payloads = [event.extra["payload"] for each in (events or {}).values() for event in each]
     return [line for payload in payloads for line in _story(payload)] or ["no fetcher has ended: nothing to report"]
 
@@ -63,7 +63,7 @@ def _story(payload: Mapping[str, Any]) -> list[str]:
 
 
 class FetcherHost(BaseEventTrigger):
-    """Runs one fetcher of `destination` for as long as it is not cancelled; fires whenever one has ended by itself."""
+    """Runs one fetcher of `destination` until it is cancelled; fires whenever a fetcher has ended by itself."""
 
     def __init__(self, destination: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has no annotation there
@@ -74,7 +74,7 @@ class FetcherHost(BaseEventTrigger):
         return f"{FetcherHost.__module__}.{FetcherHost.__qualname__}", {"destination": self.destination}
 
     def command(self) -> list[str]:
-        """What is started; it must end with the process that is named last."""
+        """The command to start; it must end when its last argument, a process, ends."""
         return [sys.executable, "-m", "tanist.airflow.worker", self.destination, str(os.getpid())]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

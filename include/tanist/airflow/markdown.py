@@ -1,4 +1,4 @@
-"""What people read in Airflow: in the gate, in the logs of tasks."""
+"""Markdown for users of Airflow: in the gate and in the logs of tasks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MOST_NAMED = 50
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; what is in a cell stays in it."""
+    """A table; cells are escaped."""
     lines = [columns, ["---"] * len(columns), *([_cell(value) for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def plan_page(planned: Planned) -> str:
-    """What an approver decides on: hash, steps, what speaks against it, and what it would cost."""
+    """The plan for an approver: hash, steps, limitations and forecast."""
     item = plan_item(planned)
     parts = [
         _what(item),
@@ -45,7 +45,7 @@ def plan_page(planned: Planned) -> str:
 
 
 def adopted_page(record: FailoverRun) -> str:
-    """Why nobody is asked: somebody has answered already."""
+    """Why the gate does not ask: the unfinished run is approved already."""
     way = "It is past the point of no return and can only be completed." if record.no_return else ""
     return (
         f"Plan `{record.plan}` of mirror `{record.mirror}` is unfinished, approved by {record.approver} "

@@ -22,7 +22,7 @@ def render(answer: Mapping[str, Any]) -> str:
 
 
 def policy() -> str:
-    """What a browser may do with it: run its own script, use its own style, ask us again; and nothing else."""
+    """The content security policy: own script, own style, requests to this server; nothing else."""
     return (
         f"default-src 'none'; connect-src 'self'; style-src '{_digest('status.css')}'; "
         f"script-src '{_digest('status.js')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -30,18 +30,18 @@ def policy() -> str:
 
 
 def _digest(name: str) -> str:
-    """How a policy names a text that stands in the page."""
+    """The digest of an inline text for the policy."""
     text = _ENVIRONMENT.get_template(name).render()
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def mark(verdict: str) -> str:
-    """A sign beside every colour; what is not known is a question."""
+    """A symbol in addition to each colour; unknown is a question mark."""
     return _MARKS.get(verdict, "?")
 
 
 def duration(ms: int | None) -> str:
-    """`4 s`, `3 min`, `5 h`, `2 d`; an age that is not known is told as such."""
+    """`4 s`, `3 min`, `5 h`, `2 d`; an unknown age is shown as such."""
     if ms is None:
         return "unknown"
     for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
@@ -55,7 +55,7 @@ def moment(ms: int) -> str:
 
 
 def reasons(item: Mapping[str, Any], mode: str) -> list[Mapping[str, Any]]:
-    """What speaks against a failover of this kind: first what blocks it, last what every such failover has."""
+    """The limitations of this mode: blocking ones first, usual ones last."""
     return sorted(item["limitations"][mode], key=lambda each: (not each["blocks"], each["usual"]))
 
 

@@ -1,4 +1,4 @@
-"""What somebody has asked for: the parameters of a failover's DAG run."""
+"""The parameters of a failover's DAG run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Unfinished(StrEnum):
-    """What becomes of a failover of the mirror that has begun and has not ended."""
+    """What to do with an unfinished failover of the mirror."""
 
     CONTINUE = "continue"
     ABORT = "abort"
@@ -49,7 +49,7 @@ _HOUR, _DAY = 3600, 86400
 BOUNDS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {"max_loss": (0, 2**63 - 1), "fence_proof": (0, _HOUR), "drain": (1, _DAY), "budget": (1, _HOUR)}
 )
-"""Least and most of each number. No offset of Kafka is larger; and who waits longer than that waits for nothing."""
+"""Minimum and maximum of each number: offsets are int64; longer waits are not useful."""
 
 
 def _number(name: str, default: float | None, **schema: Any) -> Param:
@@ -129,11 +129,11 @@ PARAMS: Final = {
 
 
 def parameters(context: Context) -> Mapping[str, Any]:
-    """What the run of this context was triggered with; Airflow has checked it against the schema.
+    """The parameters of this run; Airflow has checked them against the schema.
 
     Raises:
-        AirflowFailException: a name that its DAG does not have, which Airflow would take in silence; or a number out of
-            its bounds, which a schema lets pass that is older than this version, and NaN any.
+        AirflowFailException: an unknown parameter, which Airflow would accept silently; or a number out of bounds,
+            which an older schema lets pass, and NaN any schema.
     """
     given, known = context["params"], context["dag"].params
     with translate_errors():
@@ -150,10 +150,10 @@ def _within(value: object, least: int, most: int) -> bool:
 
 
 def request_of(context: Context) -> str:
-    """What an approval answers that permits the run of this context, and no other: the run as it was started.
+    """The request of this run: an approval that answers it permits this run only.
 
-    Its id alone would not do: a run can be deleted, and another one triggered by that id. A run that has ended and is
-    cleared is another one, too: it was stopped, so what was approved of it is withdrawn.
+    The run id is not enough: a run can be deleted, and another one triggered with that id. A run that has ended and is
+    cleared is a new request, too: approvals of the earlier attempt were withdrawn.
     """
     run = context["dag_run"]
     return run_request("airflow", f"{run.dag_id}/{run.run_id}/{run.start_date}")
@@ -161,7 +161,7 @@ def request_of(context: Context) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverParams:
-    """Which failover, how patiently, and what becomes of one that is unfinished."""
+    """Which failover, its timeouts, and what to do with an unfinished one."""
 
     destination: str
     mirror: str
@@ -171,7 +171,7 @@ class FailoverParams:
 
     @classmethod
     def of(cls, context: Context) -> FailoverParams:
-        """What the run of this context was triggered with. Raises what `parameters` does."""
+        """The parameters of this run. Raises as `parameters`."""
         found = parameters(context)
         loss = found["max_loss"]
         return cls(
@@ -189,7 +189,7 @@ class FailoverParams:
 
     @property
     def approver(self) -> str:
-        """The connection whose login may write approvals at the destination; no other connection's should."""
+        """The connection with WRITE on the approvals topic of the destination; no other login should have it."""
         return f"{self.destination}_approver"
 
     @property
@@ -198,10 +198,10 @@ class FailoverParams:
         return self.unfinished is not Unfinished.CONTINUE
 
     def to_adopt(self, clusters: FailoverContext, context: CommandContext) -> FailoverRun | None:
-        """The unfinished failover that is gone on with, which is what is asked for; None: there is none.
+        """The unfinished failover to resume, which must match the request; None: there is none.
 
         Raises:
-            RunUnderWay: one has begun since what was unfinished was undone. What `must_be_asked_for` raises.
+            RunUnderWay: another failover has begun since this run began. Otherwise as `must_be_asked_for`.
             AirflowSkipException: only the abort was requested.
         """
         if self.unfinished is Unfinished.ABORT_ONLY:
@@ -214,7 +214,7 @@ class FailoverParams:
         return held
 
     def request_from(self, shown: Mapping[str, Any] | None) -> FailoverRequest:
-        """The same with the loss that was shown: a forecast that has moved since must not make another plan."""
+        """The same with the loss tolerance that was shown, so that a changed forecast does not change the plan."""
         return replace(self.request, loss_tolerance=(shown or {}).get("loss_tolerance", self.request.loss_tolerance))
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""What is done for every mirror again and again: metadata follows the source, positions of groups are committed.
+"""The periodic DAGs: metadata sync and commits of group offsets, for every mirror.
 
-Each mirror is a mapped task of its own, and each task leaves what it did under `DONE`, whether it fails or not. While a
-failover holds a mirror its task is skipped.
+Each mirror is a mapped task, and each task stores its result under `DONE`, whether it fails or not. While a failover
+holds the lock of a mirror its task is skipped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tanist.usecases.groups.rows import PositionRow
 
 DONE: Final = "done"
-"""The XCom in which each mapped task leaves what it did."""
+"""The XCom in which each mapped task stores its result."""
 MIRRORS: Final = "mirrors"
 _MOST_SHOWN: Final = 100
 _GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "destination_offset", "committed", "reason")
@@ -42,7 +42,7 @@ _GROUPS: Final = ("group", "topic", "partition", "source_committed_offset", "des
 
 @dataclass(frozen=True, slots=True)
 class _SyncResult:
-    """What was done for one mirror. `decide`: what a person must look at; `again`: what the next try may mend."""
+    """The result for one mirror. `decide`: problems that need an operator; `again`: problems that a retry may solve."""
 
     summary: str
     page: str
@@ -52,7 +52,7 @@ class _SyncResult:
 
 
 def mirrors() -> list[dict[str, str]]:
-    """Every mirror of every destination. A destination that cannot be read has an entry too, whose task fails."""
+    """All mirrors of all destinations. A destination that cannot be read also has an entry, whose task fails."""
     with at_work() as task:
         if not (names := destinations()):
             raise Misconfigured(f"no destination is configured: list the clusters that hold mirrors in {DESTINATIONS}")
@@ -80,7 +80,7 @@ def sync_positions(target: Mapping[str, str]) -> None:
 
 
 def _upkeep(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], _SyncResult]) -> None:
-    """Do it, leave what was done, and end as it went."""
+    """Run the sync, store its result, and fail or succeed accordingly."""
     context = get_current_context()
     context["of"] = _name(target)  # type: ignore[typeddict-unknown-key]  # for the mapped task's label
     if trouble := target.get("trouble"):
@@ -101,7 +101,7 @@ def _upkeep(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], _S
 
 
 def report(task_id: str) -> list[dict[str, Any]]:
-    """What came of every mirror in this run: in the log as a table, and as items."""
+    """The results of all mirrors in this run: a table in the log, and items."""
     ti = get_current_context()["ti"]
     targets = ti.xcom_pull(task_ids=MIRRORS) or []
     found = [_reported(ti, task_id, number, target) for number, target in enumerate(targets)]

@@ -1,7 +1,7 @@
-"""What the page shows, read at most every few seconds whoever looks, however many do.
+"""The cache behind the status page: clusters are read at most every few seconds, however many users look.
 
-Each destination is read by itself in a thread of its own: a dead one neither delays the others nor hangs a page, which
-waits `PATIENCE_SECONDS` and then shows what there is, with its age.
+Each destination is read in a thread of its own: one that does not answer neither delays the others nor blocks a page,
+which waits `PATIENCE_SECONDS` and then shows the last result with its age.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 FRESH_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 6.0
-"""Longer than a reading needs that asks one dead source in vain."""
+"""Longer than an observation takes if one source does not answer."""
 READ_SECONDS: Final = 20.0
 
 Items = Sequence[Mapping[str, Any]]
 
 
 def read(destination: str) -> Items:
-    """All mirrors of a destination as they are now.
+    """Observe all mirrors of a destination.
 
     Raises:
         TanistError: it cannot be read.
@@ -50,24 +50,24 @@ def read(destination: str) -> Items:
 
 
 def _evidence(plan: str) -> str | None:
-    """Where the DAG has put it; None: that failover was run by somebody else."""
+    """The evidence folder of the DAG; None: the failover was not run by Airflow."""
     folder = evidence() / plan
     return str(folder) if folder.is_dir() else None
 
 
 @dataclass(slots=True)
 class _Destination:
-    """The last reading of one destination, and the one that is under way."""
+    """The last observation of one destination, and the one under way."""
 
     name: str
     items: Items = ()
     errors: Items = ()
     ended: float | None = None
-    """When the last reading ended, well or not (monotonic)."""
+    """When the last observation ended, successful or not (monotonic seconds)."""
     under_way: Future[Items] | None = None
 
     def collect(self, now: float) -> None:
-        """Take over what has been read. A reading that failed leaves the one before, which grows old."""
+        """Store a finished observation. If it failed, the previous one stays."""
         if self.under_way is None or not self.under_way.done():
             return
         done, self.under_way, self.ended = self.under_way, None, now
@@ -85,7 +85,7 @@ class _Destination:
         return self.ended is not None and now - self.ended < FRESH_SECONDS
 
     def problems(self) -> Items:
-        """What to say of it besides its mirrors."""
+        """Problems of the destination itself."""
         if self.ended is None:
             return self._error_items(
                 TimedOut(f"{self.name!r} has not answered yet; the request times out after {READ_SECONDS:.0f} s")
@@ -97,7 +97,7 @@ class _Destination:
 
 
 class StatusCache:
-    """Ask `answer` from any event loop."""
+    """`answer` may be called from any event loop."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class StatusCache:
         return envelope(items, now, errors if names else _NONE_NAMED)
 
     def _begun(self, seen: _Destination) -> Future[Items] | None:
-        """The reading to wait for; None: the last one is fresh."""
+        """The observation to wait for; None: the last one is recent enough."""
         now = self._clock.monotonic()
         seen.collect(now)
         if seen.under_way is None and not seen.fresh(now):
@@ -137,7 +137,7 @@ _NONE_NAMED: Final = error_items(
 
 
 def _in_background(call: Callable[[], Items]) -> Future[Items]:
-    """In a thread that nobody waits for when the process ends."""
+    """Run in a daemon thread."""
     future: Future[Items] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""What every task is given, and how it says no: the errors of Tanist in Airflow's terms."""
+"""The context of every task, and the translation of Tanist's errors to Airflow's."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 TASK_SECONDS: Final = 60.0
 WHY: Final = "why"
-"""The XCom in which a task that failed leaves its reason, for those that report."""
+"""The XCom in which a failed task stores its reason for the task `report`."""
 
 Again: TypeAlias = "Callable[[TanistError], bool]"
 
 
 def never(_error: TanistError) -> bool:
-    """A person waits for the answer, and asks again if they want another."""
+    """Never retry: a user waits for the answer and can repeat the request."""
     return False
 
 
 def busy_or_retriable(error: TanistError) -> bool:
-    """Who is at work on the mirror may be what this task was before it was killed: for a moment, it still is."""
+    """Retry also if the mirror is locked: the holder may be the killed earlier attempt of this task."""
     return error.retriable or isinstance(error, MirrorLocked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverTask:
-    """A task at work: every cluster by the id of its connection, and its time."""
+    """The context of a task: clusters by connection id, and the deadline."""
 
     registry: ClusterRegistry
     context: CommandContext
@@ -50,9 +50,9 @@ class FailoverTask:
 def at_work(
     seconds: float = TASK_SECONDS, logins: Mapping[str, str] | None = None, again: Again = attrgetter("retriable")
 ) -> Iterator[FailoverTask]:
-    """Everything a task needs, for so long; what goes wrong inside is told as Airflow understands it (`told`).
+    """The context of a task for `seconds`; errors inside are translated (`translate_errors`).
 
-    `logins`: clusters that are reached by another connection than the one of their name.
+    `logins`: clusters to reach by another connection than the one of their name.
     """
     clock = SystemClock()
     with translate_errors(again):
@@ -70,13 +70,13 @@ def at_work(
 
 @contextmanager
 def translate_errors(again: Again = attrgetter("retriable")) -> Iterator[None]:
-    """Name, reason and next step of a TanistError become the task's one error, and are left behind under `WHY`.
+    """Name, reason and next step of a TanistError become the task's error, and are stored under `WHY`.
 
-    `again`: whether an error may pass by trying again.
+    `again`: whether an error is worth a retry.
 
     Raises:
-        AirflowException: trying again may help, so the task's retries apply.
-        AirflowFailException: it would not; the task fails now.
+        AirflowException: a retry may help, so the task's retries apply.
+        AirflowFailException: a retry would not help; the task fails now.
     """
     try:
         yield
@@ -87,7 +87,7 @@ def translate_errors(again: Again = attrgetter("retriable")) -> Iterator[None]:
 
 
 def leave(why: str) -> None:
-    """`why` is there for those that report."""
+    """Store `why` for the task `report`."""
     try:
         context = get_current_context()
     except RuntimeError:  # no task

@@ -1,4 +1,4 @@
-"""`tanist validate` as a task: the same job, submitted by Airflow's own operator. Its verdict is the task's."""
+"""`tanist validate` as a task: the same job, submitted by Airflow's Spark operator. Its verdict decides the task."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ PARAMS: Final = {
 
 
 class _Bound(SparkSubmitHook):
-    """Its JVM ends with the process of its task, whatever that dies of: another try would run beside it."""
+    """The JVM ends with the task's process, however that ends; otherwise a retry would run beside it."""
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         return bound(super()._build_spark_submit_command(application))
 
 
 class Validate(SparkSubmitOperator):
-    """Validates the mirror that the run's parameters name, as deep as the parameter `level` says.
+    """Validates the mirror of the run's parameters at the level of the parameter `level`.
 
-    Fails where the copy differs, and where that could not be told. The XCom holds the verdict and the folder of
-    `result.json` and `report.html`. The job's file, with the clusters' secrets in it, is its owner's alone and gone
-    when the task ends; Airflow sees its path.
+    Fails if the logs differ, or if that is unknown. The XCom contains the verdict and the folder of `result.json` and
+    `report.html`. The job's file contains the clusters' secrets; only its owner can read it, and it is deleted when
+    the task ends. Airflow sees its path.
     """
 
     def __init__(self, *, level: str = "level", **options: Any) -> None:
@@ -84,8 +84,8 @@ class Validate(SparkSubmitOperator):
         """Prepare as the command line does, submit as Airflow does.
 
         Raises:
-            AirflowFailException: the copy differs, or the parameters are wrong.
-            AirflowException: it could not be told.
+            AirflowFailException: the logs differ, or the parameters are invalid.
+            AirflowException: the result is unknown.
             AirflowSkipException: the source of an unplanned failover does not answer.
         """
         params = parameters(context)
@@ -119,7 +119,7 @@ class Validate(SparkSubmitOperator):
                 raise AirflowSkipException(str(silent)) from silent
 
     def _submitted(self, context: Context, submission: Submission) -> dict[str, Any]:
-        """What the job has left; where it has left nothing, Airflow's own error."""
+        """The result of the job; if there is none, Airflow's error."""
         self.name = f"validate {submission.job.mirror}"
         self.application = str(application(submission.application))
         self.conf = dict(submission.settings())
@@ -144,7 +144,7 @@ class Validate(SparkSubmitOperator):
         return hook
 
     def _close(self) -> None:
-        """Airflow's hook leaves the pipe open that it has read."""
+        """Close the pipe that Airflow's hook leaves open."""
         process = self._hook and self._hook._submit_sp  # noqa: SLF001  # it has no method for that
         if process and process.stdout:
             process.stdout.close()

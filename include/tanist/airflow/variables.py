@@ -1,6 +1,6 @@
-"""What this deployment is told about Tanist: environment variables, else Airflow Variables of the same name.
+"""Settings of Tanist in this deployment: environment variables, otherwise Airflow Variables of the same name.
 
-Who may edit Airflow Variables may change what is only said there: what must stand is said in the environment.
+Users who can edit Airflow Variables can change settings there; the environment takes precedence.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from airflow.sdk import Variable
 from tanist.domain.errors import Misconfigured
 
 DESTINATIONS: Final = "TANIST_DESTINATIONS"
-"""The ids of the connections to the clusters that hold mirrors, with commas between them."""
+"""The connection ids of the destination clusters, separated by commas."""
 APPROVERS: Final = "TANIST_APPROVERS"
-"""The ids of the Airflow users who may approve a failover, with commas between them."""
+"""The ids of the Airflow users who may approve a failover, separated by commas."""
 FOUR_EYES: Final = "TANIST_FOUR_EYES"
-"""Whether nobody may approve what they have asked for themselves: on (the default) or off."""
+"""Whether a user cannot approve their own request: on (the default) or off."""
 EVIDENCE: Final = "TANIST_EVIDENCE"
-"""The folder that evidence of failovers goes to: one that all workers share."""
+"""The folder for evidence of failovers, shared by all workers."""
 
 _SWITCH: Final = {"on": True, "off": False}
 
 
 def text(name: str) -> str:
-    """What was said of `name`; empty: nothing."""
+    """The value of `name`; empty: not set."""
     return str(os.environ.get(name) or Variable.get(name, default="") or "").strip()
 
 
 def words(name: str) -> tuple[str, ...]:
-    """The comma-separated words of `name`, each once, in the order given; none if nobody has set it."""
+    """The comma-separated words of `name` without duplicates, in their order; none if it is not set."""
     return tuple(dict.fromkeys(word for part in text(name).split(",") if (word := part.strip())))
 
 
 def destinations() -> tuple[str, ...]:
-    """The clusters that hold mirrors: one fetcher runs for each."""
+    """The destination clusters: one fetcher runs for each."""
     return words(DESTINATIONS)
 
 
 def approvers() -> tuple[str, ...]:
-    """Who may approve a failover. Raises Misconfigured where that is nobody: it never means anybody."""
+    """The users who may approve a failover. Raises Misconfigured if there are none."""
     if not (found := words(APPROVERS)):
         raise Misconfigured(
             f"no approver is configured: list the users in {APPROVERS} (environment or Airflow Variable)"
@@ -50,7 +50,7 @@ def approvers() -> tuple[str, ...]:
 
 
 def four_eyes() -> bool:
-    """Whether who asks for a failover may not approve it. Raises Misconfigured where it is neither on nor off."""
+    """Whether a user cannot approve their own request. Raises Misconfigured if it is neither on nor off."""
     found = text(FOUR_EYES) or "on"
     if found not in _SWITCH:
         raise Misconfigured(f"{FOUR_EYES} is {found!r}: it must be on or off")
@@ -58,5 +58,5 @@ def four_eyes() -> bool:
 
 
 def evidence() -> Path:
-    """Where evidence goes: `evidence` in Airflow's home, where nothing was said."""
+    """The folder for evidence; `evidence` in Airflow's home by default."""
     return Path(text(EVIDENCE) or Path(os.environ.get("AIRFLOW_HOME", "~/airflow"), "evidence")).expanduser()

@@ -1,4 +1,4 @@
-"""What a run of the DAG came to, and what to do now. The run is green only where that is what was asked for."""
+"""The result of a DAG run, and the next step. The run succeeds only if the request is done."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _OTHER_WAY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictSeen:
-    """What is known at the end. `failed`: why, by task.
+    """The inputs of the verdict. `failed`: reasons by task.
 
-    `record`: of the plan's run, None: it never began; where `abort_only` is asked for, of the one that is to be undone.
-    `undone`: the plan that was undone first.
+    `record`: the plan's failover run, None: it never began; with `abort_only` the run to undo. `undone`: the plan that
+    was undone first.
     """
 
     record: FailoverRun | None
@@ -44,7 +44,7 @@ class VerdictSeen:
 
 
 def verdict(seen: VerdictSeen) -> str:
-    """What came of it, and what to do now."""
+    """The result, and the next step."""
     if seen.record is None:
         return _not_started(seen)
     if seen.abort_only and seen.record.status is not RunStatus.RUNNING:
@@ -68,5 +68,5 @@ def _not_started(seen: VerdictSeen) -> str:
 
 
 def green(said: str) -> bool:
-    """Whether a run of that verdict has come to what was asked for."""
+    """Whether the request is done according to that verdict."""
     return said.startswith((DONE, AS_ASKED))

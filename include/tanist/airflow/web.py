@@ -1,7 +1,7 @@
 """The status page and its JSON: a small app of the api-server that reads and never writes.
 
-What changes something is a DAG, with Airflow's own rights; the page leads there. Every path needs a signed-in user who
-may see what the deployment does (in Airflow's words: the view "cluster activity").
+Changes are made by DAGs with Airflow's permissions; the page links to them. Every path needs a signed-in user with
+access to Airflow's view "cluster activity".
 """
 
 from typing import Any, Final

@@ -1,6 +1,6 @@
 """The fetcher as a child of Airflow's triggerer: `python -m tanist.airflow.worker DESTINATION PARENT`.
 
-How it is spoken to: `tanist.airflow.fetcher_process`. It ends with its parent, whatever that one dies of.
+The protocol is in `tanist.airflow.fetcher_process`. The process ends with its parent, however that ends.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 BUG: Final = 70
 _ANSWER_SECONDS: Final = 120.0
-"""A triggerer builds an API of its own for the first connection that is stored in the database: seconds of work."""
+"""Timeout for a connection: a triggerer needs seconds to build an API for the first one from the database."""
 _PULSE_SECONDS: Final = 5.0
 
 
 class RemoteConnections(Mapping[str, ClusterSettings]):
-    """Clusters by the ids of connections, each asked of the parent when it is first needed. Thread-safe."""
+    """Clusters by connection id, each requested from the parent on first use. Thread-safe."""
 
     def __init__(self, asks: int, answers: int) -> None:
         self._asks, self._answers = asks, answers
@@ -75,7 +75,7 @@ class RemoteConnections(Mapping[str, ClusterSettings]):
 
 
 class Pulse:
-    """Tells the parent every few seconds that the service goes round, and nothing while it does not."""
+    """Reports progress of the service to the parent every few seconds; nothing while it hangs."""
 
     def __init__(self, tells: int) -> None:
         self._tells = tells
