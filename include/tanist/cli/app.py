@@ -88,19 +88,19 @@ def run() -> None:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Whether JSON is asked for, as far as a command line tells that may be wrong."""
+    """Whether JSON is requested, also on a command line that may be invalid."""
     pairs = pairwise(arguments)
     return not _JSON.isdisjoint({*((word,) for word in arguments), *pairs})
 
 
 def _must_be_text(arguments: Sequence[str]) -> None:
-    """What is no text could neither be stored nor sent; Python hands such bytes on as halves of characters."""
+    """Refuse arguments that are not UTF-8, which Python passes as lone surrogates: they could not be stored or sent."""
     for word in arguments:
         if any("\ud800" <= each <= "\udfff" for each in word):
             raise typer.BadParameter(f"{word!a} is not UTF-8")
 
 
 def _path(wrong: typer.TyperException) -> str:
-    """The command that was typed, as far as it was understood."""
+    """The command path, as far as it was parsed."""
     context = getattr(wrong, "ctx", None)
     return context.command_path if context else "tanist"

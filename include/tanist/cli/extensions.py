@@ -16,34 +16,34 @@ TESTKIT: Final = {
     "sandbox": "Run throw-away Apache Kafka clusters on this machine.",
     "demo": "Mirror a cluster while brokers and workers are killed, compare every record, then fail over.",
 }
-"""Commands of the testkit, and what `tanist --help` says of them: it loads none of them."""
+"""Commands of the testkit with their help texts, so that `tanist --help` does not load them."""
 
 
 class Commands(TyperGroup):
     """The commands of the product, and those of the testkit by name."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Those of the testkit come last, whether it is installed or not."""
+        """Commands of the testkit come last, whether it is installed or not."""
         return [*(name for name in super().list_commands(ctx) if name not in TESTKIT), *TESTKIT]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """One that is not loaded has a name and a help text, and nothing else."""
+        """A command; one of the testkit that is not loaded has only a name and a help text."""
         if cmd_name in TESTKIT and cmd_name not in self.commands:
             return TyperCommand(cmd_name, help=TESTKIT[cmd_name])
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Loads the command that is called.
+        """Load the command that is called.
 
         Raises:
-            MissingDependency: it is one of the testkit's, which is not installed.
+            MissingDependency: the command belongs to the testkit, which is not installed.
         """
         if args and args[0] in TESTKIT:
             self.load(args[0])
         return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> None:
-        """Make a command of the testkit one of ours; raises MissingDependency."""
+        """Load a command of the testkit. Raises MissingDependency."""
         if name not in self.commands:
             self.commands[name] = _loaded(name)
 

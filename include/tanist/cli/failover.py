@@ -108,7 +108,7 @@ UntilOption = Annotated[
 
 @contextmanager
 def opened(now: Session, name: str) -> Iterator[FailoverContext]:
-    """Both clusters of the mirror `name`, at the destination that was named."""
+    """Both clusters of the mirror `name` at the given destination."""
     with failover_clusters(now.registry, now.destination(), mirror_name(name), now.context) as clusters:
         yield clusters
 
@@ -151,7 +151,7 @@ def _request(mode: Mode, topic: list[str] | None, group: list[str] | None, max_l
 
 
 def show_plan(found: planning.Planned, as_json: bool) -> None:
-    """A plan, and for people what to do with it."""
+    """Print a plan, and for people the next command."""
     item = plan_item(found)
     emit([item], STEP_COLUMNS, as_json, rows=item["steps"])
     cost = found.forecast
@@ -221,7 +221,7 @@ def run(
 def execute(
     now: Session, name: str, plan: str, patience: Timeouts, evidence: Path | None, *, until: str | None = None
 ) -> None:
-    """Run `plan`, as far as the step `until`, and show what came of it."""
+    """Run `plan` up to the step `until`, and print the result."""
     folder = evidence_folder(plan, evidence)
     with opened(now, name) as clusters, watching(now.as_json) as tell:
         folder.check()

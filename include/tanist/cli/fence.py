@@ -1,4 +1,4 @@
-"""`tanist fence`: what keeps producers off a source, and lifting exactly that."""
+"""`tanist fence`: show and lift source fences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tanist fetcher`: the persistent service that copies."""
+"""`tanist fetcher`: the service that copies records."""
 
 from __future__ import annotations
 

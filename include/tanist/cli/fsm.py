@@ -1,4 +1,4 @@
-"""`tanist fsm`: the state machine, as the code itself reads it."""
+"""`tanist fsm`: the table of the state machine that the code uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _before(row: TransitionRow) -> str:
 
 
 def diagram(rows: tuple[TransitionRow, ...]) -> str:
-    """`rows` as a Mermaid state diagram; what is possible from everywhere is a note."""
+    """`rows` as a Mermaid state diagram; transitions from every state are a note."""
     lines = ["stateDiagram-v2", "    [*] --> UNKNOWN"]
     for row in rows:
         if row.before == frozenset(MirrorState):

@@ -1,4 +1,4 @@
-"""`tanist groups`: where consumer groups go on at the destination."""
+"""`tanist groups`: committed offsets of consumer groups at the destination."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def explain(
 
 
 def _home_items(group: str, found: GroupSyncResult) -> list[dict[str, Any]]:
-    """Partitions that took over: they have an explanation, and no translation."""
+    """Items of failed-over partitions: they have an explanation, but no translation."""
     return [
         {"group": group, "topic": at.topic, "partition": at.partition, "explanation": list(at_home(group, at, found))}
         for at in found.seen.at_home.get(group, ())
@@ -178,7 +178,7 @@ def _supported(strategy: str) -> None:
 
 
 def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: SyncRequest) -> None:
-    """On a terminal, what would be done is shown before it is asked for."""
+    """On a terminal, show the changes and ask for confirmation."""
     if now.yes or now.context.dry_run or not on_terminal():
         return
     planned = sync_groups(spec, contacts, request, replace(now.context, dry_run=True))
@@ -187,7 +187,7 @@ def _confirm(now: Session, spec: MirrorSpec, contacts: GroupContacts, request: S
 
 
 def _say_how(seen: Gathered) -> None:
-    """Where positions come from, if it is not the best there is."""
+    """Print how offsets are read, unless `__consumer_offsets` is followed."""
     if seen.source_answer.down is not None:
         say(f"warning: source {seen.spec.source} does not answer: {seen.source_answer.down.reason}")
     followed = seen.followed

@@ -1,4 +1,4 @@
-"""`tanist status` and `tanist doctor`: questions with verdicts."""
+"""`tanist status` and `tanist doctor`: checks and verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry of the console script. What takes half a second to import is in `app`."""
+"""The entry point of the console script. Imports that take half a second are in `app`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends a command in order: Ctrl-C, `kill` and `timeout`, a terminal that is closed."""
+"""Signals that end a command in order: Ctrl-C, `kill` and `timeout`, a terminal that is closed."""
 
 
 def main() -> None:
-    """Run the command. Until everything is imported nothing has begun: a signal just ends the process."""
+    """Run the command. Before everything is imported a signal just ends the process."""
     ours = [sign for sign in ENDS if signal.getsignal(sign) is not signal.SIG_IGN]  # nohup, a shell's background job
     for sign in ours:
         signal.signal(sign, lambda number, _: os._exit(128 + number))
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _interrupt(number: int, _: FrameType | None) -> NoReturn:
-    """Once: `timeout` sends its signal twice, and what is being tidied up must not be interrupted. Ctrl-C may be."""
+    """Handle a signal once: `timeout` sends it twice, and cleaning up must not be interrupted, except by Ctrl-C."""
     for sign in ENDS[1:]:
         signal.signal(sign, lambda *_: None)
     raise KeyboardInterrupt(number)

@@ -1,4 +1,4 @@
-"""`tanist mirrors remove`: a failover of the topics that it takes out."""
+"""`tanist mirrors remove`: a failover of the topics that it removes."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def remove(
 
 
 def register(app: typer.Typer) -> None:
-    """Put it under `tanist mirrors`."""
+    """Add the command to `tanist mirrors`."""
     app.command()(remove)

@@ -1,4 +1,4 @@
-"""`tanist mirrors list|describe|wait`: what only reads."""
+"""`tanist mirrors list|describe|wait`: the read-only commands."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def wait(
 
 
 def _progress() -> Callable[[int, int], None]:
-    """On a terminal, one line that follows the numbers; elsewhere nothing."""
+    """On a terminal, one line that is updated; elsewhere nothing."""
     shown: list[tuple[int, int]] = []
 
     def report(there: int, of: int) -> None:
@@ -102,7 +102,7 @@ def _progress() -> Callable[[int, int], None]:
 
 
 def register(app: typer.Typer) -> None:
-    """Put these commands under `tanist mirrors`."""
+    """Add these commands to `tanist mirrors`."""
     app.command("list")(list_mirrors)
     app.command("describe")(describe)
     app.command("wait")(wait)

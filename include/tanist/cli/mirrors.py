@@ -1,4 +1,4 @@
-"""`tanist mirrors`: what changes mirrors. What only reads them is in `mirror_views`."""
+"""`tanist mirrors`: the commands that change mirrors. Read-only commands are in `mirror_views`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that many commands share, and what is made of them: one world of clusters per command."""
+"""Options that many commands share, and the session that they define."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
 
 def duration(text: str | float) -> float:
-    """Seconds of `30`, `30s`, `500ms`, `10m`, `1h`; a default comes as the number it is."""
+    """Seconds of `30`, `30s`, `500ms`, `10m`, `1h`; a default is passed as a number."""
     match = _DURATION.fullmatch(str(text).strip())
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= _LONGEST_SECONDS:
@@ -44,7 +44,7 @@ def duration(text: str | float) -> float:
 
 
 def lasting(flag: str, means: str, default: str, *, parser: Callable[[str], float] = duration) -> Any:
-    """An option that is a duration. Its `default` stands in the help as it would be typed, not in seconds."""
+    """An option that is a duration. The help shows its `default` as it would be typed, not in seconds."""
     return typer.Option(flag, metavar="TIME", parser=parser, show_default=False, help=f"{means} (default: {default}).")
 
 
@@ -94,7 +94,7 @@ MaybeMirrorArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", hel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliOptions:
-    """What every command that asks clusters has been told."""
+    """The shared options of commands that query clusters."""
 
     config: Path | None
     destination: str | None
@@ -103,14 +103,14 @@ class CliOptions:
     output: Format
     json: bool
     timeout: float | None = None
-    """Seconds; None: nothing was said."""
+    """Seconds; None: not given."""
     dry_run: bool = False
     yes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One command at work."""
+    """A running command."""
 
     registry: ClusterRegistry
     context: CommandContext
@@ -118,13 +118,13 @@ class Session:
     as_json: bool
     yes: bool
     until: Deadline | None
-    """The end that was asked for with --timeout, for what else has none."""
+    """The deadline given by --timeout, for operations without a default one."""
 
     def destination(self) -> Cluster:
-        """The destination that was named; changes never guess.
+        """The given destination; commands that change something never guess one.
 
         Raises:
-            Misconfigured: none was.
+            Misconfigured: none was given.
         """
         if self.named is None:
             known = ", ".join(self.registry.names()) or "no cluster is configured"
@@ -132,7 +132,7 @@ class Session:
         return self.registry.connect(self.named)
 
     def destinations(self, mirror: MirrorName | None) -> tuple[Cluster, ...]:
-        """The destination that was named, else those that answer and have such a mirror (or any)."""
+        """The given destination, otherwise those that answer and have the mirror (or any mirror)."""
         if self.named is not None:
             return (self.registry.connect(self.named),)
         return self.registry.destinations(mirror, self.context)
@@ -140,7 +140,7 @@ class Session:
 
 @contextmanager
 def session(options: CliOptions, seconds: float) -> Iterator[Session]:
-    """Everything a command needs; what goes wrong inside ends it with one line per problem and its exit code."""
+    """The session of a command; an error inside ends the command with one line per problem and its exit code."""
     as_json = options.json or options.output is Format.JSON
     with guard(as_json):
         clock = SystemClock()
@@ -161,7 +161,7 @@ def session(options: CliOptions, seconds: float) -> Iterator[Session]:
 
 
 def _from_flags(options: CliOptions, server: str, settings: Settings) -> tuple[str, ClusterSettings]:
-    """The cluster that flags name; one that is configured under the same address keeps its name and its allowances."""
+    """The cluster given by flags; a configured cluster with the same address keeps its name and settings."""
     endpoint = from_flags(server, options.command_config)
     for name, known in settings.clusters.items():
         if options.destination in {None, name} and set(known.endpoint.bootstrap) & set(endpoint.bootstrap):
@@ -171,7 +171,7 @@ def _from_flags(options: CliOptions, server: str, settings: Settings) -> tuple[s
 
 
 def announcing(session: Session, verb: str) -> CommandContext:
-    """The session's run, which says which topics it is about to change."""
+    """The session's context, which announces the topics to change."""
 
     def announce(topics: Sequence[str]) -> None:
         would = "would " if session.context.dry_run else ""
@@ -181,15 +181,15 @@ def announcing(session: Session, verb: str) -> CommandContext:
 
 
 def on_terminal() -> bool:
-    """Whether somebody is there to answer."""
+    """Whether a user can answer."""
     return sys.stdin.isatty()
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal, unless `yes` was said before.
+    """Ask on a terminal, unless `yes` was given.
 
     Raises:
-        typer.Abort: the answer is no.
+        typer.Abort: not confirmed.
     """
     if not yes and on_terminal():
         typer.confirm(question, abort=True, err=True)
@@ -212,23 +212,23 @@ def _shared(
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """The options that every command about mirrors takes; read by `asking`, never called."""
+    """The shared options of commands on mirrors; read by `asking`, never called."""
 
 
 def _changing(*, dry_run: DryRunOption = False, yes: NeverAskOption = False) -> None:
-    """The options of commands that change something, besides."""
+    """Additional options of commands that change something."""
 
 
 def _confirming(*, dry_run: DryRunOption = False, yes: YesOption = False) -> None:
-    """The same of commands that ask before they do."""
+    """Additional options of commands that ask for confirmation."""
 
 
 def asking(
     *, changes: bool = False, confirms: bool = False, timed: bool = True, seconds: float = 30.0
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a command of a function whose first parameter is a `Session`: its own options, and the shared ones.
+    """Decorator of commands whose first parameter is a `Session`: adds the shared options.
 
-    `seconds`: how long it may take where nothing is said; not `timed`: it has no end, and no --timeout.
+    `seconds`: the default timeout; not `timed`: the command has no timeout and no option --timeout.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""What every command prints: a table or one JSON object on standard output, errors in one line on standard error."""
+"""Output of commands: a table or one JSON object on standard output, errors in one line on standard error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REFUSED: Final = 1
 BUG: Final = 70
 DEBUG: Final = "TANIST_DEBUG"
-"""Set in the environment (or by the root's option `--debug`), tracebacks of bugs are shown."""
+"""The environment variable (also set by `--debug`) that shows tracebacks of bugs."""
 
 
 class Format(StrEnum):
@@ -46,7 +46,7 @@ def emit(
     rows: Sequence[Mapping[str, Any]] | None = None,
     errors: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Prints `items` as one JSON object, or `rows` (by default the items) as a table of `columns`, keys of a row.
+    """Print `items` as one JSON object, or `rows` (by default the items) as a table of `columns`, keys of a row.
 
     Under JSON nothing else may be printed on standard output by the same command.
     """
@@ -57,31 +57,31 @@ def emit(
 
 
 def none(reason: str, as_json: bool) -> None:
-    """Where there is nothing to show: `reason` says so, and what to do; no table."""
+    """Print `reason`, with the next step, instead of an empty table."""
     say(reason)
     if as_json:
         print(_json((), ()))
 
 
 def say(text: str) -> None:
-    """A word on what is going on, for people: standard error."""
+    """Print a message for people to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:
-    """`text` without line breaks and whatever else steers a terminal: spaces in their place."""
+    """`text` with spaces instead of line breaks and other control characters."""
     return "".join(each if each.isprintable() else " " for each in text).strip()
 
 
 def stages(clock: Clock) -> Callable[[str], None]:
-    """`say`, for what takes long: each line begins with the seconds since now."""
+    """`say` for long operations: each line begins with the seconds since this call."""
     began = clock.monotonic()
     return lambda text: say(f"[{clock.monotonic() - began:5.1f} s] {text}")
 
 
 @contextmanager
 def guard(as_json: bool = False, *, debug: bool = False) -> Iterator[None]:
-    """Turns what went wrong inside into one line and the exit code of `cli.md`.
+    """Turn an error inside into one line per problem and its exit code.
 
     Tracebacks of bugs go to a private file, and to the terminal only with `debug` or $TANIST_DEBUG.
     """
@@ -113,7 +113,7 @@ def _report(refusal: TanistError, as_json: bool) -> None:
 
 
 def fail(name: str, reason: str, action: str, as_json: bool) -> None:
-    """Says what is no TanistError as if it were one."""
+    """Print an error that is not a TanistError in the same format."""
     say(f"error: {one_line(f'{name}: {reason} ({action})')}")
     if as_json:
         print(_json((), ({"name": name, "reason": reason, "action": action},)))

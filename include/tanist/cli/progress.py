@@ -1,4 +1,4 @@
-"""What people see while a failover runs: a table of steps on a terminal, one line an event elsewhere."""
+"""Progress of a failover: a table of steps on a terminal, otherwise one line per event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MARKS: Final = {"begins": "…", "done": "✔", "not yet": "⟳", "undone": "�
 
 
 class Board:
-    """Steps, and how far each is."""
+    """The steps and their progress."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, float, float]] = {}
@@ -48,13 +48,13 @@ class Board:
 
 
 def line(step: str, what: str, reason: str = "") -> str:
-    """A step as one line, and why it is as it is."""
+    """A step as one line, with its reason."""
     return f"{step}: {what}{f': {one_line(reason)}' if reason else ''}"
 
 
 @contextmanager
 def watching(as_json: bool) -> Iterator[Callable[[str, str, str], None]]:
-    """Who is told of each step. With JSON and without a terminal it is a line on standard error."""
+    """The receiver of progress events. With JSON or without a terminal it prints lines to standard error."""
     if as_json or not sys.stderr.isatty():
         yield lambda step, what, reason: say(line(step, what, reason))
         return

@@ -1,4 +1,4 @@
-"""`tanist reconcile`: which offset of a copy holds which record."""
+"""`tanist reconcile`: find the destination offset of each source record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tanist validate`: is the copy the same data?"""
+"""`tanist validate`: compare mirror topics with their source."""
 
 from __future__ import annotations
 
