@@ -62,7 +62,7 @@ class FetcherProcess:
         return cls(process, report, serve)
 
     async def ended(self, patience: float | None = None) -> Ended:
-        """Wait until it has ended and all it said is told.
+        """Wait until the process has ended and all its output was handled.
 
         `patience`: one that has not said for so many seconds that it is alive does not respond and is killed.
         """

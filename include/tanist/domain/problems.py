@@ -62,7 +62,7 @@ class _Kind:
         self._names: list[str] = []
         self._words = _WORD.split(first.reason)
         self._where: list[int] = []
-        """Where the name stands, once a second problem has told."""
+        """The position of the name, once a second problem has shown it."""
 
     def takes(self, problem: TanistError) -> bool:
         words = _WORD.split(problem.reason)

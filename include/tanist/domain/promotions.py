@@ -50,9 +50,9 @@ def still_promoted(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, 
 
 
 def recreated(view: StateView, mirror: MirrorName, topic_ids: Mapping[str, str]) -> dict[str, MirrorName | None]:
-    """The topics that left a mirror, that no mirror has taken in since, and whose name is another topic's now.
+    """The topics that left a mirror, were not added to a mirror since, and were re-created under their names.
 
-    And the mirror that has promoted what is there now, if there is one. A topic whose id is not known is the same.
+    With the mirror that has promoted the current topic, if any. A topic whose id is unknown counts as unchanged.
     """
     others = view.of_other_mirrors(mirror)
     left = [topic.topic for topic in view.removed(mirror) if topic.topic not in others]

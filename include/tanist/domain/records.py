@@ -104,7 +104,7 @@ class PromotionEpoch(MirrorRecord):
     topic: str
     count: int
     topic_id: str = ""
-    """The topic of the destination that took over; empty: not known, or written by a version that did not say."""
+    """The id of the failed-over topic at the destination; empty: unknown, or written by an earlier version."""
     mirror_id: str = ""
 
 

@@ -43,10 +43,10 @@ class FetcherThread(RoundThread):
         self.key = key
         self.assignment: Mapping[MirrorPartition, Assigned] = {}
         self.adopted: Mapping[MirrorPartition, Assigned] = {}
-        """The assignment that this lane acts upon; when it is `assignment` itself, nothing else is held any more."""
+        """The assignment in force here; if it is `assignment` itself, no other partition is held any more."""
         self.reports: Mapping[MirrorPartition, Report] = {}
         self.stale_leaders = False
-        """The source's leaders have moved: whoever assigns lanes should look."""
+        """Whether leaders of the source have moved, so that partitions should be assigned again."""
         self._claims = tools.claims
         self._clock = tools.clock
         self._states: dict[MirrorPartition, PartitionFetchState[Any]] = {}

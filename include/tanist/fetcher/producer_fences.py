@@ -74,7 +74,7 @@ class ProducerFences:
                 log.warning("barriers could not be proved", extra={"mirror": spec.mirror, "reason": failed[0]})
 
     def _taken(self, view: StateView, spec: MirrorSpec) -> dict[TopicPartition, ProducerIds]:
-        """Raises TanistError: whether a topic is still the one that took over is not known, so nothing is written."""
+        """Raises TanistError, so that nothing is written, if it is unknown whether a topic was re-created."""
         names = [topic.topic for topic in view.removed(spec.mirror)]
         ids = self._replicas.cluster(names, self._clock.deadline(_ANSWER_SECONDS)).topic_ids
         return {

@@ -41,7 +41,7 @@ class SourceLeaders:
         self._clock = clock
         self._looked_at = float("-inf")
         self._led: Mapping[str, int] = {}
-        """Topics whose partitions all had a leader, and how many; the others have no lane that would say so."""
+        """Topics whose partitions all had a leader, with their numbers of partitions."""
 
     def look(self, spec: MirrorSpec, topics: Mapping[str, int], *, stale: bool) -> None:
         """Refresh if necessary: a leader moved, topics are new or without leader, or the last refresh is too old.
