@@ -69,21 +69,21 @@ def test_a_fence_that_a_deleted_mirror_put_up_late_is_reported_and_can_be_lifted
 def test_a_failed_over_topic_that_somebody_created_again_is_named_and_gets_no_marker(pair: Pair) -> None:
     """A worker wrote the mirror's markers into the new topic, and `status` was green."""
     pair.worker()
-    pair.mirror("reborn", "reborn")
-    pair.tanist("failover", "run", "reborn", "--plan", pair.approved("reborn"), *QUICK)
+    pair.mirror("created-again", "created-again")
+    pair.tanist("failover", "run", "created-again", "--plan", pair.approved("created-again"), *QUICK)
     assert _promoted(pair)["verdict"] == "PASS"
     admin = AdminClient(pair.west.client("admin"))
-    admin.delete_topics(["reborn"])["reborn"].result(20)
-    until(lambda: "reborn" not in admin.list_topics(timeout=10).topics, 20)
-    pair.west.topic("reborn")
+    admin.delete_topics(["created-again"])["created-again"].result(20)
+    until(lambda: "created-again" not in admin.list_topics(timeout=10).topics, 20)
+    pair.west.topic("created-again")
     pair.worker("w2")  # renews what it finds as soon as it has begun
     until(lambda: _promoted(pair)["verdict"] == "FAIL", 30)
-    assert "reborn: the failed-over topic was deleted and re-created at the destination" in _promoted(pair)["reason"]
-    refused = pair.tanist("mirrors", "add", "reborn", "--topic", "reborn", expected=1)
+    assert "created-again: the failed-over topic was deleted and re-created at the destination" in _promoted(pair)["reason"]
+    refused = pair.tanist("mirrors", "add", "created-again", "--topic", "created-again", expected=1)
     assert "TOPIC_FENCED" in refused.err, "the source fence stands until it is lifted by command"
-    pair.tanist("fence", "lift", "reborn", "--promoted")
-    take(pair.west.cluster, AclBinding(TOPIC, "reborn", LITERAL, "User:mirror", "*", WRITE, DENY))
-    pair.tanist("mirrors", "add", "reborn", "--topic", "reborn")
+    pair.tanist("fence", "lift", "created-again", "--promoted")
+    take(pair.west.cluster, AclBinding(TOPIC, "created-again", LITERAL, "User:mirror", "*", WRITE, DENY))
+    pair.tanist("mirrors", "add", "created-again", "--topic", "created-again")
     assert _promoted(pair)["verdict"] == "PASS", "the topic is empty, so it can be mirrored again: no marker is in it"
 
 
@@ -97,7 +97,7 @@ def _remembered(pair: Pair) -> list[dict[str, Any]]:
 
 
 def _promoted(pair: Pair) -> dict[str, str]:
-    checks = pair.tanist("status", "reborn", "--json", expected=None).item["checks"]
+    checks = pair.tanist("status", "created-again", "--json", expected=None).item["checks"]
     (found,) = (each for each in checks if each["name"] == "promoted")
     return dict(found)
 
