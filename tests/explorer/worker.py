@@ -67,11 +67,11 @@ class _SourceStates:
     def __init__(self, place: Place) -> None:
         self._place = place
 
-    def read(self, source: str, by: Deadline) -> StateView:
+    def read(self, _spec: MirrorSpec, by: Deadline) -> StateView:
         self._place.east.answer()
         return MemoryStateStore(self._place.east, STATE_TOPIC).catch_up(by)
 
-    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
         self._place.east.answer()
         if STATE_TOPIC not in self._place.east.topics:
             self._place.east.with_topic(STATE_TOPIC)

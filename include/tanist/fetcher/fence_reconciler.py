@@ -39,13 +39,16 @@ ANSWER_SECONDS: Final = 8.0
 
 
 class SourceStates(Protocol):
-    """The state topics of sources, by the source's name. May be used from any thread."""
+    """The state topics of the sources of mirrors. May be used from any thread.
 
-    def read(self, source: str, by: Deadline) -> StateView:
+    Each raises AnotherCluster where the source's name leads to another cluster than when the mirror was created.
+    """
+
+    def read(self, spec: MirrorSpec, by: Deadline) -> StateView:
         """The current view; empty if the source has no state topic."""
         ...
 
-    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+    def report_promotions(self, spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
         """Write promotions to the source's state topic, which is created if necessary."""
         ...
 
@@ -54,12 +57,14 @@ class SourceStates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """`fencing` returns the port that fences topics of a source, by name. `producer_fencing`, `replicas`: destination.
+    """`fencing` returns the port that fences topics of a mirror's source, and of no other cluster.
+
+    `producer_fencing`, `replicas`: of the destination.
 
     `lock` takes the lock of a mirror for an operation. Source fences are changed only under it.
     """
 
-    fencing: Callable[[str], Fencing]
+    fencing: Callable[[MirrorSpec], Fencing]
     producer_fencing: ProducerFencing
     replicas: Replicas
     sources: SourceStates
@@ -118,11 +123,9 @@ class FenceReconciler(RoundThread):
             return
         sources = self._guards.sources
         try:
-            reported = self._ask(spec, lambda: sources.read(spec.source, self._clock.deadline(ANSWER_SECONDS)))
+            reported = self._ask(spec, lambda: sources.read(spec, self._clock.deadline(ANSWER_SECONDS)))
             if missing := sorted(unreported(reported, promotions), key=lambda each: each.key):
-                self._ask(
-                    spec, lambda: sources.report_promotions(spec.source, missing, self._clock.deadline(ANSWER_SECONDS))
-                )
+                self._ask(spec, lambda: sources.report_promotions(spec, missing, self._clock.deadline(ANSWER_SECONDS)))
                 log.warning("told a source that it was replaced", extra={"mirror": spec.mirror, "topics": len(missing)})
         except Stopped:
             raise
@@ -176,7 +179,7 @@ class FenceReconciler(RoundThread):
             raise
 
     def _fencing_of(self, spec: MirrorSpec) -> Fencing:
-        return self._guards.fencing(spec.source)
+        return self._guards.fencing(spec)
 
     def _seen(self, spec: MirrorSpec, fencing: Fencing, held: Sequence[FencedTopic], by: Deadline) -> list[_FenceSeen]:
         """Each entry, and whether its source fence is in force now."""

@@ -91,7 +91,7 @@ def both_clusters(
 def source_of(registry: ClusterRegistry, spec: MirrorSpec) -> Cluster | TanistError:
     """A source that is not configured on this host is one that cannot be reached from here."""
     try:
-        return registry.connect(spec.source)
+        return registry.source(spec)
     except TanistError as error:
         return error
 

@@ -20,7 +20,7 @@ from tanist.usecases.mirrors.create import EXPIRATION
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.records import PromotionEpoch
+    from tanist.domain.records import MirrorSpec, PromotionEpoch
     from tanist.domain.state_view import StateView
     from tanist.fetcher.service import Parts
     from tanist.kafka.adapters.compacted_topic import CompactedTopic
@@ -90,7 +90,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
         maps=store(OFFSETS_TOPIC),
         groups=store(GROUPS_TOPIC),
         guards=Guards(
-            fencing=lambda name: registry.open(name).fencing,
+            fencing=lambda spec: registry.open(spec.source, spec.source_cluster_id).fencing,
             producer_fencing=registry.open(destination).producer_fencing,
             replicas=registry.open(destination).replicas,
             sources=_SourceStates(registry.cluster),
@@ -109,14 +109,18 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
     )
 
 
-def _store(cluster: ClusterSettings, topic: str, by: Deadline, *, reads: bool = False) -> CompactedTopic:
+def _store(
+    cluster: ClusterSettings, topic: str, by: Deadline, *, reads: bool = False, cluster_id: str | None = None
+) -> CompactedTopic:
     """A worker's own writer on a state topic, which is made if nobody has yet; `reads`: only what is there."""
     from tanist.kafka.adapters.cluster import PARTITIONS  # noqa: PLC0415
     from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
 
     layout = TopicLayout(partitions=PARTITIONS[topic], allow_small=cluster.allow_small_state)
     writer = None if reads else WORKER
-    return CompactedTopic.open(cluster.endpoint, topic, by, layout=layout, writer=writer, create=not reads)
+    return CompactedTopic.open(
+        cluster.endpoint, topic, by, layout=layout, writer=writer, create=not reads, cluster_id=cluster_id
+    )
 
 
 class _SourceStates:
@@ -125,13 +129,14 @@ class _SourceStates:
     def __init__(self, cluster: Callable[[str], ClusterSettings]) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._followed: dict[str, CompactedTopic] = {}
+        self._followed: dict[tuple[str, str], CompactedTopic] = {}
 
-    def read(self, source: str, by: Deadline) -> StateView:
+    def read(self, spec: MirrorSpec, by: Deadline) -> StateView:
         with self._lock:
+            source = (spec.source, spec.source_cluster_id)
             try:
                 if source not in self._followed:
-                    self._followed[source] = _store(self._cluster(source), STATE_TOPIC, by, reads=True)
+                    self._followed[source] = self._open(spec, by, reads=True)
                 return self._followed[source].catch_up(by)
             except UnknownTopicOrPartition:
                 return NOTHING_YET
@@ -139,16 +144,20 @@ class _SourceStates:
                 self._forget(source)
                 raise
 
-    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
-        with closing(_store(self._cluster(source), STATE_TOPIC, by)) as store:
+    def report_promotions(self, spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+        with closing(self._open(spec, by, reads=False)) as store:
             store.append(promotions, by)
+
+    def _open(self, spec: MirrorSpec, by: Deadline, *, reads: bool) -> CompactedTopic:
+        cluster = self._cluster(spec.source)
+        return _store(cluster, STATE_TOPIC, by, reads=reads, cluster_id=spec.source_cluster_id)
 
     def close(self) -> None:
         with self._lock:
             for source in list(self._followed):
                 self._forget(source)
 
-    def _forget(self, source: str) -> None:
+    def _forget(self, source: tuple[str, str]) -> None:
         if source in self._followed:
             self._followed.pop(source).close()
 

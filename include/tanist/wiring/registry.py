@@ -40,7 +40,7 @@ class ClusterRegistry:
     def __init__(self, settings: Settings, extra: Mapping[str, ClusterSettings] | None = None) -> None:
         self.settings = settings
         self._extra = dict(extra or {})
-        self._open: dict[str, KafkaCluster] = {}
+        self._open: dict[tuple[str, str | None], KafkaCluster] = {}
         self._others: list[KafkaCluster] = []
         self._silence: Silence | None = None
 
@@ -83,8 +83,16 @@ class ClusterRegistry:
         """
         return side_of(self.open(name))
 
-    def open(self, name: str) -> KafkaCluster:
-        """The cluster of that name with all its ports; it is closed with everything else.
+    def source(self, spec: MirrorSpec) -> Cluster:
+        """The source of a mirror. Where its name leads to another cluster now, whatever is asked raises AnotherCluster.
+
+        Raises:
+            Misconfigured: naming those that there are.
+        """
+        return side_of(self.open(spec.source, spec.source_cluster_id))
+
+    def open(self, name: str, cluster_id: str | None = None) -> KafkaCluster:
+        """The cluster of that name with all its ports; it is closed with everything else. `cluster_id`: only this one.
 
         Raises:
             Misconfigured: naming those that there are.
@@ -93,10 +101,12 @@ class ClusterRegistry:
             KafkaCluster,
         )
 
-        if name not in self._open:
+        if (name, cluster_id) not in self._open:
             cluster = self.cluster(name)
-            self._open[name] = KafkaCluster(cluster.endpoint, small_state=cluster.allow_small_state)
-        return self._open[name]
+            self._open[name, cluster_id] = KafkaCluster(
+                cluster.endpoint, small_state=cluster.allow_small_state, cluster_id=cluster_id
+            )
+        return self._open[name, cluster_id]
 
     def another(self, name: str) -> KafkaCluster:
         """As `open`, with connections of its own: for another thread."""
@@ -110,7 +120,7 @@ class ClusterRegistry:
         """What asks both ends of a mirror about consumer groups; a source that is not configured here is silent."""
         there = self.open(destination.name)
         try:
-            here = self.open(spec.source)
+            here = self.open(spec.source, spec.source_cluster_id)
             source: SourceContacts | TanistError = SourceContacts(
                 cluster=side_of(here), positions=here.positions(spec.mirror), proofs=here.proofs(there)
             )

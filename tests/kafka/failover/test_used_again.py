@@ -78,7 +78,8 @@ def test_a_failed_over_topic_that_somebody_created_again_is_named_and_gets_no_ma
     pair.west.topic("created-again")
     pair.worker("w2")  # renews what it finds as soon as it has begun
     until(lambda: _promoted(pair)["verdict"] == "FAIL", 30)
-    assert "created-again: the failed-over topic was deleted and re-created at the destination" in _promoted(pair)["reason"]
+    reason = _promoted(pair)["reason"]
+    assert "created-again: the failed-over topic was deleted and re-created at the destination" in reason
     refused = pair.tanist("mirrors", "add", "created-again", "--topic", "created-again", expected=1)
     assert "TOPIC_FENCED" in refused.err, "the source fence stands until it is lifted by command"
     pair.tanist("fence", "lift", "created-again", "--promoted")

@@ -22,7 +22,7 @@ from tanist.domain.broker_errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from tanist.domain.errors import TimedOut, Unreachable
+from tanist.domain.errors import AnotherCluster, TimedOut, Unreachable
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.batch import filler_batch, patch, same_records, walk
 from tanist.kafka.protocol.codes import error_for
@@ -31,6 +31,7 @@ from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.wire import admin
 from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Appends, Fetches
+from tanist.kafka.wire.identity import identify
 from tanist.kafka.wire.requests import (
     End,
     EpochEnd,
@@ -108,6 +109,21 @@ def append(router: Router, to: TopicPartition, batch: bytearray | memoryview) ->
     if answer.error_code:
         raise error_for(answer.error_code, answer.message)
     return answer.base_offset
+
+
+def test_a_router_of_one_cluster_asks_no_other(router: Router) -> None:
+    """By whatever way it gets a connection; one of its own cluster is used."""
+    endpoint = router.endpoint
+    router.refresh([], soon())
+    with Router(endpoint, "tanist-test", router.cluster_id) as ours, Router(endpoint, "tanist-test", "another") as lost:
+        assert identify(ours, soon()) == router.cluster_id
+        for ask in (
+            lambda: lost.refresh([], soon()),
+            lambda: lost.any_connection(soon()),
+            lambda: identify(lost, soon()),
+        ):
+            with pytest.raises(AnotherCluster, match=str(router.cluster_id)):
+                ask()
 
 
 def test_the_router_knows_its_cluster(

@@ -162,13 +162,13 @@ def test_what_is_not_permitted_is_named_and_can_be_granted_and_taken_away(secure
         boss.refresh([at.topic], soon())
         rule = admin.AclBinding(TOPIC, at.topic, LITERAL, USER, ANYONE, WRITE, ALLOW)
         assert admin.create_acls(boss, [rule], soon()) == [None]
-        assert admin.describe_acls(boss, admin.AccessFilter(principal=USER), soon()) == (rule,)
+        until(lambda: admin.describe_acls(boss, admin.AccessFilter(principal=USER), soon()) == (rule,), 20)
         with pytest.raises(ClusterAuthorizationFailed):
             admin.describe_acls(app, admin.AccessFilter(), soon())
         assert init_producer_id(app, soon()) >= 0
         app.refresh([at.topic], soon())
-        assert list_offsets(app, {at: End.EARLIEST}, soon()) == {at: 0}
+        until(lambda: list_offsets(app, {at: End.EARLIEST}, soon()) == {at: 0}, 20)
         refused = write_markers(app, {at: Markers(1, 0, [0])}, soon())[at]
         assert isinstance(refused, ClusterAuthorizationFailed)
         assert admin.delete_acls(boss, [admin.AccessFilter(principal=USER)], soon()) == [(rule,)]
-        assert admin.describe_acls(boss, admin.AccessFilter(principal=USER), soon()) == ()
+        until(lambda: admin.describe_acls(boss, admin.AccessFilter(principal=USER), soon()) == (), 20)

@@ -39,6 +39,7 @@ from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Fai
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
 
@@ -49,12 +50,12 @@ class Sources:
     def __init__(self, world: FailoverWorld) -> None:
         self._world, self.asked = world, 0
 
-    def read(self, source: str, by: Deadline) -> StateView:
+    def read(self, _spec: MirrorSpec, by: Deadline) -> StateView:
         self.asked += 1
         self._world.east.answer()
         return self._world.east.view(STATE_TOPIC)
 
-    def report_promotions(self, source: str, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
         self._world.east.answer()
         self._world.east.write(STATE_TOPIC, *promotions)
 

@@ -35,14 +35,22 @@ PARTITIONS: Final = {STATE_TOPIC: STATE_PARTITIONS, OFFSETS_TOPIC: 1, GROUPS_TOP
 class KafkaCluster:
     """The port `Cluster`. Used by one thread at a time; nothing is connected before something is asked.
 
-    `small_state`: its state topics may have fewer replicas than are safe.
+    `small_state`: its state topics may have fewer replicas than are safe. `cluster_id`: where another cluster answers,
+    whatever is asked raises AnotherCluster.
     """
 
-    def __init__(self, endpoint: Endpoint, client_id: str = "tanist", *, small_state: bool = False) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_id: str = "tanist",
+        *,
+        small_state: bool = False,
+        cluster_id: str | None = None,
+    ) -> None:
         self.name = endpoint.name
         self.bootstrap = ",".join(map(str, endpoint.bootstrap))
         self.small_state = small_state
-        self.router = Router(endpoint, client_id)
+        self.router = Router(endpoint, client_id, cluster_id)
         self.topics = KafkaTopics(self.router)
         self.configs = KafkaConfigs(self.router)
         self.logs = KafkaLogs(self.router)

@@ -62,19 +62,21 @@ class CompactedTopic:
         writer: str | None = None,
         create: bool = False,
         within: Shared | None = None,
+        cluster_id: str | None = None,
     ) -> Self:
         """The topic, checked, replayed to its end, and open for changes unless `writer` is None.
 
         `writer`: `operator_of(mirror)` fences whoever opened the same mirror before (and is fenced by whoever opens it
         next), WORKER fences nobody. An operator is fenced before the replay, so what it decides is based on the last
         word of the one before. `within`: the connections of a command, which all its state topics share.
+        `cluster_id`: only of this cluster.
 
         Raises:
             UnknownTopicOrPartition: there is no such topic, and `create` is false.
-            UnsafeStateTopic, AuthorizationFailed, AuthenticationFailed, Unreachable, TimedOut.
+            UnsafeStateTopic, AuthorizationFailed, AuthenticationFailed, Unreachable, TimedOut, AnotherCluster.
         """
         with contextlib.ExitStack() as undo:
-            shared = within or Shared(Router(endpoint, "tanist-state"), Follower(endpoint, LASTING_MS))
+            shared = within or Shared(Router(endpoint, "tanist-state", cluster_id), Follower(endpoint, LASTING_MS))
             if within is None:
                 undo.callback(shared.router.close)
                 undo.callback(shared.follower.close)

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import TanistError, TimedOut, TwoClusters, Unreachable
+from tanist.domain.errors import AnotherCluster, TanistError, TimedOut, TwoClusters, Unreachable
 from tanist.kafka.wire.router import Router, differing
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def identify(router: Router, by: Deadline) -> str:
     are the router's own afterwards.
 
     Raises:
-        TwoClusters: two addresses lead to different clusters; names both.
+        TwoClusters: two addresses lead to different clusters; names both. AnotherCluster: the router is for another.
         Unreachable, AuthenticationFailed, WrongListener, TimedOut: no address answers; the first reason.
     """
     patience = min(by.at, time.monotonic() + RESTART_SECONDS)
@@ -50,12 +50,12 @@ def _same(router: Router, found: Mapping[Address, Router]) -> str:
         for address, other in others:
             if other.cluster_id != known.cluster_id:
                 raise differing(router.endpoint, (first, known.cluster_id), (address, other.cluster_id))
-    except TwoClusters:
+        for each in found.values():
+            router.adopt(each)
+    except (TwoClusters, AnotherCluster):
         for each in found.values():
             each.close()
         raise
-    for each in found.values():
-        router.adopt(each)
     return str(known.cluster_id)
 
 

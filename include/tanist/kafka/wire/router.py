@@ -9,7 +9,15 @@ from uuid import UUID
 
 from tanist.domain.broker_errors import LeaderNotAvailable, UnknownTopicOrPartition
 from tanist.domain.endpoint import Address
-from tanist.domain.errors import CouldNotTell, MalformedFrame, Stopped, TanistError, TwoClusters, Unreachable
+from tanist.domain.errors import (
+    AnotherCluster,
+    CouldNotTell,
+    MalformedFrame,
+    Stopped,
+    TanistError,
+    TwoClusters,
+    Unreachable,
+)
 from tanist.domain.names import BrokerId, TopicPartition
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.wire.connection import Connection
@@ -60,9 +68,11 @@ class Router:
     of topics is what `refresh` last saw; nothing here refreshes by itself.
     """
 
-    def __init__(self, endpoint: Endpoint, client_id: str) -> None:
+    def __init__(self, endpoint: Endpoint, client_id: str, cluster_id: str | None = None) -> None:
+        """`cluster_id`: whoever answers must be of that cluster, or else whatever is asked raises AnotherCluster."""
         self.endpoint = endpoint
         self.client_id = client_id
+        self._pinned = cluster_id
         self.cluster_id: str | None = None
         self.controller: BrokerId | None = None
         self.brokers: Mapping[BrokerId, Address] = {}
@@ -87,7 +97,7 @@ class Router:
 
         Raises:
             Unreachable: no broker answers. AuthenticationFailed, WrongListener, TimedOut, Stopped: as they say.
-            TwoClusters: who answers now is of another cluster than whoever answered first.
+            TwoClusters: who answers now is of another cluster than whoever answered first. AnotherCluster.
         """
         connection = self.any_connection(by)
         answer = _metadata(connection, topics, by)
@@ -97,10 +107,19 @@ class Router:
     def _must_be_the_same(self, connection: Connection, cluster_id: str | None) -> None:
         """Names resolve anew and bootstrap addresses take turns: what was known must not be mixed with another's."""
         now = (connection.address, cluster_id)
+        self._must_be_pinned(cluster_id, connection)
         self._known_by = self._known_by or now
         if self._known_by[1] != cluster_id:
             connection.close()
             raise differing(self.endpoint, self._known_by, now)
+
+    def _must_be_pinned(self, cluster_id: str | None, *connections: Connection) -> None:
+        """A name may lead elsewhere tomorrow: nothing is asked of another cluster, and nothing done to it."""
+        if self._pinned in {None, cluster_id}:
+            return
+        for each in connections:
+            each.close()
+        raise AnotherCluster(f"{self.endpoint.name!r} leads to cluster {cluster_id}, not to {self._pinned}")
 
     def _learn(self, answer: Any, *, forget: bool) -> None:
         self.cluster_id = answer.cluster_id
@@ -123,7 +142,12 @@ class Router:
                 return
 
     def adopt(self, other: Router) -> None:
-        """Take the first connection of `other`, which knows the same cluster by another address and ends here."""
+        """Take the first connection of `other`, which knows the same cluster by another address and ends here.
+
+        Raises:
+            AnotherCluster: it is not the one that this router is for.
+        """
+        self._must_be_pinned(other.cluster_id, *other._held())
         if self.cluster_id is None:
             self.cluster_id, self.controller, self.brokers = other.cluster_id, other.controller, other.brokers
             self._known_by = other._known_by
@@ -215,7 +239,15 @@ class Router:
         raise reasons[0]
 
     def _open(self, address: Address, by: Deadline) -> Connection:
-        return Connection.open(address, self.endpoint, self.client_id, by, self._stop)
+        opened = Connection.open(address, self.endpoint, self.client_id, by, self._stop)
+        if self._pinned is None:
+            return opened
+        try:
+            self._must_be_pinned(_metadata(opened, [], by).cluster_id, opened)
+        except TanistError:
+            opened.close()
+            raise
+        return opened
 
     def coordinator(self, group: str, by: Deadline) -> BrokerId:
         """The broker that keeps the positions of `group`.

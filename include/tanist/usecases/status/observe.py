@@ -103,7 +103,7 @@ def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
     with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(asked)), "tanist-source") as pool:
         answers = pool.map(lambda source: attempt(lambda: source.replicas.cluster((), _soon(run))), asked)
         for source, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, TanistError):
+            if isinstance(answer, TanistError) and not isinstance(answer, AnotherCluster):
                 silence.keep(source.name, answer)
 
 
