@@ -32,8 +32,19 @@ WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-KEEPS_RECORDS: Final = ("cleanup.policy", "retention.bytes", "retention.ms")
-"""With another value of one of these a mirror topic deletes records by itself."""
+KEEPS_RECORDS: Final = (
+    CLEANUP_POLICY,
+    "compression.type",
+    "message.timestamp.type",
+    "retention.bytes",
+    "retention.ms",
+)
+"""With another value of one of these a mirror topic silently deletes records, or stores new ones otherwise.
+
+That is with the broker's time as their timestamp, or in other batch bytes. Of WHILE_MIRRORING the two bounds of
+timestamps are not among them: they change no record, the broker refuses one that is out of bounds, and that is reported
+as a failure to copy.
+"""
 
 _NEVER_COPIED: Final = (
     (re.compile(r".*\.replication\.throttled\.replicas"), "names brokers of the source"),
@@ -90,8 +101,8 @@ def plan_configs(
     )
 
 
-def loses_records(effective: Mapping[str, str]) -> tuple[str, ...]:
-    """The configs (`name=value`) with which a mirror topic deletes records by itself."""
+def altered_configs(effective: Mapping[str, str]) -> tuple[str, ...]:
+    """The configs (`name=value`) with which a mirror topic does not keep records as the source has them."""
     there = {name: effective[name] for name in KEEPS_RECORDS if name in effective}
     return tuple(f"{name}={value}" for name, value in there.items() if value != WHILE_MIRRORING[name])
 

@@ -56,7 +56,7 @@ def again(side: KafkaSide, topic: str) -> None:
 def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> None:
     """It was GO, with lag 0, 0 at risk, and a plan without a limitation; a group moved from 10 to 30."""
     worker = pair.worker()
-    pair.mirror("judged", "cut", "kept-short", "compacted", "wide", "reborn")
+    pair.mirror("judged", "cut", "kept-short", "compacted", "stamped", "wide", "reborn")
     found = status(pair, "judged", 0)
     for mode in ("planned", "unplanned"):
         assert {each["name"] for each in found["limitations"][mode] if not each["usual"]} == {"OTHERS_MAY_WRITE"}
@@ -65,6 +65,7 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
         delete_before(pair.west, TopicPartition("cut", 0), 3)
         configure(pair.west, "kept-short", "retention.ms", "1000")
         configure(pair.west, "compacted", "cleanup.policy", "compact")
+        configure(pair.west, "stamped", "message.timestamp.type", "LogAppendTime")
         grow(pair.west, "wide", 4)
         write(pair.west, "wide", range(2, 4), range(5))
         again(pair.west, "reborn")
@@ -76,6 +77,7 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
         assert "wide has 4 instead of 2" in named["COPY_HAS_MORE_PARTITIONS"]
         assert "kept-short: retention.ms=1000" in named["COPY_CONFIGS_ALTERED"]
         assert "compacted: cleanup.policy=compact" in named["COPY_CONFIGS_ALTERED"]
+        assert "stamped: message.timestamp.type=LogAppendTime" in named["COPY_CONFIGS_ALTERED"]
         assert "reborn was deleted and re-created at the destination" in named["TOPIC_RECREATED"]
         assert limitations(pair, "judged", "cut", "--max-loss", "2")["BEYOND_TOLERANCE"]
         assert "BEYOND_TOLERANCE" not in limitations(pair, "judged", "cut", "--max-loss", "3")
@@ -89,7 +91,7 @@ def test_a_damaged_copy_is_named_and_blocks_in_status_and_plan(pair: Pair) -> No
     finally:
         worker.send(signal.SIGCONT)
     pair.tanist("metadata", "sync", "judged", "--yes", expected=None)
-    assert "COPY_CONFIGS_ALTERED" not in limitations(pair, "judged", "kept-short|compacted")
+    assert "COPY_CONFIGS_ALTERED" not in limitations(pair, "judged", "kept-short|compacted|stamped")
 
 
 def test_a_source_that_deleted_records_leaves_its_copy_as_it_is(pair: Pair) -> None:

@@ -147,3 +147,6 @@ def test_a_new_topic_that_the_filters_match_is_not_left_behind_in_silence(pair: 
     pair.tanist("mirrors", "wait", "born", "--for", "lag=0", "--timeout", "40s")
     assert "TOPICS_WITHOUT_COPY" not in json.dumps(pair.tanist("status", "born", "--json").item)
     assert pair.west.read("born-later") == pair.east.read("born-later")
+    refused = pair.tanist("failover", "run", "born", "--plan", accepted, "--budget", "2s", expected=1)
+    assert "GROWN_SINCE_PLANNED" in refused.err
+    assert "not in this plan of all its topics: born-later" in refused.err

@@ -12,7 +12,7 @@ from tanist.domain.lag import KnownEnd, lag, mode
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.selection import Selection, topic_pattern
-from tanist.domain.topic_configs import WHILE_MIRRORING, plan_configs
+from tanist.domain.topic_configs import WHILE_MIRRORING, altered_configs, plan_configs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +69,28 @@ def test_held_configs_remember_what_applies_at_the_source() -> None:
     assert planned.now == {"segment.bytes": "7", "max.message.bytes": "99", **WHILE_MIRRORING}
     assert planned.deferred == (("cleanup.policy", "delete"), ("max.message.bytes", "99"), ("retention.ms", "5"))
     assert [name for name, _ in planned.dropped] == ["follower.replication.throttled.replicas"]
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "cleanup.policy=compact",
+        "compression.type=gzip",
+        "message.timestamp.type=LogAppendTime",
+        "retention.bytes=1",
+        "retention.ms=1000",
+    ],
+)
+def test_a_config_that_deletes_or_changes_records_of_a_mirror_topic_is_named(altered: str) -> None:
+    """Records got the broker's time, or other batch bytes, and no verdict or plan said a word of it."""
+    name, value = altered.split("=")
+    assert altered_configs({**WHILE_MIRRORING, name: value}) == (altered,)
+
+
+def test_configs_that_lose_nothing_in_silence_are_not_named() -> None:
+    """The broker refuses a record out of bounds, so copying fails; a broker before 3.6 does not have the configs."""
+    assert altered_configs({**WHILE_MIRRORING, "message.timestamp.after.max.ms": "1", "segment.bytes": "7"}) == ()
+    assert altered_configs({"message.timestamp.type": "CreateTime"}) == ()
 
 
 def test_configs_that_the_destination_does_not_know_are_dropped_by_name() -> None:

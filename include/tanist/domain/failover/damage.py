@@ -48,8 +48,8 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation("TOPIC_RECREATED", why, blocks=_blocks(intent, facts, (e.topic for e in other)))
     if altered := [f"{each.topic}: {', '.join(each.altered)}" for each in seen if each.altered]:
         why = (
-            f"altered configurations may delete records of the mirror topic: {named(altered)}; `tanist metadata "
-            f"sync {intent.mirror}` corrects them, `tanist validate {intent.mirror}` finds missing records"
+            f"altered configurations may delete records of the mirror topic, or change new ones: {named(altered)}; "
+            f"`tanist metadata sync {intent.mirror}` corrects them, `tanist validate {intent.mirror}` compares records"
         )
         mendable = intent.mode is Mode.PLANNED or facts.source is not SourceState.SILENT
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)

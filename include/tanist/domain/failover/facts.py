@@ -213,6 +213,8 @@ class Facts:
     uncopied: tuple[Uncopied, ...] = ()
     new_topics: tuple[str, ...] = ()
     """Topics of the source that the mirror's filters match and that are in no mirror, so they have no copy."""
+    besides: tuple[str, ...] = ()
+    """Topics that are in the mirror, besides those that were asked about."""
     topics: tuple[ObservedTopic, ...] = ()
     transactions: tuple[OpenTransaction, ...] = ()
     named: tuple[OpenTransaction, ...] = ()

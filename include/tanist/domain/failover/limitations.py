@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +13,7 @@ from tanist.domain.errors import Diverged, ForeignWrite
 from tanist.domain.failover import loss
 from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, is_locked
+from tanist.domain.failover.not_copied import not_copied
 from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.states import MirrorState
@@ -162,7 +162,7 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     known = frozenset(intent.without_drain)
     if broken := [at for at in not_copying(facts) if at in ours and at not in known]:
         yield Limitation("PARTITION_STOPPED_COPYING", f"since the plan was made: {_named(broken)}", blocks=True)
-    yield from _of_growth(intent, facts)
+    yield from not_copied(intent, facts)
     yield from _of_failures(intent, failed(intent, facts))
     yield from _of_beginnings(intent, facts)
     if intent.mode is Mode.PLANNED and not facts.workers_alive:
@@ -205,27 +205,6 @@ def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     behind = any(each.at_risk != 0 for each in due)
     how = "the source cannot be drained" if behind else "records produced until the source is fenced cannot be drained"
     yield Limitation("NO_WORKER", f"no fetcher is running, so {how}: start `tanist fetcher run`", blocks=behind)
-
-
-def _of_growth(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """What the source has more is left behind by name, or not at all; the plan counts partitions as it was shown."""
-    sync = f"add them with `tanist metadata sync {intent.mirror}`"
-    if behind := intent.without_copy:
-        why = f"the source has partitions that are not mirrored and are left behind: {_counted(behind)}; {sync}"
-        yield Limitation("PARTITIONS_WITHOUT_COPY", why)
-    if facts.new_topics:
-        why = (
-            f"topics of the source match the mirror's filters but are not mirrored: {_named(facts.new_topics)}; {sync}"
-        )
-        yield Limitation("TOPICS_WITHOUT_COPY", why, about=facts.new_topics)
-    reported = {*intent.partitions, *behind}
-    seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.uncopied)]
-    if since := sorted(at for at in seen if at.topic in intent.names and at not in reported):
-        yield Limitation("GROWN_SINCE_PLANNED", f"new: {_counted(since)}; {sync}, then plan again", blocks=True)
-
-
-def _counted(partitions: Iterable[TopicPartition]) -> str:
-    return _named(f"{count} of {topic}" for topic, count in Counter(at.topic for at in partitions).items())
 
 
 def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[Limitation]:
@@ -350,6 +329,7 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         topics=topics,
         without_drain=not_copying(facts),
         without_copy=tuple(sorted(each.partition for each in facts.uncopied)),
+        whole=not facts.besides,
     )
     tolerance = loss.at_least(filled, facts) if loss_tolerance is None else loss_tolerance
     return replace(filled, loss_tolerance=tolerance)

@@ -41,6 +41,8 @@ class Intent:
     `without_copy`: partitions that the source had by then and the mirror did not know of, so they stay behind.
     `loss_tolerance`: offsets of the source that may be lost, all partitions.
     `groups`: whose positions are translated, by regular expressions for names: a new group makes no other plan.
+    `whole`: these were all topics of the mirror when it was planned, so one that comes later is missing; a plan of some
+    leaves the others on purpose. None: an older plan does not say.
     """
 
     mirror: MirrorName
@@ -53,6 +55,7 @@ class Intent:
     without_copy: tuple[TopicPartition, ...] = ()
     loss_tolerance: int = 0
     groups: tuple[str, ...] = EVERYTHING
+    whole: bool | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,6 +127,7 @@ def _plain(intent: Intent) -> dict[str, Any]:
         "without_copy": [[at.topic, at.partition] for at in intent.without_copy],
         "loss_tolerance": intent.loss_tolerance,
         "groups": list(intent.groups),
+        "whole": intent.whole,
     }
 
 
@@ -160,6 +164,7 @@ class ApprovedPlan:
             without_copy=tuple(TopicPartition(t, n) for t, n in stored.get("without_copy", ())),  # nor this
             loss_tolerance=stored["loss_tolerance"],
             groups=tuple(stored.get("groups", EVERYTHING)),  # an older plan has none: it meant all
+            whole=stored.get("whole"),
         )
         about = {name: frozenset(named) for name, named in found.get("about", {}).items()}
         return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]), about)

@@ -10,9 +10,10 @@ from tanist.domain.errors import PastReturn, Refused, TanistError, TopicNotInMir
 from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.fences import UNRECORDED, FencedTopic, FenceStatus, is_stray, may_stand
 from tanist.domain.records import FailoverRun, RunStatus, fences_with
+from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.context import SOURCE_SECONDS, UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, Journal, open_evidence
-from tanist.usecases.failover.observe import Observer, attempt
+from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.session import RunSession
 from tanist.usecases.failover.source_fences import SourceFences, look_at_all
 from tanist.usecases.failover.undo import lifted, undo

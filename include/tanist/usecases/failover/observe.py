@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState, Uncopied
@@ -20,22 +20,23 @@ from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, RunStatus
 from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.topic_configs import loses_records
+from tanist.domain.topic_configs import altered_configs
 from tanist.ports.clock import Deadline
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases import cluster_ids
 from tanist.usecases.failover import source_fences
+from tanist.usecases.failover.answers import answered_only, attempt, known, raise_first
 from tanist.usecases.failover.context import SOURCE_SECONDS, FailoverContext
 from tanist.usecases.failover.coordinated import Coordinated, NamedTransactions
-from tanist.usecases.failover.new_topics import new_topics_of
+from tanist.usecases.failover.new_topics import besides, new_topics_of
 from tanist.usecases.failover.source_fences import SourceFences
 from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.lag import KnownEnd
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
-
-_T = TypeVar("_T")
-_K = TypeVar("_K")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +113,30 @@ class Observer:
         """A state topic as it is now."""
         return self.readers.view(topic, self.context.by)
 
-    def look(self, wanted: Sequence[TopicDesired], plan: str | None = None, *, ask_source: bool = True) -> Facts:
+    def look(
+        self,
+        wanted: Sequence[TopicDesired],
+        plan: str | None = None,
+        *,
+        whole: bool | None = None,
+        ask_source: bool = True,
+    ) -> Facts:
         """The facts of `see`."""
-        return self.see(wanted, plan, ask_source=ask_source).facts
+        return self.see(wanted, plan, whole=whole, ask_source=ask_source).facts
 
-    def see(self, wanted: Sequence[TopicDesired], plan: str | None = None, *, ask_source: bool = True) -> Look:
-        """Everything about `wanted`.
+    def see(
+        self,
+        wanted: Sequence[TopicDesired],
+        plan: str | None = None,
+        *,
+        whole: bool | None = None,
+        ask_source: bool = True,
+    ) -> Look:
+        """Everything about `wanted`. `whole`: as in `Intent`; None: whether no other topic is in the mirror now.
+
+        New topics of the source are looked for only where `wanted` is the whole mirror, which costs one request: who
+        fails over a part of it leaves the rest on purpose. Nor where it has no topic left: what a source that was
+        replaced has since is no loss of this failover.
 
         The ends of the copies are read before those of the source: what the source says is then never older, so a copy
         that is as long as it is complete, one that is longer has a source that lost something, and one that begins
@@ -131,7 +147,9 @@ class Observer:
         """
         spec, view = self.clusters.spec, self.view()
         copies = self._copies(wanted)
-        source = self._source(wanted, view, ask=ask_source)
+        others = besides(spec.mirror, wanted, view)
+        whole = bool(wanted) and (not others if whole is None else whole)
+        source = self._source(wanted, view, ask=ask_source, whole=whole)
         now = self.context.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         facts = Facts(
@@ -144,6 +162,7 @@ class Observer:
             partitions=self._without_markers(self._partitions(wanted, view, copies, source), source),
             uncopied=source.uncopied,
             new_topics=source.new_topics,
+            besides=others,
             topics=tuple(self._topics(wanted, view, source)),
             transactions=source.open,
             named=source.named.transactions,
@@ -169,7 +188,7 @@ class Observer:
     def _soon(self) -> Deadline:
         return Deadline(min(self.context.by.at, self.context.clock.deadline(SOURCE_SECONDS).at))
 
-    def _source(self, wanted: Sequence[TopicDesired], view: StateView, *, ask: bool) -> _FromSource:
+    def _source(self, wanted: Sequence[TopicDesired], view: StateView, *, ask: bool, whole: bool) -> _FromSource:
         source = self.clusters.source
         if isinstance(source, TanistError):
             return _silent(source)
@@ -180,14 +199,14 @@ class Observer:
         if (why := self.silence.of(source.name)) is not None:
             return _silent(why)
         try:
-            return self._ask(source, wanted, view)
+            return self._ask(source, wanted, view, whole=whole)
         except AnotherCluster as elsewhere:
             return _silent(elsewhere)
         except TanistError as error:
             self.silence.keep(source.name, error)
             return _silent(error)
 
-    def _ask(self, source: Cluster, wanted: Sequence[TopicDesired], view: StateView) -> _FromSource:
+    def _ask(self, source: Cluster, wanted: Sequence[TopicDesired], view: StateView, *, whole: bool) -> _FromSource:
         spec, by = self.clusters.spec, self._soon()
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         true_ends = source.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
@@ -220,7 +239,7 @@ class Observer:
             open=unended,
             named=named,
             uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
-            new_topics=new_topics_of(spec, view, wanted, source.topics, by),
+            new_topics=new_topics_of(spec, view, source.topics, by) if whole else (),
             ids=seen.topic_ids,
             fences=fencing,
             authorizer=authorizer,
@@ -301,8 +320,8 @@ class Observer:
         held = {each.topic: each.deferred_acls for each in wanted}
         opening, by = self.clusters.destination.opening, self.context.by
         ours = principals(logins_of(view.workers()))
-        opened = _answered_only(lambda: opening.is_open(held, by, ours))
-        shut_out = _answered_only(lambda: opening.shut_out(names, by, ours))
+        opened = answered_only(lambda: opening.is_open(held, by, ours))
+        shut_out = answered_only(lambda: opening.shut_out(names, by, ours))
         others = attempt(lambda: opening.others(names, by, ours))
         found = []
         for topic in wanted:
@@ -314,7 +333,7 @@ class Observer:
                     topic=topic.topic,
                     mirrored=topic.partitions,
                     partitions=there.partitions if there else None,
-                    altered=loses_records(there.effective) if there else (),
+                    altered=altered_configs(there.effective) if there else (),
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
                     promotion_epoch=view.promotions(mirror, topic.topic),
                     removed=now is not None and now.desired is DesiredState.REMOVED,
@@ -327,32 +346,6 @@ class Observer:
                 )
             )
         return found
-
-
-def known(answers: Mapping[_K, _T | TanistError]) -> dict[_K, _T]:
-    """The answers that are none of them an error."""
-    return {key: answer for key, answer in answers.items() if not isinstance(answer, TanistError)}
-
-
-def raise_first(answers: Mapping[_K, _T | TanistError]) -> None:
-    """Raises the first error among `answers`, if there is one."""
-    for answer in answers.values():
-        if isinstance(answer, TanistError):
-            raise answer
-
-
-def attempt(look: Callable[[], _T]) -> _T | TanistError:
-    """What `look` returns, or the error it raises."""
-    try:
-        return look()
-    except TanistError as error:
-        return error
-
-
-def _answered_only(look: Callable[[], Mapping[str, bool | TanistError]]) -> dict[str, bool]:
-    """What could be told; nothing where nobody answers."""
-    answers = attempt(look)
-    return {} if isinstance(answers, TanistError) else known(answers)
 
 
 def _live(ends: LogEnds | None, true_end: int | None) -> LiveEnd | None:

@@ -23,9 +23,10 @@ from tanist.domain.errors import (
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.plan import past_return
 from tanist.domain.records import FailoverRun, RunStatus
+from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.approval_gate import ApprovalGate, Permit
 from tanist.usecases.failover.journal import Journal, evidence_head, open_evidence
-from tanist.usecases.failover.observe import Observer, attempt
+from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import GROUPS, ids, remaining, route_to
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
@@ -131,7 +132,8 @@ def _look(gate: ApprovalGate, observer: Observer, view: StateView) -> _Look:
     """
     at, held = gate.command.clock.monotonic(), view.lock(gate.clusters.spec.mirror)
     permit = gate.permit(view)
-    facts = observer.look(wanted_topics(view, permit.approved.intent), gate.plan)
+    intent = permit.approved.intent
+    facts = observer.look(wanted_topics(view, intent), gate.plan, whole=intent.whole)
     gate.must_permit(permit, facts)
     return _Look(permit, facts, at, 0 if held is None else None if held.holder else held.epoch)
 

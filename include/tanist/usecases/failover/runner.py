@@ -186,7 +186,7 @@ class Runner:
 
     def _look(self, *, ask_source: bool = True) -> Facts:
         wanted = wanted_topics(self.observer.view(), self.intent)
-        return self.observer.look(wanted, self.session.record.plan, ask_source=ask_source)
+        return self.observer.look(wanted, self.session.record.plan, whole=self.intent.whole, ask_source=ask_source)
 
     def _seen(self, step: Step, done: Done | None) -> Facts:
         """The facts after `step`. A broker that dies meanwhile is no answer: nothing is decided before all is seen."""

@@ -19,9 +19,9 @@ from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import RunStatus
 from tanist.ports.clock import Deadline
 from tanist.ports.producer_fencing import Kept, ProducerFence
+from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
-from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.source_fences import look_at_all
 
 if TYPE_CHECKING:

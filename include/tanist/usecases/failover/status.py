@@ -44,8 +44,9 @@ def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> R
     age = max(0, command.clock.now() - record.at)
     if record.status is not RunStatus.RUNNING:
         return RunSeen(record=record, left=() if record.status is RunStatus.DONE else STEP_IDS, facts=None, age_ms=age)
-    facts = observer.look(wanted_topics(observer.view(), approved_plan.intent), record.plan)
-    left = ids(remaining(approved_plan.intent, facts))
+    intent = approved_plan.intent
+    facts = observer.look(wanted_topics(observer.view(), intent), record.plan, whole=intent.whole)
+    left = ids(remaining(intent, facts))
     return RunSeen(record=record, left=left, facts=facts, age_ms=age, broken=check_invariants(facts))
 
 

@@ -15,8 +15,9 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, Fail
 from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
+from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.context import SOURCE_SECONDS
-from tanist.usecases.failover.observe import Look, Observer, attempt
+from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import intent_of
 from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble, maps
 

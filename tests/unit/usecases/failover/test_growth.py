@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from tanist.domain.checks import Mode
 from tanist.domain.errors import TimedOut
 from tanist.domain.failover.approving import NotPermitted
+from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.names import MirrorName, TopicPartition
 from tanist.domain.records import RunStatus
 from tanist.domain.states import DesiredState, MirrorState
@@ -156,6 +158,65 @@ def test_a_topic_that_appears_during_a_run_stops_it_before_the_point_of_no_retur
     with pytest.raises(NotPermitted, match=r"TOPICS_WITHOUT_COPY.*refunds"):
         world.run(plan, appear)
     assert not any(each.no_return for each in world.worker.catch_up(world.soon()).failovers(DR))
+
+
+def take_in(world: FailoverWorld, topic: str) -> None:
+    """As `mirrors add` and `metadata sync` do."""
+    (orders,) = [each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "orders"]
+    world.worker.append([replace(orders, topic=topic, partitions=1)], world.soon())
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_mirror_that_takes_in_a_topic_after_the_approval_of_all_its_topics_voids_it(
+    filtered: FailoverWorld, mode: Mode
+) -> None:
+    """The run went to DONE without the topic, and one added topic hid all others that have no copy."""
+    world, plan = filtered, filtered.approve(mode).plan
+    for topic in ("refunds", "refunds-2"):
+        world.east.with_topic(topic, 1)
+    take_in(world, "refunds")
+    with pytest.raises(NotPermitted) as refused:
+        world.run(plan)
+    assert re.search(r"GROWN_SINCE_PLANNED: new in the mirror.*: refunds, then plan again", str(refused.value))
+    assert re.search(r"TOPICS_WITHOUT_COPY.*: refunds-2;", str(refused.value))
+    assert not world.worker.catch_up(world.soon()).failovers(DR)
+
+
+def test_a_mirror_that_takes_in_a_topic_during_a_run_stops_it_before_the_point_of_no_return(
+    filtered: FailoverWorld,
+) -> None:
+    world, plan = filtered, filtered.approve().plan
+
+    def appear(point: str) -> None:
+        if "groups" in point and world.worker.catch_up(world.soon()).topic(DR, "refunds") is None:
+            take_in(world, "refunds")
+
+    with pytest.raises(NotPermitted, match=r"GROWN_SINCE_PLANNED.*refunds"):
+        world.run(plan, appear)
+    assert not any(each.no_return for each in world.worker.catch_up(world.soon()).failovers(DR))
+
+
+def test_a_plan_of_some_topics_stands_whatever_becomes_of_the_others(filtered: FailoverWorld) -> None:
+    """Also where none of the others is left in the mirror, so that these are all."""
+    world, plan = filtered, filtered.approve(Mode.PLANNED, "orders").plan
+    (payments,) = [each for each in world.worker.catch_up(world.soon()).topics(DR) if each.topic == "payments"]
+    for topic in ("refunds", "refunds-2"):
+        world.east.with_topic(topic, 1)
+    world.worker.append([replace(payments, desired=DesiredState.REMOVED)], world.soon())
+    assert world.run(plan, until="fence").record.status is RunStatus.RUNNING
+    take_in(world, "refunds")
+    assert world.run(plan).record.status is RunStatus.DONE
+
+
+def test_a_plan_of_an_older_version_does_not_say_whether_it_was_of_all_topics(filtered: FailoverWorld) -> None:
+    """It is judged by the topics that are in the mirror now, as it was then."""
+    made = filtered.plan().plan
+    assert made.intent.whole is True
+    assert filtered.plan(Mode.PLANNED, "orders").plan.intent.whole is False
+    words = json.loads(made.canonical_plan)
+    del words["intent"]["whole"]
+    assert ApprovedPlan.read(json.dumps(words)).intent == replace(made.intent, whole=None)
+    assert ApprovedPlan.read(made.canonical_plan).intent == made.intent
 
 
 def test_a_new_topic_that_another_mirror_has_is_not_without_a_copy(filtered: FailoverWorld) -> None:

@@ -9,9 +9,9 @@ from tanist.domain.errors import TanistError, TimedOut
 from tanist.domain.fences import FenceStatus
 from tanist.domain.promotions import unreported
 from tanist.domain.records import STATE_TOPIC
+from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
-from tanist.usecases.failover.observe import attempt
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.steps.generation import generations
 from tanist.usecases.failover.watching import Watch

@@ -9,8 +9,8 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.producer_fencing import Kept
+from tanist.usecases.failover.answers import raise_first
 from tanist.usecases.failover.last_look import last_look
-from tanist.usecases.failover.observe import raise_first
 from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
