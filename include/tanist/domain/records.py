@@ -114,12 +114,14 @@ class CopiedUpTo(MirrorRecord):
     """Up to which source offset each partition had been copied when its topic was failed over.
 
     Written before the first producer fence: later records of the source are missing at the new primary. `copied`:
-    source offsets by partition, -1 if unknown.
+    source offsets by partition, -1 if unknown. `topic_id`: of the mirror topic that was observed and approved then;
+    empty: unknown, or written by an earlier version.
     """
 
     mirror: MirrorName
     topic: str
     copied: tuple[int, ...]
+    topic_id: str = ""
     at: EpochMs
     mirror_id: str = ""
 

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
 from tanist.kafka.wire.admin import AclBinding
@@ -86,6 +88,31 @@ def test_a_failed_over_topic_that_somebody_created_again_is_named_and_gets_no_ma
     take(pair.west.cluster, AclBinding(TOPIC, "created-again", LITERAL, "User:mirror", "*", WRITE, DENY))
     pair.tanist("mirrors", "add", "created-again", "--topic", "created-again")
     assert _promoted(pair)["verdict"] == "PASS", "the topic is empty, so it can be mirrored again: no marker is in it"
+
+
+def test_a_topic_that_is_created_again_between_seal_and_generation_is_named_and_gets_nothing(pair: Pair) -> None:
+    """The run promoted the new, empty topic, and every check was green."""
+    pair.worker()
+    pair.mirror("behind", "behind-a", "behind-b")
+    plan = pair.approved("behind")
+    pair.tanist("failover", "run", "behind", "--plan", plan, "--until", "seal", *QUICK)
+    pair.dismiss()  # what a worker writes is not what this test is about
+    until(lambda: not any(worker.alive for worker in pair.workers.values()), 20)
+    admin = AdminClient(pair.west.client("admin"))
+    admin.delete_topics(["behind-a"])["behind-a"].result(20)
+    until(lambda: "behind-a" not in admin.list_topics(timeout=10).topics, 20)
+    pair.west.topic("behind-a")
+    ran = pair.tanist("failover", "run", "behind", "--plan", plan, *QUICK)
+    assert "TOPIC_RECREATED: behind-a" in ran.err
+    assert pair.west.read("behind-a") == []
+    look = Consumer(pair.west.client("admin", group_id="look"))
+    assert look.get_watermark_offsets(At("behind-a", 0), 20) == (0, 0), "no producer fence, no test transaction"
+    look.close()
+    checks = pair.tanist("status", "behind", "--json", expected=None).item["checks"]
+    (promoted,) = (each for each in checks if each["name"] == "promoted")
+    assert promoted["verdict"] == "FAIL"
+    assert "behind-a: the failed-over topic was deleted and re-created" in promoted["reason"]
+    assert pair.west.writes("behind-b", range(10, 12)), "the other topic has taken over"
 
 
 def _remembered(pair: Pair) -> list[dict[str, Any]]:

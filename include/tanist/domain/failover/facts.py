@@ -165,7 +165,8 @@ class ObservedTopic:
     `shut_out`: the mirror itself may not write any more, by its brokers' own word. Of the copy: `mirrored` partitions
     are on record and `partitions` are there; `altered` are the configs (`name=value`) that a mirror topic must not
     have; `others` may write to it besides the mirror (None: not told). `recreated`: which topic was deleted and created
-    again since it was mirrored, in words; empty: none.
+    again since it was mirrored, in words; empty: none. `copy_id`: the topic id at the destination; `sealed_id`: the one
+    on record at the latest point of no return; either is empty where it is unknown.
     """
 
     topic: str
@@ -174,6 +175,8 @@ class ObservedTopic:
     altered: tuple[str, ...] = ()
     others: tuple[str, ...] | None = ()
     recreated: str = ""
+    copy_id: str = ""
+    sealed_id: str = ""
     promotion_epoch: int = 0
     removed: bool = False
     source_fence: FencedTopic | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.failover.facts import is_locked
-from tanist.domain.failover.plan import plan_of
+from tanist.domain.failover.plan import plan_of, replaced_since
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Breach:
 def check_invariants(facts: Facts) -> tuple[Breach, ...]:
     """The invariants that are known to be broken, by name and topic; empty: none is.
 
+    - TOPIC_RECREATED: the mirror topic is still the one that it was at the point of no return.
     - WRITABLE_BEFORE_BARRIER: a topic that has left the mirror takes producers, so its old writers are shut out.
     - PROMOTION_NOT_COUNTED: a topic that has left the mirror has a generation above the one that was approved.
     - FENCE_GONE: a source fence that is on record as standing stands.
@@ -58,6 +59,13 @@ def _of_topic(seen: ObservedTopic, facts: Facts) -> Iterator[Breach]:
     if seen.source_fence is not None and seen.source_fence.status in HOLDS_PRODUCERS_OFF and seen.fence_stands is False:
         why = f"the fence of {topic} is on record as {seen.source_fence.status}, and the source has none"
         yield Breach("FENCE_GONE", topic, why, mended_by="fence")
+    replaced = topic in replaced_since(facts)
+    if replaced:
+        why = (
+            f"{topic} was deleted and re-created at the destination after the point of no return: "
+            "nothing is written into the new topic"
+        )
+        yield Breach("TOPIC_RECREATED", topic, why)
     if not seen.removed:
         return
     if seen.promotion_epoch <= _generation_before(topic, facts):
@@ -69,7 +77,7 @@ def _of_topic(seen: ObservedTopic, facts: Facts) -> Iterator[Breach]:
         for each in facts.partitions
         if each.partition.topic == topic and each.producer_fenced is False
     ]
-    if bare:
+    if bare and not replaced:
         why = f"producers may write to {topic}, and the mirror still can to {', '.join(bare)}"
         yield Breach("WRITABLE_BEFORE_BARRIER", topic, why)
     if is_locked(facts) and (seen.source_fence is None or seen.source_fence.status not in _KEPT_OFF):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NewType
 
 from tanist.domain.checks import Mode
@@ -191,3 +191,21 @@ def past_return(facts: Facts) -> bool:
     the run has ended: another run of the plan begins before its point of no return.
     """
     return facts.run is not None and is_locked(facts) and facts.run.no_return
+
+
+def replaced_since(facts: Facts) -> frozenset[str]:
+    """The topics that were deleted and re-created at the destination since the run's point of no return.
+
+    By topic id: the new topic is not the copy that was approved. A topic whose id is unknown counts as the same one.
+    """
+    if not past_return(facts):
+        return frozenset()
+    return frozenset(
+        each.topic for each in facts.topics if each.copy_id and each.sealed_id and each.copy_id != each.sealed_id
+    )
+
+
+def of_copies(intent: Intent, facts: Facts) -> Intent:
+    """`intent` for the topics alone that a run may still write to: those that were approved, by id."""
+    replaced = replaced_since(facts)
+    return replace(intent, topics=tuple(each for each in intent.topics if each.topic not in replaced))

@@ -1,7 +1,7 @@
 """What is true once a step is done, by the facts alone: when these say so, not when a task once succeeded.
 
 Each is a function of the intent and of one look at both clusters. What leaves no trace that a look could find is a mark
-in the run's own record.
+in the run's own record. Topics that were re-created since the point of no return are left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.checks import Mode
 from tanist.domain.failover.facts import fence_settled, is_locked
-from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted
+from tanist.domain.failover.plan import NOT_SHUT_OUT, has_accepted, of_copies
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def producers_fenced(intent: Intent, facts: Facts) -> bool:
     And where the topic is compacted its barrier was kept from the cleaner: only a mark tells that this was tried.
     """
     ours = {each.partition: each for each in facts.partitions}
-    return facts.marked("kept") and all(at in ours and ours[at].producer_fenced is True for at in intent.partitions)
+    return facts.marked("kept") and all(
+        at in ours and ours[at].producer_fenced is True for at in of_copies(intent, facts).partitions
+    )
 
 
 def promoted(intent: Intent, facts: Facts) -> bool:
@@ -61,7 +63,8 @@ def promoted(intent: Intent, facts: Facts) -> bool:
 
 def configured(intent: Intent, facts: Facts) -> bool:
     """Topics have the configs of the source that the mirror kept off them."""
-    return sum(seen.configs_restored is True for seen in facts.of(intent.names)) == len(intent.names)
+    names = of_copies(intent, facts).names
+    return sum(seen.configs_restored is True for seen in facts.of(names)) == len(names)
 
 
 def probed(_intent: Intent, facts: Facts) -> bool:
@@ -71,10 +74,11 @@ def probed(_intent: Intent, facts: Facts) -> bool:
 
 def opened(intent: Intent, facts: Facts) -> bool:
     """For producers; and the mirror is shut out, where there are rights, or it was accepted that it cannot be."""
-    seen = list(facts.of(intent.names))
+    names = of_copies(intent, facts).names
+    seen = list(facts.of(names))
     shut = facts.destination_authorizer is False or all(each.shut_out is True for each in seen)
     accepted = facts.marked("open") and has_accepted(facts.run, NOT_SHUT_OUT)
-    return sum(each.writable is True for each in seen) == len(intent.names) and (shut or accepted)
+    return sum(each.writable is True for each in seen) == len(names) and (shut or accepted)
 
 
 def notified(_intent: Intent, facts: Facts) -> bool:

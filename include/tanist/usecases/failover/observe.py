@@ -335,6 +335,8 @@ class Observer:
                     partitions=there.partitions if there else None,
                     altered=altered_configs(there.effective) if there else (),
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
+                    copy_id=there.topic_id if there else "",
+                    sealed_id=sealed.topic_id if (sealed := view.copied_up_to(mirror, topic.topic)) else "",
                     promotion_epoch=view.promotions(mirror, topic.topic),
                     removed=now is not None and now.desired is DesiredState.REMOVED,
                     source_fence=fences.get(topic.topic) or source.fences.unrecorded.get(topic.topic),

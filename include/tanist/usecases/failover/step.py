@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
+from tanist.domain.failover.plan import of_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,6 +68,10 @@ class StepContext:
     @property
     def intent(self) -> Intent:
         return self.approved.intent
+
+    def taking_over(self) -> tuple[TopicDesired, ...]:
+        """As `wanted`, without the topics that were re-created at the destination since the point of no return."""
+        return wanted_topics(self.session.view(), of_copies(self.intent, self.facts))
 
     def wanted(self) -> tuple[TopicDesired, ...]:
         """The topics of this run as the state topic has them, removed ones too."""

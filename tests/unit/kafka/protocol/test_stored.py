@@ -231,7 +231,7 @@ WRITTEN: tuple[str, ...] = (
         '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":""}'
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
-    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"at":3,"mirror_id":""}',
+    '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":""}',
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'
         '","row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"gener'

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import Unreachable
 from tanist.domain.names import EpochMs, MirrorName, ProducerId
-from tanist.domain.records import PromotionEpoch, TopicDesired
+from tanist.domain.records import CopiedUpTo, PromotionEpoch, RunStatus, TopicDesired
 from tanist.domain.states import DesiredState
+from tanist.usecases.failover import status as statuses
 from tanist.usecases.failover.standing import checks
 from tanist.usecases.readers import Silence
 from tests.fakes.failover import MemoryReplicas
 from tests.unit.fetcher.test_debts import debts, settled, view
-from tests.unit.usecases.failover.world import DR, FailoverWorld
+from tests.unit.usecases.failover.world import DR, TOPICS, FailoverWorld
 
 if TYPE_CHECKING:
     from typing import Any
-
-    import pytest
 
     from tanist.domain.checks import Check
 
@@ -37,6 +38,10 @@ def recreate(world: FailoverWorld) -> None:
     world.west.drop("orders")
     world.west.with_topic("orders", 2)
     world.west.topics["orders"] = replace(world.west.topics["orders"], topic_id="id-of-the-next-orders")
+
+
+def rules_of(world: FailoverWorld, topic: str) -> set[tuple[str, object]]:
+    return {rule for rule in (*world.west.deny, *world.west.given) if rule[0] == topic}
 
 
 def promote_by_another(world: FailoverWorld, topic_id: str) -> None:
@@ -120,3 +125,75 @@ def test_a_destination_that_does_not_say_which_topics_it_has_gets_no_marker(monk
     settled(world, debts(world))
     assert world.west.ends == before
     assert found(world)["promoted"].verdict is Verdict.UNKNOWN
+
+
+# ── while the run is behind its point of no return ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("until", ["seal", "generation", "configs", "canary"])
+def test_a_topic_that_is_created_again_behind_the_barrier_is_named_and_gets_nothing(until: str) -> None:
+    """The run promoted the new, empty topic, fenced its producers and opened it, and every check was green."""
+    world = FailoverWorld(authorizer=True)
+    plan, copy = world.approve().plan, world.west.topics["orders"].topic_id
+    world.run(plan, until=until)
+    recreate(world)
+    ends, configs = dict(world.west.ends), dict(world.west.topics["orders"].configs)
+    rules, canaries = rules_of(world, "orders"), world.west.canaries.count("orders")
+    (seen,) = statuses.runs(world.clusters(), world.command())
+    assert [(each.name, each.topic) for each in seen.broken] == [("TOPIC_RECREATED", "orders")]
+    done = world.run(plan)
+    assert done.record.status is RunStatus.DONE
+    assert [(each.name, each.topic) for each in done.broken] == [("TOPIC_RECREATED", "orders")]
+    assert "TOPIC_RECREATED: orders was deleted and re-created at the destination" in done.record.reason
+    assert any(each.step == "invariants" and '"orders"' in each.detail for each in done.evidence.events)
+    assert {at: end for at, end in world.west.ends.items() if at.topic == "orders"} == {
+        at: end for at, end in ends.items() if at.topic == "orders"
+    }
+    assert world.west.topics["orders"].configs == configs
+    assert rules_of(world, "orders") == rules
+    assert world.west.canaries.count("orders") == canaries
+    recorded = view(world).promotion(DR, "orders")
+    assert recorded is not None
+    assert recorded.topic_id == copy
+    assert "orders: the failed-over topic was deleted and re-created" in found(world)["promoted"].reason
+    assert world.west.may_write("payments", "app"), "the other topics have taken over"
+    assert found(world)["barrier"].verdict is Verdict.PASS
+
+
+def test_a_run_whose_topics_were_all_created_again_ends_and_says_so() -> None:
+    """Killed between the point of no return and the first marker: there is nothing left to fence."""
+    world = FailoverWorld(authorizer=True)
+    plan = world.approve().plan
+
+    class Killed(BaseException):
+        pass
+
+    def kill(point: str) -> None:
+        if point == "seal:no-return":
+            raise Killed
+
+    with pytest.raises(Killed):
+        world.run(plan, kill)
+    for name, count in TOPICS.items():
+        world.west.drop(name)
+        world.west.with_topic(name, count)
+        world.west.topics[name] = replace(world.west.topics[name], topic_id=f"id-of-the-next-{name}")
+    done = world.run(plan)
+    assert done.record.status is RunStatus.DONE
+    assert {each.topic for each in done.broken} == set(TOPICS)
+    assert world.west.canaries == []
+    assert all(world.west.epochs.get((at, world.spec.data_id), -1) < 1 for at in world.west.ends)
+
+
+def test_the_id_on_record_of_an_earlier_failover_says_nothing_of_this_one() -> None:
+    """The topic was mirrored again, into a new one: the last look of this run replaces the record."""
+    world = FailoverWorld()
+    earlier = CopiedUpTo(mirror=DR, topic="orders", copied=(1, 1), topic_id="id-of-an-earlier-orders", at=EpochMs(0))
+    world.worker.append([earlier], world.soon())
+    plan = world.approve().plan
+    done = world.run(plan)
+    assert (done.record.status, done.broken) == (RunStatus.DONE, ())
+    recorded = view(world).promotion(DR, "orders")
+    assert recorded is not None
+    assert recorded.topic_id == world.west.topics["orders"].topic_id
+    assert "orders" in world.west.canaries

@@ -21,10 +21,11 @@ def do(context: StepContext) -> Done:
     """Compaction first touches a log once nobody compares it with the source any more."""
     side = context.clusters.destination
     topics = side.topics
-    described = topics.describe(context.intent.names, context.command.by)
+    ours = context.taking_over()
+    described = topics.describe([each.topic for each in ours], context.command.by)
     done: dict[str, dict[str, str | None]] = {}
     failed: dict[str, TanistError] = {}
-    for topic in context.wanted():
+    for topic in ours:
         facts = described[topic.topic]
         if not isinstance(facts, TopicFacts):
             failed[topic.topic] = facts

@@ -33,10 +33,9 @@ def _records(context: StepContext) -> Iterator[StateRecord]:
     for topic in context.wanted():
         if topic.desired is not DesiredState.REMOVED:
             yield replace(topic, desired=DesiredState.REMOVED, changed_at=now)
-    replicas, names = context.clusters.destination.replicas, context.intent.names
-    ids = replicas.cluster(names, context.command.by).topic_ids
     for each in generations(context.intent, context.clusters.spec):
-        yield replace(each, topic_id=ids.get(each.topic, ""))
+        copy = view.copied_up_to(each.mirror, each.topic)  # as approved: by now the topic may be another one
+        yield replace(each, topic_id=copy.topic_id if copy is not None else "")
     for at in context.intent.partitions:
         yield from _stopped(context, view, at, now)
 

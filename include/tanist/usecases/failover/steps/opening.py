@@ -33,7 +33,7 @@ class MirrorNotShutOut(CouldNotTell):
 
 def do(context: StepContext) -> Done:
     opening = context.clusters.destination.opening
-    held = {topic.topic: topic.deferred_acls for topic in context.wanted()}
+    held = {topic.topic: topic.deferred_acls for topic in context.taking_over()}
     context.session.confirm()
     answers = opening.open(held, context.command.by, principals(context.facts.logins))
     side = context.clusters.destination

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.plan import of_copies
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
@@ -16,6 +17,7 @@ from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.failover.plan import Intent
     from tanist.domain.names import DestinationOffset
     from tanist.domain.recovery import ProducerIds
     from tanist.usecases.failover.step import StepContext
@@ -36,14 +38,16 @@ def do(context: StepContext) -> Done:
         context.session.save(no_return=True)
     context.checkpoint("seal:no-return")
     writers = context.clusters.spec.producer_ids
-    open_yet = [each.partition for each in facts.partitions if each.producer_fenced is not True]
+    ours = of_copies(context.intent, facts)
+    partitions = set(ours.partitions)
+    open_yet = [e.partition for e in facts.partitions if e.producer_fenced is not True and e.partition in partitions]
     context.session.confirm()
     ends = context.clusters.destination.producer_fencing.fence_producers(
         dict.fromkeys(open_yet, writers), context.command.by
     )
     must_all({at: _named(context, end) for at, end in ends.items()}, "partition(s) could not be fenced")
     context.checkpoint("seal:sealed")
-    by_marker_alone = _keep(context, writers)
+    by_marker_alone = _keep(context, ours, writers)
     context.session.mark("kept")
     return Done({"ends": {str(at): end for at, end in ends.items()}, "by_marker_alone": by_marker_alone})
 
@@ -54,23 +58,35 @@ def _named(context: StepContext, end: DestinationOffset | TanistError) -> Tanist
 
 
 def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
-    """As it was last seen: the first barrier adds offsets of our own."""
+    """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
+    seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
     spec, now = context.clusters.spec, context.command.clock.now()
     found = []
     for topic in context.intent.topics:
         ends = (copied.get(TopicPartition(topic.topic, n)) for n in range(topic.partitions))
         known = tuple(-1 if end is None else int(end) for end in ends)
-        found.append(CopiedUpTo(mirror=spec.mirror, mirror_id=spec.mirror_id, topic=topic.topic, copied=known, at=now))
+        found.append(
+            CopiedUpTo(
+                mirror=spec.mirror,
+                mirror_id=spec.mirror_id,
+                topic=topic.topic,
+                copied=known,
+                topic_id=seen.get(topic.topic, ""),
+                at=now,
+            )
+        )
     return found
 
 
-def _keep(context: StepContext, producer_ids: ProducerIds) -> dict[str, str]:
+def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict[str, str]:
     """Before anybody can write, so the last value of a key is still the last one when it is repeated.
 
     What cannot be repeated is told, and by `tanist status` as well: there is no way back any more.
     """
-    partitions = _compacted(context)
+    if not ours.topics:
+        return {}
+    partitions = _compacted(context, ours)
     context.session.confirm()
     answers = context.clusters.destination.producer_fencing.keep(
         dict.fromkeys(partitions, producer_ids), context.command.by
@@ -85,11 +101,11 @@ def _keep(context: StepContext, producer_ids: ProducerIds) -> dict[str, str]:
     return empty | {str(at): str(why) for at, why in answers.items() if isinstance(why, TanistError)}
 
 
-def _compacted(context: StepContext) -> tuple[TopicPartition, ...]:
+def _compacted(context: StepContext, ours: Intent) -> tuple[TopicPartition, ...]:
     """Of topics that are compacted, or will be once they are configured as at the source."""
-    own = context.clusters.destination.producer_fencing.compacted(context.intent.names, context.command.by)
+    own = context.clusters.destination.producer_fencing.compacted(ours.names, context.command.by)
     raise_first(own)
     held = {
         topic.topic for topic in context.wanted() if "compact" in dict(topic.deferred_configs).get(CLEANUP_POLICY, "")
     }
-    return tuple(at for at in context.intent.partitions if at.topic in held or own[at.topic] is True)
+    return tuple(at for at in ours.partitions if at.topic in held or own[at.topic] is True)
