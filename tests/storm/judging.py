@@ -174,10 +174,16 @@ class Judge:
         shown = self._ask.question("fence", "show", self._scene.mirror)
         if not any(row["topic"] == topic and row["stands"] for row in shown):
             yield f"a fence that nobody has on record: {topic}, {shown}"
-        self._ask.command("fence", "lift", self._scene.mirror, "--unrecorded")
-        if not (taken := probe(self._scene.pair.east, topic, "judge")):
+        by = time.monotonic() + RECONCILED_SECONDS  # for a moment a fetcher may hold the lock, and says: wait for it
+        while not (taken := self._after_lift(topic)) and time.monotonic() < by:
+            time.sleep(0.5)  # noqa: TID251
+        if not taken:
             yield f"a fence that nobody can lift: {topic}"
         self.probes += taken
+
+    def _after_lift(self, topic: str) -> list[Acknowledged]:
+        self._ask.command("fence", "lift", self._scene.mirror, "--unrecorded")
+        return probe(self._scene.pair.east, topic, "judge")
 
     # ── records and positions ─────────────────────────────────────────────────────────────────────────────────────
 
