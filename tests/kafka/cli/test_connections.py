@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tanist.kafka.adapters import tail
-from tanist.kafka.wire.connection import Connection
+from tests.kafka.opened import opened
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Mapping
     from pathlib import Path
 
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tests.kafka.cli.conftest import Broker, Tanist
 
+__all__ = ["opened"]
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Everything that is really opened from now on: connections of our own wire by address, and consumers."""
-    found: Counter[str] = Counter()
-    connect, consumer = Connection.open.__func__, tail.Consumer  # type: ignore[attr-defined]
-
-    def counted(kind: type[Connection], address: Any, *rest: Any) -> Connection:
-        found[str(address)] += 1
-        made: Connection = connect(kind, address, *rest)
-        return made
-
-    def consuming(options: Mapping[str, Any]) -> Any:
-        found["consumer"] += 1
-        return consumer(dict(options))
-
-    monkeypatch.setattr(Connection, "open", classmethod(counted))
-    monkeypatch.setattr(tail, "Consumer", consuming)
-    return found
 
 
 @pytest.mark.parametrize("command", [("status",), ("mirrors", "describe"), ("groups", "list")])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tanist.cli.main import main
 from tanist.domain.broker_errors import InvalidProducerEpoch
 from tanist.domain.errors import Interrupted
 from tanist.domain.failover.page import from_json
@@ -35,10 +38,12 @@ from tanist.wiring.registry import ClusterRegistry
 from tests.fakes.halves import HALF, Halves
 from tests.kafka.failover.conftest import Pair, running
 from tests.kafka.fetcher.rig import until
+from tests.kafka.opened import opened
 from tests.storm.leaders import in_sync, move
 from tests.unit.kafka.protocol.batches import encode_batch
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
+__all__ = ["opened"]
 pytestmark = pytest.mark.timeout(180)
 CLOCK = SystemClock()
 BROKERS = 3
@@ -172,6 +178,22 @@ def finished(pair: Pair, plan: str, losing: Callable[[str], None]) -> RunOutcome
                 continue
             assert watched.opened
             return outcome
+
+
+def test_a_status_opens_one_connection_per_broker_and_one_consumer(
+    trio: Pair, opened: Counter[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a destination of three brokers, however much is asked of each."""
+    monkeypatch.setenv("TANIST_CONFIG", trio.environment()["TANIST_CONFIG"])
+    monkeypatch.setattr(sys, "argv", ["tanist", "status", "three", "--destination", "west", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    assert json.loads(capsys.readouterr().out)
+    assert set(opened.values()) == {1}
+    assert set(opened) <= {
+        "consumer",
+        *(str(each) for side in (trio.east, trio.west) for each in side.cluster.endpoint().bootstrap),
+    }
 
 
 def test_the_leader_dies_in_the_middle_of_the_barrier(trio: Pair) -> None:
