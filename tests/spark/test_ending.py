@@ -15,7 +15,8 @@ import pytest
 from tanist.domain.errors import Misconfigured
 from tanist.domain.validation.job import ValidationJob
 from tanist.spark import main
-from tanist.spark_submit.submission import Submission
+from tanist.spark_submit.scratch import private_folder
+from tanist.spark_submit.submission import Submission, bound
 from tests.kafka.fetcher.rig import until
 from tests.spark.test_command import job, runs
 
@@ -46,6 +47,7 @@ COMMAND: Final = """
 SPARK: Final = """\
     #!/bin/sh
     while [ "$1" != --job ]; do shift; done
+    mkdir "$SPARK_LOCAL_DIRS/blockmgr-1" "$TMPDIR/spark-1" && touch "$TMPDIR/spark-1/temp_shuffle"
     PYSPARK_GATEWAY_PORT=1 PYTHONPATH=$REAL "$PYSPARK_PYTHON" "$DRIVER" "$@" &
     wait
 """
@@ -56,7 +58,7 @@ DRIVER: Final = """
     from tanist.spark import main
 
     def endless(spark, job, tell):
-        tell(f"{os.getppid()} {os.getpid()}")
+        tell(f"{os.getppid()} {os.getpid()} {os.environ['TMPDIR']}")
         threading.Event().wait(60)
 
     main.session, main.validate = lambda name: nullcontext(), endless
@@ -106,15 +108,78 @@ def test_a_signal_leaves_no_secret_and_no_process(
     assert command.stdout
     assert command.stderr
     assert command.stdout.readline() == "Spark starts\n"
-    session = [int(pid) for pid in command.stdout.readline().split()]
-    assert len(session) == 2
+    session, scratch = begun(command)
     assert all(map(runs, session))
-    assert not list(tmp_path.glob("tmp/*/*"))
+    assert {file.name for file in scratch.iterdir()} == {"lock", "blockmgr-1", "spark-1"}  # job.json is read
     command.send_signal(sign)
     assert command.wait(20) == code
-    until(lambda: not any(map(runs, session)), 5)
+    until(lambda: not any(map(runs, session)), 20)
     assert told in command.stderr.read()
-    assert sign is signal.SIGKILL or not list(tmp_path.glob("tmp/*"))
+    until(lambda: not list(tmp_path.glob("tmp/*")), 20)
+
+
+def begun(command: subprocess.Popen[str]) -> tuple[list[int], Path]:
+    """The pids of what became of spark-submit and of the job's Python, and their private folder."""
+    assert command.stdout
+    submitted, driver, scratch = command.stdout.readline().split()
+    return [int(submitted), int(driver)], Path(scratch)
+
+
+def test_kill_9_of_the_jvm_leaves_no_folder(command: subprocess.Popen[str], tmp_path: Path) -> None:
+    """The job's Python ends with it, and the command ends as it does without a result."""
+    assert command.stdout
+    assert command.stdout.readline() == "Spark starts\n"
+    session, _ = begun(command)
+    os.kill(session[0], signal.SIGKILL)
+    command.wait(20)
+    until(lambda: not any(map(runs, session)), 20)
+    assert not list(tmp_path.glob("tmp/*"))
+
+
+def test_kill_9_of_everything_at_once_is_swept_by_the_next_start(
+    command: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who would have removed the folder is dead; a folder that somebody holds stays."""
+    assert command.stdout
+    assert command.stdout.readline() == "Spark starts\n"
+    session, scratch = begun(command)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    with private_folder() as another:
+        assert scratch.is_dir()
+        assert another.is_dir()
+        guard = parent(session[0])
+        for pid in (command.pid, guard, *session):
+            os.kill(pid, signal.SIGSTOP)
+        for pid in (guard, command.pid, *session):
+            os.kill(pid, signal.SIGKILL)
+        command.wait(20)
+        until(lambda: not any(map(runs, [guard, *session])), 20)
+        assert (scratch / "spark-1" / "temp_shuffle").exists()
+        with private_folder():
+            assert not scratch.exists()
+            assert another.is_dir()
+    assert not list(tmp_path.glob("tmp/*"))
+
+
+def test_kill_9_of_a_tasks_supervisor_ends_the_job(tmp_path: Path) -> None:
+    """Its child, which has started the job, may live on: a retry would run beside it."""
+    folder = tmp_path / "tanist-job-1"
+    folder.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as supervisor:
+        command = bound(["sh", "-c", "echo $$; sleep 60; :"], folder, supervisor.pid)
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "include")}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            child = int(process.stdout.readline())
+            assert runs(child)
+            supervisor.kill()
+            assert process.wait(20) == 128 + signal.SIGKILL
+            assert not runs(child)
+    assert not folder.exists()
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest.mark.parametrize(("sign", "nohup"), [(signal.SIGTERM, False), (signal.SIGHUP, False), (signal.SIGTERM, True)])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import CommsDecoder
 
 from tanist.airflow import connections, variables
 from tanist.airflow.params import PARAMS as WISHED
@@ -62,10 +66,17 @@ PARAMS: Final = {
 
 
 class _Bound(SparkSubmitHook):
-    """The JVM ends with the task's process, however that ends; otherwise a retry would run beside it."""
+    """The JVM ends with the task's process and with its supervisor, however they end: a retry would run beside it."""
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
-        return bound(super()._build_spark_submit_command(application))
+        command = super()._build_spark_submit_command(application)
+        return bound(command, Path((self._env or {})["TMPDIR"]), *supervisors())
+
+
+def supervisors() -> tuple[int, ...]:
+    """The process that supervises this task, if it runs in a process of its own."""
+    comms = getattr(task_runner, "SUPERVISOR_COMMS", None)
+    return (os.getppid(),) if isinstance(comms, CommsDecoder) else ()
 
 
 class Validate(SparkSubmitOperator):
@@ -122,12 +133,12 @@ class Validate(SparkSubmitOperator):
         """The result of the job; if there is none, Airflow's error."""
         self.name = f"validate {submission.job.mirror}"
         self.application = str(application(submission.application))
-        self.conf = dict(submission.settings())
         self.jars = ",".join(map(str, submission.jars)) or None
-        self.env_vars = environment()
         self._spark_binary, self._driver_memory = spark_submit(), submission.driver_memory
         with handed_over(submission) as file:
             self.application_args = [*submission.arguments(file)]
+            self.conf = dict(submission.settings(file.parent))
+            self.env_vars = environment(file.parent)
             try:
                 super().execute(context)
             except AirflowException:  # an exit code, behind which is a verdict, an error, or nothing

@@ -43,12 +43,18 @@ class Submission:
     master: str = "local[*]"
     driver_memory: str = "2g"
 
-    def settings(self) -> Mapping[str, str]:
-        """Of Spark; nothing secret."""
-        options = ["-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={(_HERE / 'log4j2.properties').as_uri()}"]
+    def settings(self, scratch: Path) -> Mapping[str, str]:
+        """Of Spark; nothing secret. What it writes on this machine is in `scratch`, but for the results."""
+        options = [
+            *("-XX:+UseSerialGC", "-XX:-UsePerfData", f"-Djava.io.tmpdir={scratch}"),
+            f"-Dlog4j2.configurationFile={(_HERE / 'log4j2.properties').as_uri()}",
+        ]
         if self.brief:
             options.append("-XX:TieredStopAtLevel=1")
-        return _SETTINGS | {"spark.driver.extraJavaOptions": " ".join(options)}
+        return _SETTINGS | {
+            "spark.driver.extraJavaOptions": " ".join(options),
+            "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        }
 
     def arguments(self, file: Path) -> tuple[str, ...]:
         """Of the application, whose job is in `file`."""
@@ -56,7 +62,9 @@ class Submission:
 
     def command(self, file: Path) -> list[str]:
         """What starts it; raises MissingDependency."""
-        settings = [word for name, value in self.settings().items() for word in ("--conf", f"{name}={value}")]
+        settings = [
+            word for name, value in self.settings(file.parent).items() for word in ("--conf", f"{name}={value}")
+        ]
         jars = ["--jars", ",".join(map(str, self.jars))] if self.jars else []
         return [
             spark_submit(),
@@ -74,9 +82,10 @@ class Submission:
             json.dump(plain(self.job, reveal=True), private)
 
 
-def bound(command: Sequence[str]) -> list[str]:
-    """`command` as a process that ends with this one."""
-    return [sys.executable, "-m", "tanist.spark_submit.bound", str(os.getpid()), *command]
+def bound(command: Sequence[str], folder: Path, *owners: int) -> list[str]:
+    """`command` as a process that ends, and `folder` with it, with this one or one of `owners`."""
+    pids = ",".join(map(str, (os.getpid(), *owners)))
+    return [sys.executable, "-m", "tanist.spark_submit.bound", pids, str(folder), *command]
 
 
 def spark_submit() -> str:
@@ -96,9 +105,11 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def environment() -> dict[str, str]:
-    """What a job needs besides ours: this interpreter for its workers, and the Spark that belongs to it."""
+def environment(scratch: Path) -> dict[str, str]:
+    """What a job needs besides ours: this interpreter for its workers, the Spark that belongs to it, and `scratch`."""
     return {
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "TMPDIR": str(scratch),
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,

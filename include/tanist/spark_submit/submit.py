@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TimedOut
 from tanist.kafka.wire.clock import SystemClock
+from tanist.spark_submit.scratch import private_folder
 from tanist.spark_submit.submission import bound, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tanist.ports.clock import Deadline
     from tanist.spark_submit.submission import Submission
@@ -74,24 +74,21 @@ def submit(submission: Submission, by: Deadline, report: Callable[[str], None]) 
     """
     with handed_over(submission) as file:
         report("Spark starts")
-        return _run(submission.command(file), submission.folder / LOG, by, report)
+        return _run(submission.command(file), file.parent, submission.folder / LOG, by, report)
 
 
 @contextmanager
 def handed_over(submission: Submission) -> Iterator[Path]:
-    """The file of the job, which is gone afterwards, and a folder for its results with nothing of an earlier run.
+    """The file of the job in a private folder, which is gone afterwards; nothing of an earlier run is in its results.
 
     Raises:
         Misconfigured: the folder cannot be written to.
     """
     _prepare(submission.folder)
-    private = Path(tempfile.mkdtemp(prefix="tanist-job-"))
-    try:
+    with private_folder() as private:
         file = private / "job.json"
         submission.write(file)
         yield file
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
 
 
 def _prepare(folder: Path) -> None:
@@ -106,15 +103,15 @@ def _prepare(folder: Path) -> None:
         raise Misconfigured(f"results cannot be written to {folder}: {error.strerror}") from error
 
 
-def _run(command: list[str], log: Path, by: Deadline, report: Callable[[str], None]) -> int:
+def _run(command: list[str], scratch: Path, log: Path, by: Deadline, report: Callable[[str], None]) -> int:
     with (
         log.open("wb") as kept,
         subprocess.Popen(
-            bound(command),
+            bound(command, scratch),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=kept,
-            env=os.environ | environment(),
+            env=os.environ | environment(scratch),
             text=True,
             errors="replace",
             start_new_session=True,
@@ -142,7 +139,7 @@ def _too_late(process: subprocess.Popen[Any], late: threading.Event) -> None:
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
-    """The whole session that it was started in: the JVM, its driver, their workers."""
+    """With it end the JVM, its driver and their workers (`tanist.spark_submit.bound`)."""
     if process.poll() is not None:
         return
     for sign in (signal.SIGTERM, signal.SIGKILL):  # the second one for whoever outlives the first
