@@ -151,7 +151,7 @@ def test_every_position_is_right_in_a_copy_with_losses_repeats_and_gaps(reconcil
     assert (healthy["copied"], healthy["lost"], healthy["others"], healthy["runs"]) == (SIZE, 0, 0, 1)
     for each, written in zip(poor, reconciled.copies[1:], strict=True):
         ours, theirs = Counter(map(alike, range(SIZE))), Counter(map(alike, written))
-        assert each["lost"] >= (ours - theirs).total() > 0
+        assert each["lost"] == (ours - theirs).total() > 0
         assert each["copied"] + each["lost"] == SIZE
         assert each["copied"] + each["others"] == len(written)
     answers = reconciled.positions(BY_HAND.source)
@@ -178,10 +178,13 @@ def check(answer: dict[str, Any], written: Sequence[int]) -> None:
 def test_each_run_in_parquet_says_where_its_records_lie(reconciled: Told) -> None:
     """Offset by offset, whatever can be told from another; records without a copy have rows too."""
     rows = [row for row in reconciled.runs if row["source_topic"] == BY_HAND.source]
-    assert sum(row["records"] for row in rows) == 3 * SIZE
+    assert (
+        sum(row["records"] for row in rows if row["source_offset"] is not None and row["kind"] != "repeated")
+        == 3 * SIZE
+    )
     assert {row["destination_topic"] for row in rows} == {BY_HAND.destination}
     for row in rows:
-        if row["destination_offset"] is not None:
+        if row["kind"] in {"paired", "moved", "repeated"}:
             written = reconciled.copies[row["partition"]][row["destination_offset"] :][: row["offsets"]]
             numbers = range(row["source_offset"], row["source_offset"] + row["offsets"])
             assert list(map(alike, written)) == list(map(alike, numbers)), row

@@ -9,8 +9,8 @@ import pytest
 
 from tanist.spark.reconciliation import frames
 from tanist.spark.reconciliation.digests import sort_out
-from tanist.spark.reconciliation.positions import translate
-from tanist.spark.reconciliation.runs import Runs, merge
+from tanist.spark.reconciliation.positions import Ends, translate
+from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tests.spark.copied_logs import Copied, Fate, a_copy, skipped
 from tests.spark.test_offset_pairing import FATES
 
@@ -24,13 +24,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
 
-SLIM = "log int, offset long, time long, stamped boolean, identity long"
+SLIM = "log int, offset long, time long, stamped boolean, open boolean, identity long"
 IN_A_BUCKET = 12
 
 
 def a_slim(spark: SparkSession, logs: Iterable[dict[int, int]], times: Iterable[Mapping[int, int]]) -> DataFrame:
     rows = [
-        (log, offset, time.get(identity, offset * 10), False, identity)
+        (log, offset, time.get(identity, offset * 10), False, False, identity)
         for log, (records, time) in enumerate(zip(logs, times, strict=True))
         for offset, identity in records.items()
     ]
@@ -55,18 +55,20 @@ def test_buckets_tell_of_every_record_what_pairing_it_would_tell(spark: SparkSes
     buckets = frames.compared(ours, theirs)
     reported = sort_out(buckets)
     assert 30 < len(reported.to_pair) < len(buckets) - 30, "both ways must be taken"
-    pairs = frames.paired(ours, theirs, reported.to_pair)
+    runs, extras = frames.paired(ours, theirs, reported.to_pair)
     for log, done in enumerate(every):
         none = Runs.none()
-        check(done, merge([reported.runs.get(log, none), pairs.get(log, none)]))
+        others = merge_extras([reported.extras.get(log, none), extras.get(log, none)])
+        check(done, merge([reported.runs.get(log, none), runs.get(log, none)]), others)
 
 
-def check(done: Copied, runs: Runs) -> None:
+def check(done: Copied, runs: Runs, extras: Runs) -> None:
     truth = done.last_copies()
     assert runs.copied.records.sum() == len(truth)
     assert runs.records.sum() == len(done.source)
+    assert runs.copied.records.sum() + extras.length.sum() == len(done.destination)
     positions = range(max(done.source, default=0) + 4)
-    for found in translate(runs, min(done.destination, default=None), positions):
+    for found in translate(runs, extras, Ends(1 << 40, 1 << 40), positions):
         if found.destination is None:
             assert not truth
             continue
@@ -77,8 +79,8 @@ def check(done: Copied, runs: Runs) -> None:
 
 def a_bucket_each(spark: SparkSession, logs: Sequence[Sequence[tuple[int, int]]]) -> DataFrame:
     return spark.createDataFrame(
-        [(log, 0, *record, False) for log, records in enumerate(logs) for record in records],
-        "log int, bucket long, offset long, identity long, stamped boolean",
+        [(log, 0, *record, False, False) for log, records in enumerate(logs) for record in records],
+        "log int, bucket long, offset long, identity long, stamped boolean, open boolean",
     )
 
 

@@ -24,8 +24,28 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
-COLUMNS = ("source_topic", "destination_topic", "partition", "copied", "lost", "others", "runs", "reason")
-POSITION_COLUMNS = ("group", "topic", "partition", "source_offset", "destination_offset", "precision", "standing")
+COLUMNS = (
+    "source_topic",
+    "destination_topic",
+    "partition",
+    "copied",
+    "moved",
+    "lost",
+    "repeated",
+    "foreign",
+    "runs",
+    "reason",
+)
+POSITION_COLUMNS = (
+    "group",
+    "topic",
+    "partition",
+    "source_offset",
+    "destination_offset",
+    "precision",
+    "again",
+    "standing",
+)
 LONGEST_SECONDS = 6 * 3600.0
 _UNKNOWN = 3
 

@@ -23,7 +23,9 @@ class LogRead:
 class ReconciledPartition:
     """One partition of a pair. With `trouble` nothing else is known about it.
 
-    `copied`, `lost`: records of the source with and without a copy; `runs`: lines of the offset map.
+    `copied`, `lost`: committed records of the source with and without a copy. Of the copied, `moved` are out of order;
+    of the lost, `behind` come after the last that is copied: the copy may only lag. `repeated`: records of the
+    destination that the source has, but that are not the last copy of one of them; `runs`: lines of the offset map.
     """
 
     pair: TopicPair
@@ -31,14 +33,22 @@ class ReconciledPartition:
     source: LogRead | None = None
     destination: LogRead | None = None
     copied: int = 0
+    moved: int = 0
     lost: int = 0
+    behind: int = 0
+    repeated: int = 0
     runs: int = 0
     trouble: str = ""
 
     @property
     def others(self) -> int:
-        """Destination records that are not the last copy of a source record: repeated, foreign, or deleted there."""
+        """Destination records that are not the last copy of a committed source record: repeated and foreign ones."""
         return 0 if self.destination is None else self.destination.records - self.copied
+
+    @property
+    def foreign(self) -> int:
+        """Destination records that are like no committed record of the source: aborted, deleted there, another's."""
+        return self.others - self.repeated
 
     def item(self) -> dict[str, Any]:
         """As the result file tells it."""
@@ -49,8 +59,12 @@ class ReconciledPartition:
             "source": _read(self.source),
             "destination": _read(self.destination),
             "copied": self.copied,
+            "moved": self.moved,
             "lost": self.lost,
+            "behind": self.behind,
             "others": self.others,
+            "repeated": self.repeated,
+            "foreign": self.foreign,
             "runs": self.runs,
             "reason": self.trouble,
         }
@@ -62,13 +76,17 @@ def _read(log: LogRead | None) -> dict[str, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciledPosition:
-    """A translated position. `destination` None: unknown, for `reason`. `placement`: where it lies."""
+    """A translated position. `destination` None: unknown, for `reason`. `placement`: where it lies.
+
+    `again`: at most so many records come again that the reader has read.
+    """
 
     request: PositionRequest
     destination: int | None
     precision: Precision
     placement: str
     reason: str | None
+    again: int = 0
 
     def item(self) -> dict[str, Any]:
         """As the result file tells it."""
@@ -80,6 +98,7 @@ class ReconciledPosition:
             "source_offset": asked.offset,
             "destination_offset": self.destination,
             "precision": self.precision.value,
+            "again": None if self.destination is None else self.again,
             "standing": self.placement,
             "reason": self.reason,
         }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tanist.spark.reconciliation.pairing import NOWHERE
-from tanist.spark.reconciliation.runs import Runs, merge
+from tanist.spark.reconciliation.runs import Runs, merge_extras, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class Bucket(NamedTuple):
     """Both sides of one bucket. Offsets are those of the first and last record, None where a side has no record.
 
-    `equal`: same records in the same order, with the same gaps between them. `stamped`: records whose time the
-    destination's broker has set.
+    `equal`: same records in the same order, with the same gaps between them, none of the destination's undecided.
+    `stamped`: records whose time the destination's broker has set. `source_open`, `destination_open`: of the records,
+    those whose transaction is open or lies behind an open one.
     """
 
     log: int
@@ -32,8 +33,11 @@ class Bucket(NamedTuple):
     source_records: int
     source_first: int | None
     source_last: int | None
+    source_open: int
     destination_records: int
     destination_first: int | None
+    destination_last: int | None
+    destination_open: int
     stamped: int
     equal: bool
 
@@ -48,43 +52,82 @@ class Bucket(NamedTuple):
     def lost(self) -> bool:
         return self.destination_first is None
 
+    @property
+    def foreign(self) -> bool:
+        return self.source_first is None
+
+    @property
+    def crosses_end(self) -> bool:
+        """Whether it has records of the source on both sides of its last stable offset."""
+        return 0 < self.source_open < self.source_records
+
 
 @dataclass(frozen=True, slots=True)
 class SortedOut:
-    """What the digests tell: runs by log, and the buckets whose records must be paired."""
+    """What the digests tell: runs and extras by log, and the buckets whose records must be paired."""
 
     runs: Mapping[int, Runs]
+    extras: Mapping[int, Runs]
     to_pair: tuple[Bucket, ...]
 
 
 def sort_out(buckets: Iterable[Bucket]) -> SortedOut:
     """Runs of the buckets that speak for themselves, and the others."""
     logs: dict[int, list[Bucket]] = defaultdict(list)
+    alone: dict[int, list[Bucket]] = defaultdict(list)
     for bucket in buckets:
-        if bucket.source_first is not None:
-            logs[bucket.log].append(bucket)
+        (alone if bucket.foreign else logs)[bucket.log].append(bucket)
     runs: dict[int, Runs] = {}
     to_pair: list[Bucket] = []
     for log, found in logs.items():
         found.sort(key=lambda bucket: (bucket.source_first, bucket.bucket))
         mixed = _mixed(found)
-        runs[log] = merge(_run(bucket) for bucket, is_mixed in zip(found, mixed, strict=True) if not is_mixed)
+        runs[log] = together(_run(bucket) for bucket, is_mixed in zip(found, mixed, strict=True) if not is_mixed)
         to_pair += [bucket for bucket, is_mixed in zip(found, mixed, strict=True) if is_mixed]
-    return SortedOut(runs, tuple(to_pair))
+    extras: dict[int, Runs] = {}
+    for log, found in alone.items():
+        extras[log] = merge_extras(_alone(bucket) for bucket in found if not _gaps(bucket))
+        to_pair += [bucket for bucket in found if _gaps(bucket)]
+    return SortedOut(runs, extras, tuple(to_pair))
 
 
 def _mixed(buckets: Sequence[Bucket]) -> list[bool]:
-    """Which of the buckets (by first offset) differ, or are sparse and span offsets of one that goes another way."""
-    mixed = [bucket.distance is None and not bucket.lost for bucket in buckets]
-    differs = list(mixed)
-    around: list[int] = []
+    """Which of the buckets (by first offset) differ, or are sparse and span offsets of one that goes another way.
+
+    Each is held against those that begin before it ends, and against the two that reach farthest of those before it:
+    of two with different ways one is not its own.
+    """
+    ways: list[object] = [
+        object() if bucket.crosses_end or (bucket.distance is None and not bucket.lost) else bucket.distance
+        for bucket in buckets
+    ]
+    mixed = [bucket.crosses_end or (bucket.distance is None and not bucket.lost) for bucket in buckets]
+    starts = [bucket.source_first or 0 for bucket in buckets]
+    changes = _changes(ways)
+    farthest: list[tuple[int, object]] = []
     for i, bucket in enumerate(buckets):
-        around = [j for j in around if (buckets[j].source_last or 0) > (bucket.source_first or 0)]
-        for j in around:
-            if differs[i] or differs[j] or buckets[j].distance != bucket.distance:
-                mixed[i], mixed[j] = mixed[i] or _sparse(bucket), mixed[j] or _sparse(buckets[j])
-        around.append(i)
+        until = bucket.source_last or 0
+        ahead = changes[i] < len(buckets) and starts[changes[i]] < until
+        behind = any(last > starts[i] and way != ways[i] for last, way in farthest)
+        mixed[i] = mixed[i] or ((ahead or behind) and _sparse(bucket))
+        farthest = _two_farthest([*farthest, (until, ways[i])])
     return mixed
+
+
+def _changes(ways: Sequence[object]) -> list[int]:
+    """For each the place of the next one that differs; behind the last where none does."""
+    found = [len(ways)] * len(ways)
+    for i in range(len(ways) - 2, -1, -1):
+        found[i] = found[i + 1] if ways[i] == ways[i + 1] else i + 1
+    return found
+
+
+def _two_farthest(reached: list[tuple[int, object]]) -> list[tuple[int, object]]:
+    """Of at most three the two that reach farthest and go different ways."""
+    by_way: dict[object, int] = {}
+    for last, way in reached:
+        by_way[way] = max(last, by_way.get(way, last))
+    return sorted(((last, way) for way, last in by_way.items()), key=lambda each: -each[0])[:2]
 
 
 def _sparse(bucket: Bucket) -> bool:
@@ -93,6 +136,16 @@ def _sparse(bucket: Bucket) -> bool:
 
 def _length(bucket: Bucket) -> int:
     return (bucket.source_last or 0) - (bucket.source_first or 0) + 1
+
+
+def _gaps(bucket: Bucket) -> bool:
+    """Whether records of others may lie between those of a bucket that only the destination has."""
+    return bucket.destination_records != (bucket.destination_last or 0) - (bucket.destination_first or 0) + 1
+
+
+def _alone(bucket: Bucket) -> Runs:
+    row = (NOWHERE, bucket.destination_first or 0, bucket.destination_records, bucket.destination_records)
+    return Runs(*(np.array([column], np.int64) for column in row))
 
 
 def _run(bucket: Bucket) -> Runs:

@@ -1,8 +1,8 @@
 """Records as frames: identities, digests of buckets, and the pairing of those that differ.
 
-A *slim* frame has a row (log, offset, time, stamped, identity) for each record: time in ms, stamped if the broker has
-set it; a log is a number for one partition of one pair of topics. All sums are modular: under ANSI mode an overflow is
-an error.
+A *slim* frame has a row (log, offset, time, stamped, open, identity) for each record: time in ms, stamped if the broker
+has set it, open if it lies behind the last stable offset; a log is a number for one partition of one pair of topics.
+All sums are modular: under ANSI mode an overflow is an error.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
 from tanist.spark.reconciliation.digests import Bucket
-from tanist.spark.reconciliation.pairing import Log, last_copies
-from tanist.spark.reconciliation.runs import Runs, compress, merge
+from tanist.spark.reconciliation.pairing import Log, pair
+from tanist.spark.reconciliation.runs import Runs, compress, compress_extras, join, merge_extras, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -29,16 +29,21 @@ _AT_MOST: Final = 4_000_000
 _PRIME: Final = 2**31 - 1
 
 _PART: Final = ("log", "bucket", "part")
-_RUNS: Final = "log int, source long, destination long, length long, records long"
+_RUNS: Final = "log int, extra boolean, source long, destination long, length long, records long"
 
 
 def slim(records: DataFrame, logs: DataFrame) -> DataFrame:
-    """The slim frame of `records` (as `tanist.spark.records` reads them); `logs`: rows (topic, partition, log).
+    """The slim frame of `records` (as `tanist.spark.records` reads them); `logs`: rows (topic, partition, log, until).
 
-    The timestamp is part of the identity, so that records alike lie in one bucket.
+    Records from `until` on are open. The timestamp is part of the identity, so that records alike lie in one bucket.
     """
     return records.join(F.broadcast(logs), ["topic", "partition"]).select(
-        "log", "offset", "time", "stamped", F.xxhash64("time", "content").alias("identity")
+        "log",
+        "offset",
+        "time",
+        "stamped",
+        (F.col("offset") >= F.col("until")).alias("open"),
+        F.xxhash64("time", "content").alias("identity"),
     )
 
 
@@ -50,7 +55,7 @@ def in_buckets(source: DataFrame, destination: DataFrame, size: int = IN_A_BUCKE
     widths = F.broadcast(both.groupBy("log").agg(width))
     bucket = F.expr("time div width").alias("bucket")
     ours, theirs = (
-        slim.join(widths, "log").select("log", bucket, "offset", "stamped", "identity")
+        slim.join(widths, "log").select("log", bucket, "offset", "stamped", "open", "identity")
         for slim in (source, destination)
     )
     return ours, theirs
@@ -70,12 +75,14 @@ def digests(bucketed: DataFrame) -> DataFrame:
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.count_if("stamped").alias("stamped"),
+        F.count_if("open").alias("open"),
         F.bit_xor("identity").alias("mixed"),
         *(F.sum(half).alias(name) for name, half in halves.items()),
         *(F.sum(product).alias(f"{name}_moment") for name, product in products.items()),
     )
     moments = [_from_first(name).alias(f"{name}_moment") for name in halves]
-    return summed.select("log", "bucket", "records", "first", "last", "stamped", "mixed", *halves, *moments)
+    own = ("log", "bucket", "records", "first", "last", "stamped", "open", "mixed")
+    return summed.select(*own, *halves, *moments)
 
 
 def _from_first(half: str) -> Column:
@@ -88,44 +95,57 @@ def compared(source: DataFrame, destination: DataFrame) -> list[Bucket]:
     """Every bucket of two bucketed frames, from both sides' digests."""
     ours, theirs = digests(source).alias("s"), digests(destination).alias("d")
     same = [f"s.{name} = d.{name}" for name in ("records", "mixed", "low", "high", "low_moment", "high_moment")]
-    equal = F.expr(" and ".join([*same, "s.last - s.first = d.last - d.first"]))
+    equal = F.expr(" and ".join([*same, "s.last - s.first = d.last - d.first", "d.open = 0"]))
     joined = ours.join(theirs, ["log", "bucket"], "full_outer").select(
         "log",
         "bucket",
         F.coalesce("s.records", F.lit(0)).alias("source_records"),
         F.col("s.first").alias("source_first"),
         F.col("s.last").alias("source_last"),
+        F.coalesce("s.open", F.lit(0)).alias("source_open"),
         F.coalesce("d.records", F.lit(0)).alias("destination_records"),
         F.col("d.first").alias("destination_first"),
+        F.col("d.last").alias("destination_last"),
+        F.coalesce("d.open", F.lit(0)).alias("destination_open"),
         F.coalesce("d.stamped", F.lit(0)).alias("stamped"),
         F.coalesce(equal, F.lit(0) == 1).alias("equal"),
     )
     return [Bucket(**row) for row in joined.toArrow().to_pylist()]
 
 
-def paired(source: DataFrame, destination: DataFrame, buckets: Sequence[Bucket]) -> dict[int, Runs]:
-    """The runs of `buckets` by log, record by record: both bucketed frames are read again, these buckets alone."""
+def paired(
+    source: DataFrame, destination: DataFrame, buckets: Sequence[Bucket]
+) -> tuple[dict[int, Runs], dict[int, Runs]]:
+    """Runs and extras of `buckets` by log, record by record: of both bucketed frames these are read again."""
     spark = source.sparkSession
     rows = [(b.log, b.bucket, -(-max(b.source_records, b.destination_records) // _AT_MOST)) for b in buckets]
     wanted = F.broadcast(spark.createDataFrame(rows, "log int, bucket long, parts int"))
     part = F.pmod("identity", "parts").alias("part")
     ours, theirs = (
-        side.join(wanted, ["log", "bucket"]).select("log", "bucket", part, "offset", "identity").groupBy(*_PART)
+        side.join(wanted, ["log", "bucket"]).select("log", "bucket", part, "offset", "identity", "open").groupBy(*_PART)
         for side in (source, destination)
     )
     pieces = ours.cogroup(theirs).applyInArrow(_pair, _RUNS)
-    merged = pieces.groupBy("log").applyInArrow(_merge, _RUNS).toArrow()
-    return {log: _runs_of(rows) for log, rows in _by_log(merged)}
+    merged = pieces.groupBy("log", "extra").applyInArrow(_join, _RUNS).toArrow()
+    runs, extras = (merged.filter(pc.equal(merged["extra"], extra)) for extra in (False, True))
+    return _by_log(runs), _by_log(extras)
 
 
 def _pair(source: pa.Table, destination: pa.Table) -> pa.Table:
-    ours, theirs = _log_of(source), _log_of(destination)
-    runs = compress(ours.offsets, last_copies(ours, theirs))
-    return _table(source["log"][0].as_py() if len(source) else 0, runs)
+    log = (source if len(source) else destination)["log"][0].as_py()
+    ours = _log_of(source)
+    committed, undecided = (
+        _log_of(destination.filter(pc.equal(destination["open"], open_))) for open_ in (False, True)
+    )
+    found = pair(ours, committed, undecided)
+    return _table(log, compress(ours.offsets, found.copies), compress_extras(found))
 
 
-def _merge(pieces: pa.Table) -> pa.Table:
-    return _table(pieces["log"][0].as_py(), merge([_runs_of(pieces)]))
+def _join(pieces: pa.Table) -> pa.Table:
+    log, runs = pieces["log"][0].as_py(), _runs_of(pieces)
+    if pieces["extra"][0].as_py():
+        return _table(log, Runs.none(), merge_extras([runs]))
+    return _table(log, join(runs), Runs.none())
 
 
 def _log_of(rows: pa.Table) -> Log:
@@ -136,11 +156,13 @@ def _runs_of(rows: pa.Table) -> Runs:
     return Runs(*(rows[name].to_numpy() for name in Runs.__slots__))
 
 
-def _table(log: int, runs: Runs) -> pa.Table:
-    columns = {name: pa.array(getattr(runs, name)) for name in Runs.__slots__}
-    return pa.table({"log": pa.array([log] * len(runs), pa.int32()), **columns})
+def _table(log: int, runs: Runs, extras: Runs) -> pa.Table:
+    both = together([runs, extras])
+    columns = {name: pa.array(getattr(both, name)) for name in Runs.__slots__}
+    extra = pa.array([False] * len(runs) + [True] * len(extras), pa.bool_())
+    return pa.table({"log": pa.array([log] * len(both), pa.int32()), "extra": extra, **columns})
 
 
-def _by_log(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    for log in pc.unique(rows["log"]).to_pylist():
-        yield log, rows.filter(pc.equal(rows["log"], log))
+def _by_log(rows: pa.Table) -> dict[int, Runs]:
+    logs = pc.unique(rows["log"]).to_pylist()
+    return {log: _runs_of(rows.filter(pc.equal(rows["log"], log))) for log in logs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import StorageLevel
@@ -17,11 +17,12 @@ from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
 from tanist.spark import records
 from tanist.spark.ends import ends_of
+from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
-from tanist.spark.reconciliation.frames import compared, in_buckets, paired, slim
+from tanist.spark.reconciliation.frames import IN_A_BUCKET, compared, in_buckets, paired, slim
 from tanist.spark.reconciliation.parquet import write
-from tanist.spark.reconciliation.positions import WHY, Standing, translate
-from tanist.spark.reconciliation.runs import Runs, merge
+from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
+from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tanist.spark.spans import Span, Spans
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tanist.domain.endpoint import Endpoint
     from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
     from tanist.domain.validation.bounds import LogBounds
     from tanist.spark.reconciliation.digests import Bucket
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 RUNS: Final = "runs.parquet"
-_LOGS: Final = "topic string, partition int, log int"
+_LOGS: Final = "topic string, partition int, log int, until long"
 _STAMPED: Final = (
     "the destination sets timestamps itself (message.timestamp.type=LogAppendTime), and records are "
     "identified by timestamp"
@@ -66,6 +68,13 @@ class ReadLogs:
             self.pair.destination, self.partition, self.destination
         )
 
+    @property
+    def undecided(self) -> tuple[Span | None, Span | None]:
+        """What lies of both behind the last stable offset, of open transactions and after them."""
+        committed = self.spans
+        ends = (self.source, self.destination)
+        return _tail(committed[0], ends[0]), _tail(committed[1], ends[1])
+
 
 def _span(topic: str, partition: int, ends: LogBounds | TanistError) -> Span:
     if isinstance(ends, TanistError):
@@ -73,12 +82,19 @@ def _span(topic: str, partition: int, ends: LogBounds | TanistError) -> Span:
     return Span(partition=TopicPartition(topic, partition), start=ends.start, until=max(ends.start, ends.last_stable))
 
 
+def _tail(committed: Span, ends: LogBounds | TanistError) -> Span | None:
+    if isinstance(ends, TanistError) or ends.high_watermark <= committed.until:
+        return None
+    return replace(committed, start=committed.until, until=ends.high_watermark)
+
+
 @dataclass(frozen=True, slots=True)
 class ReconciledLog:
-    """What was read of one log and its copy."""
+    """What was read of one log and its copy. `runs` and `extras`: also of open transactions."""
 
     buckets: Sequence[Bucket]
     runs: Runs
+    extras: Runs
 
     @property
     def trouble(self) -> str:
@@ -89,35 +105,39 @@ class ReconciledLog:
 
     @property
     def records(self) -> tuple[int, int]:
-        """Of the source, and of the destination."""
-        return sum(b.source_records for b in self.buckets), sum(b.destination_records for b in self.buckets)
-
-    @property
-    def first(self) -> int | None:
-        """The offset of the destination's first record."""
-        return min((b.destination_first for b in self.buckets if b.destination_first is not None), default=None)
+        """Of the source, and of the destination, committed."""
+        return (
+            sum(b.source_records - b.source_open for b in self.buckets),
+            sum(b.destination_records - b.destination_open for b in self.buckets),
+        )
 
 
-_NOTHING: Final = ReconciledLog((), Runs.none())
+_NOTHING: Final = ReconciledLog((), Runs.none(), Runs.none())
 
 
 def reconcile(
-    spark: SparkSession, job: ReconciliationJob, folder: Path, report: Callable[[str], None]
+    spark: SparkSession,
+    job: ReconciliationJob,
+    folder: Path,
+    report: Callable[[str], None],
+    in_a_bucket: int = IN_A_BUCKET,
 ) -> dict[str, Any]:
     """The result of `job`, as its file holds it; its runs go to `folder`. `report` hears of every stage as it begins.
+
+    About `in_a_bucket` records are compared under one digest.
 
     Raises:
         CouldNotTell: the connector could not read, or the runs could not be written.
     """
     began, now = time.monotonic(), time.time_ns() // 1_000_000
-    report(f"bounds of {sum(pair.partitions for pair in job.pairs)} partitions on both sides")
-    logs = bounds(job)
+    logs = bounds(job, report)
     with records.reading():
-        found = _read(spark, job, logs, report)
+        found = _read(spark, job, logs, report, in_a_bucket)
     partitions = [_partition(each, found.get(log, _NOTHING)) for log, each in enumerate(logs)]
     report(f"runs, and {len(job.positions)} positions by them")
     positions = _positions(job.positions, logs, partitions, found)
-    write(folder / RUNS, [(each, found[log].runs) for log, each in enumerate(partitions) if not each.trouble])
+    told = [(each, found[log]) for log, each in enumerate(partitions) if not each.trouble]
+    write(folder / RUNS, [(each, log.runs, log.extras) for each, log in told])
     return {
         "schema_version": SCHEMA_VERSION,
         "run": job.run,
@@ -131,16 +151,18 @@ def reconcile(
     }
 
 
-def bounds(job: ReconciliationJob) -> list[ReadLogs]:
-    """Every partition of every pair with its ends: the source's first, so that what is copied meanwhile is no loss."""
+def bounds(job: ReconciliationJob, report: Callable[[str], None]) -> list[ReadLogs]:
+    """Every partition of every pair with its ends: the destination's first, so that what was copied is read."""
     every = [(pair, partition) for pair in job.pairs for partition in range(pair.partitions)]
     with ExitStack() as stack:
         source, destination = (
             stack.enter_context(closing(Router(endpoint, "tanist-reconciliation")))
             for endpoint in (job.source, job.destination)
         )
-        ours = ends_of(source, [TopicPartition(pair.source, n) for pair, n in every])
+        report(f"ends of the destination: {len(every)} partitions")
         theirs = ends_of(destination, [TopicPartition(pair.destination, n) for pair, n in every])
+        report(f"ends of the source: {len(every)} partitions")
+        ours = ends_of(source, [TopicPartition(pair.source, n) for pair, n in every])
     return [
         ReadLogs(pair, n, ours[TopicPartition(pair.source, n)], theirs[TopicPartition(pair.destination, n)])
         for pair, n in every
@@ -148,43 +170,58 @@ def bounds(job: ReconciliationJob) -> list[ReadLogs]:
 
 
 def _read(
-    spark: SparkSession, job: ReconciliationJob, logs: Sequence[ReadLogs], report: Callable[[str], None]
+    spark: SparkSession,
+    job: ReconciliationJob,
+    logs: Sequence[ReadLogs],
+    report: Callable[[str], None],
+    in_a_bucket: int,
 ) -> Mapping[int, ReconciledLog]:
-    known = {log: each.spans for log, each in enumerate(logs) if not each.trouble}
+    known = {log: each for log, each in enumerate(logs) if not each.trouble}
     if not known:
         return {}
-    ours, theirs = ({log: spans[side] for log, spans in known.items()} for side in (0, 1))
+    ours, theirs = ({log: each.spans[side] for log, each in known.items()} for side in (0, 1))
     report(f"records: {Spans(source=tuple(ours.values()), destination=tuple(theirs.values()))}")
     source, destination = (
-        _slim(spark, records.frame(spark, endpoint, list(spans.values())), spans)
-        for endpoint, spans in ((job.source, ours), (job.destination, theirs))
+        _slim(spark, endpoint, spans, [tail for each in known.values() if (tail := each.undecided[side])])
+        for side, (endpoint, spans) in enumerate(((job.source, ours), (job.destination, theirs)))
     )
     try:
-        return {**dict.fromkeys(known, _NOTHING), **_compare(source, destination, report)}
+        bucketed = in_buckets(source, destination, in_a_bucket)
+        found = _compare(*bucketed, {log: span.until for log, span in ours.items()}, report)
+        return {**dict.fromkeys(known, _NOTHING), **found}
     finally:
         source.unpersist()
         destination.unpersist()
 
 
-def _slim(spark: SparkSession, frame: DataFrame, spans: Mapping[int, Span]) -> DataFrame:
+def _slim(spark: SparkSession, endpoint: Endpoint, spans: Mapping[int, Span], undecided: Sequence[Span]) -> DataFrame:
     """Payload is read once: what is kept of a record has some twenty bytes."""
-    rows = [(span.partition.topic, span.partition.partition, log) for log, span in spans.items()]
+    frame = records.frame(spark, endpoint, list(spans.values()))
+    if undecided:
+        frame = frame.unionAll(records.frame(spark, endpoint, undecided, "read_uncommitted"))
+    rows = [(span.partition.topic, span.partition.partition, log, span.until) for log, span in spans.items()]
     return slim(frame, spark.createDataFrame(rows, _LOGS)).persist(StorageLevel.DISK_ONLY)
 
 
-def _compare(source: DataFrame, destination: DataFrame, report: Callable[[str], None]) -> Mapping[int, ReconciledLog]:
-    ours, theirs = in_buckets(source, destination)
+def _compare(
+    ours: DataFrame, theirs: DataFrame, ends: Mapping[int, int], report: Callable[[str], None]
+) -> Mapping[int, ReconciledLog]:
+    """What was found by log; `ends`: the source's last stable offsets."""
     buckets = compared(ours, theirs)
     reported = sort_out(buckets)
     if reported.to_pair:
         report(f"which record is which in {len(reported.to_pair)} of {len(buckets)} buckets")
-    pairs = paired(ours, theirs, reported.to_pair) if reported.to_pair else {}
+    runs, extras = paired(ours, theirs, reported.to_pair) if reported.to_pair else ({}, {})
     by_log = defaultdict[int, list["Bucket"]](list)
     for bucket in buckets:
         by_log[bucket.log].append(bucket)
     none = Runs.none()
     return {
-        log: ReconciledLog(own, merge([reported.runs.get(log, none), pairs.get(log, none)]))
+        log: ReconciledLog(
+            own,
+            merge([reported.runs.get(log, none), runs.get(log, none)], ends.get(log)),
+            merge_extras([reported.extras.get(log, none), extras.get(log, none)]),
+        )
         for log, own in by_log.items()
     }
 
@@ -196,6 +233,7 @@ def _partition(logs: ReadLogs, found: ReconciledLog) -> ReconciledPartition:
     trouble = logs.trouble or found.trouble
     if trouble:
         return ReconciledPartition(pair=logs.pair, partition=logs.partition, trouble=trouble)
+    counts = Counts.of(found.runs, found.extras, *(span.until for span in logs.spans))
     source, destination = (
         LogRead(span.start, span.until, count) for span, count in zip(logs.spans, found.records, strict=True)
     )
@@ -204,9 +242,12 @@ def _partition(logs: ReadLogs, found: ReconciledLog) -> ReconciledPartition:
         partition=logs.partition,
         source=source,
         destination=destination,
-        copied=int(found.runs.copied.records.sum()),
-        lost=int(found.runs.lost.records.sum()),
-        runs=len(found.runs.copied),
+        copied=counts.copied,
+        moved=counts.moved,
+        lost=counts.lost,
+        behind=counts.behind,
+        repeated=counts.repeated,
+        runs=counts.runs,
     )
 
 
@@ -226,7 +267,7 @@ def _positions(
         if log is None or trouble:
             reported += [_unknown(position, trouble) for position in positions]
         else:
-            reported += _translated(positions, found[log])
+            reported += _translated(positions, logs[log], found[log])
     by_position = {each.request: each for each in reported}
     return [by_position[position] for position in request]
 
@@ -235,13 +276,18 @@ def _unknown(request: PositionRequest, why: str) -> ReconciledPosition:
     return ReconciledPosition(request=request, destination=None, precision=Precision.UNKNOWN, placement="", reason=why)
 
 
-def _translated(request: Sequence[PositionRequest], found: ReconciledLog) -> Iterable[ReconciledPosition]:
+def _translated(
+    request: Sequence[PositionRequest], logs: ReadLogs, found: ReconciledLog
+) -> Iterable[ReconciledPosition]:
     offsets = [position.offset for position in request]
-    for position, answer in zip(request, translate(found.runs, found.first, offsets), strict=True):
+    tail = logs.undecided[0]
+    ends = Ends(logs.spans[0].until, logs.spans[0].until if tail is None else tail.until)
+    for position, answer in zip(request, translate(found.runs, found.extras, ends, offsets), strict=True):
         yield ReconciledPosition(
             request=position,
             destination=answer.destination,
             precision=answer.precision,
             placement=answer.placement.value,
             reason=answer.why,
+            again=answer.again,
         )

@@ -1,4 +1,4 @@
-"""Runs as one Parquet file: a row for each run, those without a copy included."""
+"""Runs as one Parquet file: a row for each run, those without a copy, and those that are no copy, included."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 
 from tanist.domain.errors import CouldNotTell
 from tanist.spark.reconciliation.pairing import NOWHERE
+from tanist.spark.reconciliation.runs import moved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tanist.domain.reconciliation.result import ReconciledPartition
@@ -22,6 +23,7 @@ SCHEMA: Final = pa.schema(
         ("source_topic", pa.string()),
         ("destination_topic", pa.string()),
         ("partition", pa.int32()),
+        ("kind", pa.string()),
         ("source_offset", pa.int64()),
         ("destination_offset", pa.int64()),
         ("offsets", pa.int64()),
@@ -29,11 +31,12 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """From `source_offset` on, for `offsets` offsets with `records` records, the copy lies as far behind
-`destination_offset`; null: these records have no copy."""
+`destination_offset`. By `kind`: paired; moved (out of order); lost (no copy, `destination_offset` is null); repeated
+(`source_offset`: the first record that is like the first of these); foreign (`source_offset` is null)."""
 
 
-def write(file: Path, found: Iterable[tuple[ReconciledPartition, Runs]]) -> None:
-    """Writes all runs, by partition and source offset; the file is there whole, or not at all.
+def write(file: Path, found: Iterable[tuple[ReconciledPartition, Runs, Runs]]) -> None:
+    """Writes runs by partition and source offset, and extras by destination offset; the file is whole, or not there.
 
     Raises:
         CouldNotTell: it cannot be written.
@@ -41,21 +44,28 @@ def write(file: Path, found: Iterable[tuple[ReconciledPartition, Runs]]) -> None
     parts = file.with_name(f".{file.name}.part")
     try:
         with pq.ParquetWriter(parts, SCHEMA) as out:
-            for partition, runs in found:
-                out.write_table(_table(partition, runs))
+            for partition, runs, extras in found:
+                for kind, rows in _by_kind(runs, extras):
+                    out.write_table(_table(partition, kind, rows))
         parts.replace(file)
     except OSError as error:
         parts.unlink(missing_ok=True)
         raise CouldNotTell(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _table(found: ReconciledPartition, runs: Runs) -> pa.Table:
-    where = (found.pair.source, found.pair.destination, found.partition)
-    same = [pa.array([value] * len(runs), kind) for value, kind in zip(where, SCHEMA.types, strict=False)]
-    there = pa.array(runs.destination, pa.int64(), mask=runs.destination == NOWHERE)
-    own = [
-        pa.array(runs.source, pa.int64()),
-        there,
-        *(pa.array(own, pa.int64()) for own in (runs.length, runs.records)),
-    ]
-    return pa.Table.from_arrays([*same, *own], schema=SCHEMA)
+def _by_kind(runs: Runs, extras: Runs) -> Iterator[tuple[str, Runs]]:
+    copied = runs.copied
+    out = moved(copied)
+    yield "paired", copied.where(~out)
+    yield "moved", copied.where(out)
+    yield "lost", runs.lost
+    yield "repeated", extras.again
+    yield "foreign", extras.alone
+
+
+def _table(found: ReconciledPartition, kind: str, runs: Runs) -> pa.Table:
+    same = (found.pair.source, found.pair.destination, found.partition, kind)
+    columns = [pa.array([value] * len(runs), type_) for value, type_ in zip(same, SCHEMA.types, strict=False)]
+    places = [pa.array(side, pa.int64(), mask=side == NOWHERE) for side in (runs.source, runs.destination)]
+    sizes = [pa.array(own, pa.int64()) for own in (runs.length, runs.records)]
+    return pa.Table.from_arrays([*columns, *places, *sizes], schema=SCHEMA)

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tanist.domain.translation import Precision
+from tanist.spark.reconciliation.again import Extras, again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
+
+    from numpy.typing import NDArray
 
     from tanist.spark.reconciliation.pairing import Longs
     from tanist.spark.reconciliation.runs import Runs
@@ -28,22 +31,29 @@ class Standing(StrEnum):
     """Where a position lies in what both logs have in common."""
 
     EXACT = "exact"
+    REPEATED = "repeated"
+    UNDECIDED = "undecided"
     REORDERED = "reordered"
     IN_A_GAP = "in a gap"
     BEFORE_FIRST_RUN = "clamped to first run"
     CAUGHT_UP = "caught up"
     BEYOND_TAIL = "beyond mapped tail"
+    BEYOND_END = "beyond the end"
     NOTHING_IN_COMMON = "nothing in common"
     NO_POSITION = "no position"
 
 
 WHY: Final = {
+    Standing.REPEATED: "the destination may have records again, after this one, that are read already",
+    Standing.UNDECIDED: "the next record waits for a transaction that is open: nobody knows whether it will be read",
     Standing.REORDERED: (
         "later records of the source are earlier at the destination: the records in between are read again"
     ),
     Standing.IN_A_GAP: "the source or the destination has no record at this offset: resume after the previous record",
     Standing.BEFORE_FIRST_RUN: "older than the first common record: resume at the first record of the destination",
+    Standing.CAUGHT_UP: "after the last copied record, where the destination has more: these are read, too",
     Standing.BEYOND_TAIL: "after the last copied record: records copied later are read again",
+    Standing.BEYOND_END: "the source ends before this offset",
     Standing.NOTHING_IN_COMMON: "the partitions have no record in common",
     Standing.NO_POSITION: "a position must be an offset >= 0",
 }
@@ -54,14 +64,15 @@ WHY: Final = {
 class Translated:
     """`destination` is None where nothing may be said.
 
-    `exact`: the reader goes on with the very record that it would have read next, or there is none. Where not, some
-    records come again.
+    `exact`: the reader goes on with the very record that it would have read next, or there is none, and nothing comes
+    again that it has read. Where not, at most `again` such records come.
     """
 
     source: int
     destination: int | None
     placement: Standing
     exact: bool
+    again: int = 0
 
     @property
     def precision(self) -> Precision:
@@ -74,14 +85,32 @@ class Translated:
         return None if self.exact else WHY[self.placement]
 
 
-def translate(runs: Runs, first: int | None, positions: Sequence[int]) -> tuple[Translated, ...]:
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Of the source, fixed after the destination's: what lies between these has not been decided."""
+
+    last_stable: int
+    high_watermark: int
+
+
+def translate(runs: Runs, extras: Runs, ends: Ends, positions: Sequence[int]) -> tuple[Translated, ...]:
     """Where a reader that would read `positions[i]` next goes on; never behind a record that it has not read.
 
-    `first`: the offset of the first record at the destination, copied or not; None if there is none. Of records that
-    the source has deleted since nobody can tell where their copies lie: the order of the copy is believed.
+    `runs`: every record of the source, also those of open transactions (none across the last stable offset); `extras`:
+    every record of the destination that is nobody's last copy. Of records that the source has deleted since nobody can
+    tell where their copies lie: the order of the copy is believed.
     """
-    table = _Table.of(runs, first)
-    return tuple(table.translated(position) for position in positions)
+    asked = np.array(sorted({each for each in positions if 0 <= each <= ends.high_watermark}), np.int64)
+    table = _Table.of(runs, extras, ends.last_stable)
+    known = {found.source: found for found in table.translated(asked)} if len(table.copied) else {}
+    return tuple(known.get(each) or _unknown(each, ends.high_watermark) for each in positions)
+
+
+def _unknown(position: int, end: int) -> Translated:
+    if position < 0:
+        return Translated(position, None, Standing.NO_POSITION, exact=False)
+    beyond = position > end
+    return Translated(position, None, Standing.BEYOND_END if beyond else Standing.NOTHING_IN_COMMON, exact=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,49 +118,108 @@ class _Table:
     """Runs with a copy, and for each the smallest offset from it on, the largest up to it."""
 
     runs: Runs
-    ends: Longs
+    copied: Runs
+    lost: Runs
+    extras: Extras
     smallest: Longs
     """One more than runs: the last is _NEVER."""
     largest: Longs
     """One more than runs: [i] is of those before run i; [0] is the offset before the copy's first record."""
-    first_uncopied: int
-    """The first record behind the last one with a copy: who has not read it is caught up. _NEVER: there is none."""
+    tail: Runs
+    """The records behind the last one with a copy."""
+    last_stable: int
 
     @classmethod
-    def of(cls, runs: Runs, first: int | None) -> Self:
-        copied, before = runs.copied, -1 if first is None else first - 1
-        ends = copied.ends
-        tail = runs.lost.source[runs.lost.source >= ends[-1]] if len(copied) else runs.lost.source
+    def of(cls, runs: Runs, extras: Runs, last_stable: int) -> Self:
+        copied, lost = runs.copied, runs.lost
+        first = min((int(side.destination.min()) for side in (copied, extras) if len(side)), default=0)
+        last = copied.ends[-1] if len(copied) else 0
         return cls(
-            runs=copied,
-            ends=ends,
+            runs=runs,
+            copied=copied,
+            lost=lost,
+            extras=Extras.of(extras),
             smallest=np.append(np.minimum.accumulate(copied.destination[::-1])[::-1], _NEVER),
-            largest=np.append(before, np.maximum.accumulate(copied.destination + copied.length - 1)),
-            first_uncopied=int(tail[0]) if len(tail) else _NEVER,
+            largest=np.append(first - 1, np.maximum.accumulate(copied.destination_ends - 1)),
+            tail=lost.where(lost.source >= last),
+            last_stable=last_stable,
         )
 
-    def translated(self, position: int) -> Translated:
-        if position < 0:
-            return Translated(position, None, Standing.NO_POSITION, exact=False)
-        if not len(self.runs):
-            return Translated(position, None, Standing.NOTHING_IN_COMMON, exact=False)
-        at = int(np.searchsorted(self.ends, position, side="right"))
-        if at < len(self.runs) and self.runs.source[at] <= position:
-            return self._inside(position, at)
-        return self._between(position, at)
+    def translated(self, positions: Longs) -> Sequence[Translated]:
+        """Of increasing positions up to the end."""
+        at = np.searchsorted(self.copied.ends, positions, side="right")
+        run = np.minimum(at, len(self.copied) - 1)
+        behind = at == len(self.copied)
+        inside = ~behind & (self.copied.source[run] <= positions)
+        shifted = positions + self.copied.destination[run] - self.copied.source[run]
+        later = self.smallest[run + 1]
+        there = np.where(inside, np.minimum(shifted, later), np.minimum(self.largest[at] + 1, self.smallest[at]))
+        undecided = ~behind & (self.copied.source[run] >= self.last_stable)
+        next_comes = np.select(
+            [undecided, inside, behind],
+            [
+                np.zeros(len(positions), bool),
+                self._own_next(run, there, shifted < later, later),
+                self._nothing_next(positions, there),
+            ],
+            self._next_after_gap(positions, run, there),
+        )
+        of_tail = _records_before(self.tail, positions)
+        repeated = again(self.runs, self.extras, positions, there) + np.where(behind, of_tail, 0)
+        exact = next_comes & (repeated == 0)
+        standing = self._placements(at, inside, undecided, shifted < later, exact, behind & (of_tail == 0))
+        rows = zip(positions.tolist(), there.tolist(), standing, exact.tolist(), repeated.tolist(), strict=True)
+        return [Translated(*row) for row in rows]
 
-    def _inside(self, position: int, at: int) -> Translated:
-        there = int(position + self.runs.destination[at] - self.runs.source[at])
-        later = int(self.smallest[at + 1])
-        standing = Standing.EXACT if there < later else Standing.REORDERED
-        return Translated(position, min(there, later), standing, exact=there < later)
+    def _own_next(self, run: Longs, there: Longs, first: NDArray[np.bool_], later: Longs) -> NDArray[np.bool_]:
+        """Inside a run: where it has gaps, nothing else of the destination may lie from there on to its end."""
+        ends = self.copied.destination_ends[run]
+        undisturbed = (later >= ends) & (self.extras.between(there, ends) == 0)
+        return np.asarray(first & (self.copied.dense[run] | undisturbed), np.bool_)
 
-    def _between(self, position: int, at: int) -> Translated:
-        behind, ahead = int(self.largest[at]) + 1, int(self.smallest[at])
-        there = min(behind, ahead)
-        if at == len(self.runs):
-            caught_up = position <= self.first_uncopied
-            standing = Standing.CAUGHT_UP if caught_up else Standing.BEYOND_TAIL
-            return Translated(position, there, standing, exact=caught_up)
-        standing = Standing.IN_A_GAP if at else Standing.BEFORE_FIRST_RUN
-        return Translated(position, there, standing, exact=behind == ahead)
+    def _nothing_next(self, positions: Longs, there: Longs) -> NDArray[np.bool_]:
+        """Behind the last record with a copy: nothing is there yet, nothing of the source was passed over."""
+        tail = int(self.tail.source[0]) if len(self.tail) else _NEVER
+        more = self.extras.between(there, np.full_like(there, _NEVER))
+        return np.asarray((positions <= tail) & (more == 0), np.bool_)
+
+    def _next_after_gap(self, positions: Longs, run: Longs, there: Longs) -> NDArray[np.bool_]:
+        """Between runs: the next record of the source has a copy, and it is what comes first."""
+        ahead, starts = self.copied.destination[run], self.copied.source[run]
+        lost = np.searchsorted(self.lost.ends, positions, side="right")
+        lost_next = np.append(self.lost.source, _NEVER)[lost] < starts
+        first = (self.smallest[run] == ahead) & (there <= ahead)
+        return np.asarray(first & ~lost_next & (self.extras.between(there, ahead) == 0), np.bool_)
+
+    def _placements(
+        self,
+        at: Longs,
+        inside: NDArray[np.bool_],
+        undecided: NDArray[np.bool_],
+        in_order: NDArray[np.bool_],
+        exact: NDArray[np.bool_],
+        caught_up: NDArray[np.bool_],
+    ) -> Sequence[Standing]:
+        cases = [
+            (inside & exact, Standing.EXACT),
+            (inside & ~in_order, Standing.REORDERED),
+            (undecided, Standing.UNDECIDED),
+            (inside, Standing.REPEATED),
+            (caught_up, Standing.CAUGHT_UP),
+            (at == len(self.copied), Standing.BEYOND_TAIL),
+            (at == 0, Standing.BEFORE_FIRST_RUN),
+        ]
+        number = np.select([case for case, _ in cases], range(len(cases)), len(cases))
+        names = [*(standing for _, standing in cases), Standing.IN_A_GAP]
+        return [names[each] for each in number.tolist()]
+
+
+def _records_before(runs: Runs, positions: Longs) -> Longs:
+    """How many records of `runs` lie before each position, at most."""
+    at = np.searchsorted(runs.source, positions)
+    if not len(runs):
+        return np.zeros(len(positions), np.int64)
+    before = np.append(0, np.cumsum(runs.records))
+    last = np.maximum(at - 1, 0)
+    within = np.minimum(positions - runs.source[last], runs.records[last])
+    return np.where(at > 0, before[last] + within, 0)
