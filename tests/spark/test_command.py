@@ -128,6 +128,7 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     assert "bills-0: extra at offset 5 of the copy" in found.err
     folder = pair.home / "validation" / "dr"
     assert (folder / "report.html").read_text().count("DIFFERENT") >= 2
+    assert "TOPIC_NOT_IN_MIRROR" in pair.tanist("validate", "dr", "--topic", "nosuch", expected=2).err
     secrets = {side.cluster.password_file("mirror").read_text() for side in (pair.east, pair.west)}
     for file in folder.iterdir():
         assert not any(secret in file.read_text() for secret in secrets), file
@@ -136,7 +137,7 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
-        (("validate", "nosuch"), 1, "UNKNOWN_MIRROR"),
+        (("validate", "nosuch"), 2, "UNKNOWN_MIRROR"),
         (("validate", "nosuch", "--topic", "("), 2, "INVALID_CONFIG"),
         (("validate", "bad name"), 2, "INVALID_MIRROR_NAME"),
         (("validate", "nosuch", "--level", "deep"), 2, "INVALID_USAGE"),

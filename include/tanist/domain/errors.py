@@ -247,6 +247,13 @@ class TimedOut(CouldNotTell):
     operator_action = "check the cluster named above, or allow more time"
 
 
+class TopicReplaced(CouldNotTell):
+    """Whatever is read of it now is not what was asked for."""
+
+    name, retriable = "TOPIC_REPLACED", False
+    operator_action = "run the same command again: it reads the topic that is there now"
+
+
 class AuthenticationFailed(CouldNotTell):
     name, retriable = "AUTHENTICATION_FAILED", False
     operator_action = "check the user, password, mechanism and certificates of this connection; nothing was changed"

@@ -18,14 +18,15 @@ _GRAVEST_FIRST: Final = (70, 2, 3, 4, 1)
 
 
 class Problems(TanistError):
-    """Several errors; nothing was changed."""
+    """Several errors; nothing was changed. `least`: the exit code unless one of them has a graver one."""
 
     name, exit_code = "SEVERAL", 1
     operator_action = "nothing was changed"
 
-    def __init__(self, problems: Sequence[TanistError]) -> None:
+    def __init__(self, problems: Sequence[TanistError], least: int = 1) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+        self.least = least
 
 
 def each(error: TanistError) -> tuple[TanistError, ...]:
@@ -36,6 +37,8 @@ def each(error: TanistError) -> tuple[TanistError, ...]:
 def exit_code(error: TanistError) -> int:
     """That of an invalid command line before an unknown fact before a refusal."""
     codes = {problem.exit_code for problem in each(error)}
+    if isinstance(error, Problems):
+        codes.add(error.least)
     return next(code for code in _GRAVEST_FIRST if code in codes)
 
 

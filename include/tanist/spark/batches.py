@@ -5,6 +5,7 @@ Rows of both sides are in the copy's offsets: `place` is where a batch lies in t
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,8 @@ from xxhash import xxh3_128_digest
 from tanist.domain.errors import TanistError
 from tanist.kafka.protocol.batch import HEADER_SIZE, is_sound
 from tanist.kafka.wire.router import Router
-from tanist.spark.reading import read
+from tanist.ports.clock import Deadline
+from tanist.spark.reading import PATIENCE_SECONDS, changed_topics, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +75,14 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, _Task):  # without any task Spark asks for None
             with closing(Router(self._endpoint, "tanist-validation")) as router:
-                yield from arrow(row for span in partition.spans for row in rows(router, span))
+                yield from arrow(_rows(router, partition.spans))
+
+
+def _rows(router: Router, spans: tuple[Span, ...]) -> Iterator[tuple[Any, ...]]:
+    for span in spans:
+        yield from rows(router, span)
+    for span, trouble in changed_topics(router, spans, Deadline(time.monotonic() + PATIENCE_SECONDS)):
+        yield _failed(span, trouble)
 
 
 def frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> DataFrame:
@@ -113,15 +122,18 @@ def _portion(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
 def rows(router: Router, span: Span) -> Iterator[tuple[Any, ...]]:
     """One row a batch, two where the copy's log start cuts it. What cannot be read is a row too: it fails alone."""
-    at = span.partition
     try:
         for answer in read(router, span):
             for each in answer:
                 if each.header.record_count and span.only in {None, each.header.producer_id}:
                     yield from _parts(span, each)
     except TanistError as trouble:
-        nothing = (None,) * (len(_ARROW) - 3)
-        yield (at.topic, at.partition, *nothing, str(trouble))
+        yield _failed(span, trouble)
+
+
+def _failed(span: Span, trouble: TanistError) -> tuple[Any, ...]:
+    at = span.partition
+    return (at.topic, at.partition, *(None,) * (len(_ARROW) - 3), str(trouble))
 
 
 def _parts(span: Span, each: Read) -> Iterator[tuple[Any, ...]]:

@@ -27,8 +27,13 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
     """Both logs are read once: their rows, some hundred bytes a batch, are kept until the differences are named."""
     report(f"batches: {spans}")
     most = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-    source = batches.frame(spark, "source_batches", job.source, cut(spans.source, most)).persist(_KEPT)
-    copy = batches.frame(spark, "copy_batches", job.destination, cut(spans.destination, most)).persist(_KEPT)
+    source, copy = (
+        comparing.with_time(batches.frame(spark, name, endpoint, cut(side, most))).persist(_KEPT)
+        for name, endpoint, side in (
+            ("source_batches", job.source, spans.source),
+            ("copy_batches", job.destination, spans.destination),
+        )
+    )
     try:
         unequal = {
             comparing.partition_of(row): row.unequal

@@ -77,23 +77,29 @@ def comparison_rows(logs: Sequence[Row], unequal: Mapping[TopicPartition, int], 
 def batches_unequal(source: DataFrame, copy: DataFrame) -> DataFrame:
     """(topic, partition, unequal): places where the batches are not the same, of partitions that have such places.
 
-    The maximum timestamp is not compared where a broker has stamped its own time over it.
+    Times are not compared where the source's broker has set them: the copy has those of its producers.
     """
     ours, theirs = source.where("seen").alias("ours"), copy.where("seen").alias("theirs")
     joined = ours.join(theirs, list(PLACE), "full_outer")
-    same = [_pair(name) for name in _CONTENT]
-    stamped = F.coalesce(F.col("ours.stamped"), F.lit(False)) | F.coalesce(F.col("theirs.stamped"), F.lit(False))  # noqa: FBT003
-    same.append(stamped | _pair("max_timestamp"))
-    return unequal_places(joined, reduce(and_, same))
+    return joined.where(~(equal(_CONTENT) & _same_time())).groupBy(*PARTITION).agg(F.count("*").alias("unequal"))
+
+
+def with_time(batches: DataFrame) -> DataFrame:
+    """`batches`, one in each row, with the column `time`: equal if the times of all records are.
+
+    A broker that stamps a batch gives all of its records one time, and leaves what is stored of each as it was.
+    """
+    several = F.coalesce("stamped", F.lit(False)) & (F.col("records") > 1)  # noqa: FBT003
+    times = F.struct("max_timestamp", several.alias("several"))
+    return batches.withColumn("time", times).withColumn("batches", F.lit(1))
+
+
+def _same_time() -> Column:
+    return F.coalesce("ours.stamped", F.lit(False)) | _pair("time")  # noqa: FBT003
 
 
 def _pair(name: str) -> Column:
     return F.col(f"ours.{name}").eqNullSafe(F.col(f"theirs.{name}"))
-
-
-def unequal_places(joined: DataFrame, same: Column) -> DataFrame:
-    """How many rows of each partition are not the `same`."""
-    return joined.where(~same).groupBy(*PARTITION).agg(F.count("*").alias("unequal"))
 
 
 def log_summaries(source: DataFrame, copy: DataFrame) -> DataFrame:
@@ -101,7 +107,7 @@ def log_summaries(source: DataFrame, copy: DataFrame) -> DataFrame:
     both = source.withColumn("is_copy", F.lit(False)).unionByName(copy.withColumn("is_copy", F.lit(True)))  # noqa: FBT003
     seen = F.when(F.col("seen"), F.col("records"))
     return both.groupBy(*PARTITION, "is_copy").agg(
-        F.count_if("seen").alias("batches"),
+        F.coalesce(F.sum(F.when(F.col("seen"), F.col("batches"))), F.lit(0)).alias("batches"),
         F.coalesce(F.sum(seen), F.lit(0)).alias("records"),
         F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
         F.count_if(~F.col("sound")).alias("damaged"),
@@ -132,24 +138,35 @@ def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], mos
     the source belongs to the n-th in the copy: it has moved. What has no partner is missing or extra; both at one
     place: changed there. An extra one whose like the source has is repeated. What the copy has not
     reached yet is not missing.
+
+    Both frames have `time` and `stamped` besides `identity`. Times count, but at a place where the source's broker has
+    set them; partners are found without them in a partition that has such a place.
     """
-    columns = [*PLACE, "offset", "length", "records", "pending", *(name for name in identity if name != "records")]
-    ours, theirs = source.select(*columns), copy.select(*columns)
-    ours_left, theirs_left = _without(ours, theirs, identity), _without(theirs, ours, identity)
+    identity = (*identity, "by_time")
+    columns = [*PLACE, "offset", "length", "records", "pending", "stamped", "time"]
+    columns += [name for name in identity if name not in {"records", "by_time"}]
+    free = F.broadcast(source.where("stamped").select(*PARTITION).distinct().withColumn("free", F.lit(True)))  # noqa: FBT003
+    ours, theirs = (
+        side.select(*columns).join(free, list(PARTITION), "left").withColumn("by_time", F.expr("if(free, null, time)"))
+        for side in (source, copy)
+    )
+    same = equal([*PLACE, *(name for name in identity if name != "by_time")]) & _same_time()
+    ours_left = ours.alias("ours").join(theirs.alias("theirs"), same, "left_anti")
+    theirs_left = theirs.alias("theirs").join(ours.alias("ours"), same, "left_anti")
     paired = (
         _numbered(ours_left, identity)
         .alias("ours")
-        .join(_numbered(theirs_left, identity).alias("theirs"), _equal([*PARTITION, *identity, "nth"]), "full_outer")
+        .join(_numbered(theirs_left, identity).alias("theirs"), equal([*PARTITION, *identity, "nth"]), "full_outer")
     )
-    moved = _differing(
-        paired.where("ours.place is not null and theirs.place is not null"), F.lit(DifferenceKind.MOVED.value)
-    )
+    both = paired.where("ours.place is not null and theirs.place is not null")
+    here = F.when(_pair("place"), DifferenceKind.CHANGED.value).otherwise(DifferenceKind.MOVED.value)
+    moved = _differing(both, here)
     missing = paired.where("theirs.place is null and not ours.pending").select("ours.*")
     surplus = paired.where("ours.place is null").select("theirs.*")
     known = ours.select(*PARTITION, *identity).distinct().withColumn("known", F.lit(True))  # noqa: FBT003
-    surplus = surplus.alias("ours").join(known.alias("theirs"), _equal([*PARTITION, *identity]), "left")
+    surplus = surplus.alias("ours").join(known.alias("theirs"), equal([*PARTITION, *identity]), "left")
     surplus = surplus.select("ours.*", "theirs.known")
-    lone = missing.alias("ours").join(surplus.alias("theirs"), _equal(PLACE), "full_outer")
+    lone = missing.alias("ours").join(surplus.alias("theirs"), equal(PLACE), "full_outer")
     kind = (
         F.when(F.col("ours.place").isNotNull() & F.col("theirs.place").isNotNull(), DifferenceKind.CHANGED.value)
         .when(F.col("ours.place").isNotNull(), DifferenceKind.MISSING.value)
@@ -159,13 +176,9 @@ def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], mos
     return _first(moved.unionByName(_differing(lone, kind)), most)
 
 
-def _equal(names: Iterable[str]) -> Column:
+def equal(names: Iterable[str]) -> Column:
+    """Whether those columns of `ours` and `theirs` are equal."""
     return reduce(and_, (_pair(name) for name in names))
-
-
-def _without(these: DataFrame, those: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Of `these` what does not lie just so among `those`."""
-    return these.alias("ours").join(those.alias("theirs"), _equal([*PLACE, *identity]), "left_anti")
 
 
 def _numbered(frame: DataFrame, identity: Sequence[str]) -> DataFrame:

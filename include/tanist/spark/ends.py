@@ -16,6 +16,7 @@ from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from uuid import UUID
 
     from tanist.domain.names import TopicPartition
     from tanist.domain.validation.job import PartitionRequest, ValidationJob
@@ -33,14 +34,30 @@ def fix(job: ValidationJob) -> Fixed:
             stack.enter_context(closing(Router(endpoint, "tanist-validation")))
             for endpoint in (job.source, job.destination)
         )
+        ids = [_topic_ids(each, at) for each in (source, copy)]
         ours = ends_of(source, at)
         theirs = _settled(copy, job, ours)
         later = ends_of(source, at)
-    return {asked.partition: _bounds(asked, ours, theirs, later) for asked in job.partitions}
+    return {
+        asked.partition: _bounds(
+            asked, (ids[0].get(asked.partition.topic), ids[1].get(asked.partition.topic)), ours, theirs, later
+        )
+        for asked in job.partitions
+    }
+
+
+def _topic_ids(router: Router, at: Sequence[TopicPartition]) -> Mapping[str, UUID | None]:
+    """By name. A cluster that does not answer is told of by what is asked of it next."""
+    try:
+        router.refresh(sorted({each.topic for each in at}), Deadline(time.monotonic() + ANSWER_SECONDS))
+    except CouldNotTell:
+        return {}
+    return {name: topic.topic_id for name, topic in router.topics().items()}
 
 
 def _bounds(
     request: PartitionRequest,
+    topic_ids: tuple[UUID | None, UUID | None],
     ours: Mapping[TopicPartition, LogBounds | TanistError],
     theirs: Mapping[TopicPartition, LogBounds | TanistError],
     later: Mapping[TopicPartition, LogBounds | TanistError],
@@ -54,7 +71,9 @@ def _bounds(
     if isinstance(after, TanistError):
         return after
     begins = replace(source, start=after.start)
-    return ComparisonBounds(request=request, source=begins, destination=destination, later=after.last_stable)
+    return ComparisonBounds(
+        request=request, source=begins, destination=destination, later=after.last_stable, topic_ids=topic_ids
+    )
 
 
 def _settled(

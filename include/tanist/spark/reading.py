@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tanist.domain.errors import CorruptBatch, Stopped, TanistError, TimedOut
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import CorruptBatch, Stopped, TanistError, TimedOut, TopicReplaced
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
@@ -15,7 +16,7 @@ from tanist.kafka.wire.hot import Fetches
 from tanist.ports.clock import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 FETCH_BYTES: Final = 4 << 20
 PATIENCE_SECONDS: Final = 30.0
 """Without a single batch: a leader moves, a broker comes back."""
+ANSWER_SECONDS: Final = 5.0
+GONE_SECONDS: Final = 2.0
+"""A topic that no broker has known for so long was deleted; a broker that has just started may not know it yet."""
 _PAUSE_SECONDS: Final = 0.2
 _LIMITS: Final = FetchLimits(max_wait_ms=200, max_bytes=FETCH_BYTES)
 
@@ -74,9 +78,10 @@ def read(router: Router, span: Span, patience: float = PATIENCE_SECONDS) -> Iter
     Raises:
         TimedOut: no batch for `patience` seconds; says what was in the way.
         OffsetOutOfRange: the log start moved past what was to be read next.
+        TopicReplaced: the topic that was meant was deleted; found out at the first answer without a batch.
         CorruptBatch, UnsupportedBatch: what lies there is no batch of format 2.
     """
-    fetching = _Fetching(router, span)
+    fetching, topic = _Fetching(router, span), _Topic(router, span)
     position, posted = span.start, False
     by = _soon(patience)
     while position < span.until:
@@ -89,16 +94,61 @@ def read(router: Router, span: Span, patience: float = PATIENCE_SECONDS) -> Iter
             raise
         except TanistError as trouble:
             fetching.lose()
+            topic.check()
             _wait(router, trouble, span, position, by)
             continue
         found = [Read(*each) for each in judged(split(answer.records), answer.aborted)]
         if not found:
+            topic.check()
             _check_empty(answer, span, position, by)
             continue
         position, by = found[-1].header.next_offset, _soon(patience)
         if position < span.until:
             posted = _post_ahead(fetching, position, by)
         yield [each for each in found if _belongs(each.header, span)]
+
+
+class _Topic:
+    """Whether the topic that is read is still the one that was meant."""
+
+    def __init__(self, router: Router, span: Span) -> None:
+        self._router, self._span = router, span
+        self._gone_by: Deadline | None = None
+
+    def check(self) -> None:
+        """Raises TopicReplaced. Brokers that do not answer are waited for elsewhere."""
+        changed = changed_topics(self._router, [self._span], _soon(ANSWER_SECONDS))
+        trouble = next((why for _, why in changed if isinstance(why, TopicReplaced)), None)
+        if trouble is None:
+            self._gone_by = None
+            return
+        self._gone_by = self._gone_by or _soon(GONE_SECONDS)
+        created_again = self._router.topics()[self._span.partition.topic].error is None
+        if created_again or not self._gone_by.left(time.monotonic()):
+            raise trouble
+
+
+def changed_topics(router: Router, spans: Sequence[Span], by: Deadline) -> list[tuple[Span, TanistError]]:
+    """Which of the spans were of topics that are there no more, or that nobody answers for, and why."""
+    meant = [span for span in spans if span.topic_id is not None]
+    if not meant:
+        return []
+    try:
+        router.refresh(sorted({span.partition.topic for span in meant}), by)
+    except Stopped:
+        raise
+    except TanistError as silent:
+        return [(span, silent) for span in meant]
+    return [(span, changed) for span in meant if (changed := _changed(router, span)) is not None]
+
+
+def _changed(router: Router, span: Span) -> TopicReplaced | None:
+    found = router.topics()[span.partition.topic]
+    if isinstance(found.error, UnknownTopicOrPartition):
+        return TopicReplaced(f"topic {found.name!r} was deleted while it was read")
+    if found.topic_id in {None, span.topic_id}:
+        return None
+    return TopicReplaced(f"topic {found.name!r} was deleted and created again while it was read")
 
 
 def _post_ahead(fetching: _Fetching, position: int, by: Deadline) -> bool:

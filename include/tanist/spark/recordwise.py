@@ -1,4 +1,4 @@
-"""Level `records`: digests of what the official connector reads, then record by record where they differ."""
+"""Level `records`: digests of the records of both sides, then record by record where they differ."""
 
 from __future__ import annotations
 
@@ -6,98 +6,137 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812
 
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.validation.bounds import SHIFT
-from tanist.spark import comparing, records
-from tanist.spark.spans import Spans
+from tanist.spark import comparing, record_source
+from tanist.spark.spans import Spans, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from tanist.domain.endpoint import Endpoint
     from tanist.domain.validation.job import ValidationJob
+    from tanist.spark.columns import Numbers
     from tanist.spark.comparing import ComparisonRows
     from tanist.spark.spans import Span
 
+_TASKS_PER_CORE: Final = 2
 _KEPT: Final = StorageLevel.MEMORY_AND_DISK
-_IDENTITY: Final = ("content", "size", "time")
+_IDENTITY: Final = ("content", "size")
 
 
 def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable[[str], None]) -> ComparisonRows:
-    """The digests are kept, the records are not: those in question are read again.
-
-    Raises:
-        CouldNotTell: the connector could not read.
-    """
+    """The digests are kept, the records are not: those in question are read again."""
     report(f"records: {spans}")
-    with records.reading():
-        return _look(spark, job, spans, report)
-
-
-def _look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable[[str], None]) -> ComparisonRows:
     source, copy = (
-        records.digests(records.frame(spark, endpoint, side).where(comparing.REACHED)).persist(_KEPT)
-        for endpoint, side in ((job.source, spans.source), (job.destination, spans.destination))
+        record_source.digest_frame(spark, f"{name}_digests", endpoint, _tasks(spark, side)).persist(_KEPT)
+        for name, endpoint, side in _logs(job, spans)
     )
     try:
-        buckets = records.unequal_buckets(source, copy).collect()
         sides = comparing.log_summaries(_as_side(source), _as_side(copy)).collect()
-        stamped = [comparing.partition_of(row) for row in _stamped(source.unionByName(copy)).collect()]
+        unread = {comparing.partition_of(row) for row in sides if row.trouble}
+        found = unequal_buckets(source, copy).collect()
     finally:
         source.unpersist()
         copy.unpersist()
+    buckets = [row for row in found if comparing.partition_of(row) not in unread]
     if not buckets:
         return comparing.comparison_rows(sides, {}, ())
-    report(f"what differs in {len(buckets)} ranges of {records.BUCKET:,} offsets")
-    found = _differences(spark, job, narrowed(spans, buckets), spark.createDataFrame(buckets), stamped)
+    report(f"what differs in {len(buckets)} ranges of {record_source.BUCKET:,} offsets")
     unequal = defaultdict[TopicPartition, int](int)
     for row in buckets:
-        unequal[comparing.partition_of(row)] += 1
-    return comparing.comparison_rows(sides, unequal, found)
+        unequal[comparing.partition_of(row)] += row.certain
+    return comparing.comparison_rows(sides, unequal, _differences(spark, job, narrowed(spans, buckets), buckets))
+
+
+def _logs(job: ValidationJob, spans: Spans) -> Sequence[tuple[str, Endpoint, tuple[Span, ...]]]:
+    return ("source", job.source, spans.source), ("copy", job.destination, spans.destination)
+
+
+def _tasks(spark: SparkSession, spans: Collection[Span]) -> tuple[tuple[Span, ...], ...]:
+    return cut(spans, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
 
 
 def _as_side(digests: DataFrame) -> DataFrame:
     return digests.select(
         *comparing.PARTITION,
         "records",
+        "batches",
         "size",
         F.lit(True).alias("seen"),  # noqa: FBT003
         F.lit(True).alias("sound"),  # noqa: FBT003
-        F.lit(None).cast("string").alias("trouble"),
+        "trouble",
     )
 
 
-def _stamped(digests: DataFrame) -> DataFrame:
-    return digests.where("stamped > 0").select(*comparing.PARTITION).distinct()
+def unequal_buckets(source: DataFrame, copy: DataFrame) -> DataFrame:
+    """(topic, partition, bucket, certain): buckets whose records have to be looked at.
+
+    Times count where the producers of the source have set them. Where its brokers have set those of some records
+    only, the digests of times do not tell: such a bucket is not `certain` to differ.
+    """
+    ours, theirs = _summed(source).alias("ours"), _summed(copy).alias("theirs")
+    joined = ours.join(theirs, [*comparing.PARTITION, "bucket"], "full_outer")
+    stamped = F.coalesce("ours.stamped", F.lit(0))
+    alike = comparing.equal(["records", "content", "content_sum"])
+    times = comparing.equal(["time", "time_sum"])
+    free = stamped == F.coalesce("ours.records", F.lit(0))
+    certain = ~alike | ((stamped == 0) & ~times)
+    return joined.where(~(alike & (times | free))).select(
+        *comparing.PARTITION, "bucket", certain.cast("int").alias("certain")
+    )
 
 
-def _differences(
-    spark: SparkSession, job: ValidationJob, spans: Spans, buckets: DataFrame, stamped: Collection[TopicPartition]
-) -> list[Row]:
-    """Times count only where the producers have set them."""
-    free = [(F.col("topic") == at.topic) & (F.col("partition") == at.partition) for at in stamped]
+def _summed(digests: DataFrame) -> DataFrame:
+    """One row for each bucket. Two equal ones hold the same records at the same places."""
+    return (
+        digests.where("trouble is null")
+        .groupBy(*comparing.PARTITION, "bucket")
+        .agg(
+            *(F.sum(name).alias(name) for name in ("records", "stamped", "content_sum", "time_sum")),
+            *(F.bit_xor(name).alias(name) for name in ("content", "time")),
+        )
+    )
+
+
+def _differences(spark: SparkSession, job: ValidationJob, spans: Spans, buckets: Sequence[Row]) -> list[Row]:
+    """What differs in those buckets; of a partition that could not be read again nothing is listed."""
+    wanted = _wanted(buckets)
     source, copy = (
-        records.in_buckets(records.frame(spark, endpoint, side), buckets)
-        for endpoint, side in ((job.source, spans.source), (job.destination, spans.destination))
+        record_source.frame(spark, f"{name}_records", endpoint, _tasks(spark, side), wanted).persist(_KEPT)
+        for name, endpoint, side in _logs(job, spans)
     )
-    for mine in free:
-        source, copy = (each.withColumn("time", F.when(~mine, F.col("time"))) for each in (source, copy))
-    return comparing.differences(source, copy, _IDENTITY).orderBy("place").collect()
+    try:
+        troubled = source.unionByName(copy).where("trouble is not null").select(*comparing.PARTITION).collect()
+        read = wanted.keys() - {comparing.partition_of(row) for row in troubled}
+        ours, theirs = (comparing.of_partitions(each, read) for each in (source, copy))
+        return comparing.differences(ours, theirs, _IDENTITY).orderBy("place").collect()
+    finally:
+        source.unpersist()
+        copy.unpersist()
+
+
+def _wanted(buckets: Collection[Row]) -> Mapping[TopicPartition, Numbers]:
+    found = defaultdict[TopicPartition, list[int]](list)
+    for row in buckets:
+        found[comparing.partition_of(row)].append(row.bucket)
+    return {at: np.array(sorted(numbers), np.int64) for at, numbers in found.items()}
 
 
 def narrowed(spans: Spans, buckets: Collection[Row]) -> Spans:
     """`spans`, from the first to the last of the `buckets` of each partition; without any: not at all."""
-    edges: Mapping[TopicPartition, list[int]] = defaultdict(list)
-    for row in buckets:
-        edges[comparing.partition_of(row)].append(row.bucket)
+    wanted = _wanted(buckets)
     source, copy = [], []
     for ours, theirs in zip(spans.source, spans.destination, strict=True):
-        if inside := edges.get(ours.partition):
-            low, high = min(inside) * records.BUCKET, (max(inside) + 1) * records.BUCKET
+        if ours.partition in wanted:
+            inside = wanted[ours.partition]
+            low, high = int(inside[0]) * record_source.BUCKET, int(inside[-1] + 1) * record_source.BUCKET
             origin = ours.map.origin
             source.append(_within(ours, origin(DestinationOffset(low)), origin(DestinationOffset(high)) + SHIFT))
             copy.append(_within(theirs, low, high))

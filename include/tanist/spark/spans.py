@@ -6,13 +6,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from uuid import UUID
 
     from tanist.domain.names import ProducerId, TopicPartition
+    from tanist.spark.columns import Numbers
 
 _IDENTICAL: Final = OffsetMap()
 WORTH_A_TASK: Final = 250_000
@@ -25,7 +29,9 @@ class Span:
 
     `first`: the one that `start` lies inside of as well. `map`: where a batch lies in the copy. `only`: the producer
     whose batches count, None: anybody's. `end`: of the copy; what would lie behind it is `pending`. `edge`: where the
-    copy's log begins, as an offset of this one; a batch that it cuts is two rows.
+    copy's log begins, as an offset of this one; a batch that it cuts is two rows. `whole`: where the span ends that
+    this is a part of, None: it is no part. `topic_id`: the topic that is meant; one of that name that was created
+    later is another.
     """
 
     partition: TopicPartition
@@ -36,10 +42,25 @@ class Span:
     only: ProducerId | None = None
     end: int | None = None
     edge: int = 0
+    whole: int | None = None
+    topic_id: UUID | None = None
+
+    @property
+    def ends(self) -> int:
+        """The offset behind the last record that counts: a batch that begins before `until` may reach beyond it."""
+        return self.until if self.whole is None else self.whole
 
     def place(self, offset: int) -> int:
         """Where in the copy the batch or record at `offset` lies, or must lie."""
         return self.map.locate(SourceOffset(offset)) if self.map.runs else offset
+
+    def places(self, offsets: Numbers) -> Numbers:
+        """Where in the copy the records at `offsets` lie, or must lie."""
+        if not self.map.runs:
+            return offsets
+        sources = np.array([run.source for run in self.map.runs], np.int64)
+        shifts = np.array([0, *(run.shift for run in self.map.runs)], np.int64)
+        return offsets + shifts[np.searchsorted(sources, offsets, side="right")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +91,7 @@ def _pieces(span: Span, size: int) -> Iterable[Span]:
     parts = max(1, round(length / size))
     edges = [span.start + length * n // parts for n in range(parts + 1)]
     for start, until in pairwise(edges):
-        yield replace(span, start=start, until=until, first=span.first and start == span.start)
+        yield replace(span, start=start, until=until, first=span.first and start == span.start, whole=span.ends)
 
 
 def _spread(pieces: Sequence[Span], tasks: int) -> list[list[Span]]:

@@ -79,7 +79,9 @@ def spans(bounds: Iterable[ComparisonBounds], job: ValidationJob) -> Spans:
         asked = each.request
         ours, theirs = each.compared
         read = Span(partition=asked.partition, start=ours.start, until=each.surroundings, map=asked.map, end=each.end)
-        source.append(replace(read, edge=each.copy_begins))
+        source_id, copy_id = each.topic_ids
+        source.append(replace(read, edge=each.copy_begins, topic_id=source_id))
         only = job.data_id if asked.promoted else None
-        copy.append(Span(partition=asked.partition, start=theirs.start, until=theirs.until, only=only))
+        there = Span(partition=asked.partition, start=theirs.start, until=theirs.until, only=only)
+        copy.append(replace(there, topic_id=copy_id))
     return Spans(source=tuple(source), destination=tuple(copy))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from tanist.domain.validation.job import Level, ValidationJob
+from tanist.domain.validation.job import ValidationJob
 from tanist.spark_submit.submission import Submission
 from tanist.usecases.validation.prepare import prepare
 
@@ -35,7 +35,6 @@ def validation(
         UnknownMirror, TopicNotInMirror, AnotherCluster, MissingDependency; SourceSilent; CouldNotTell: the destination
         does not answer.
     """
-    from tanist.spark_submit.jars import connector_jars  # noqa: PLC0415  # only this level needs them
     from tanist.spark_submit.java import java  # noqa: PLC0415
 
     java()
@@ -50,11 +49,4 @@ def validation(
         data_id=spec.data_id,
         partitions=prepared.partitions,
     )
-    by_records = prepared.level is Level.RECORDS
-    return Submission(
-        application=APPLICATION,
-        job=job,
-        folder=folder.absolute(),
-        jars=connector_jars() if by_records else (),
-        brief=not by_records,
-    )
+    return Submission(application=APPLICATION, job=job, folder=folder.absolute())

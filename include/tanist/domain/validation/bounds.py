@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.names import DestinationOffset, SourceOffset
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tanist.domain.validation.job import PartitionRequest
 
 SHIFT: Final = 100_000
@@ -41,12 +43,16 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonBounds:
-    """`source`: its ends as first read, its log start as last read; `later`: its last stable offset, as last read."""
+    """`source`: its ends as first read, its log start as last read; `later`: its last stable offset, as last read.
+
+    `topic_ids` of source and mirror topic, as they were before the ends were read; None: not told (below Kafka 2.8).
+    """
 
     request: PartitionRequest
     source: LogBounds
     destination: LogBounds
     later: int
+    topic_ids: tuple[UUID | None, UUID | None] = (None, None)
 
     @property
     def end(self) -> DestinationOffset:
