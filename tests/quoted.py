@@ -1,7 +1,7 @@
 """Commands of `tanist` that texts quote, and whether the command line has them.
 
-A text quotes a command in backticks, as `Example:` of a docstring, or as a line of a code block. Backticks around a
-command without its arguments name it; what has arguments can be typed, and must parse.
+A text quotes a command in backticks, as `Example:` of a docstring, or as a line of a code block, indented or fenced.
+Backticks around a command without its arguments name it; what has arguments can be typed, and must parse.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _IN_BACKTICKS: Final = re.compile(r"`(tanist\s[^`]+)`")
 _OPTION_IN_BACKTICKS: Final = re.compile(r"`(--?[a-z][a-z-]*)[^`]*`")
 _A_LINE: Final = re.compile(r"^(?:\s*Example: |    |\$ )(?:\S*/)?(tanist [a-z].*)$", re.MULTILINE)
+_FENCED: Final = re.compile(r"^```[a-z]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_A_FENCED_LINE: Final = re.compile(r"^(tanist [a-z].*)$", re.MULTILINE)
 _ENDS_A_COMMAND: Final = re.compile(r"\s#|\s\||&&|;|\s2?>|\s&|\\$")
 _FILLED_IN: Final = "X"
 """Stands for what an f-string fills in."""
@@ -52,6 +54,9 @@ def in_text(where: str, text: str) -> Iterator[Quoted]:
         yield Quoted(where, " ".join(found.split()))
     for found in _A_LINE.findall(text):
         yield Quoted(where, found, typed=True)
+    for block in _FENCED.findall(text):
+        for found in _A_FENCED_LINE.findall(block):
+            yield Quoted(where, found, typed=True)
 
 
 def options_in(text: str) -> frozenset[str]:
@@ -145,6 +150,20 @@ def every_option() -> frozenset[str]:
         command = todo.pop()
         found |= options_of(command)
         todo += getattr(command, "commands", {}).values()
+    return frozenset(found)
+
+
+def every_command() -> frozenset[tuple[str, ...]]:
+    """The commands of the product, as their words below `tanist`."""
+    todo: list[tuple[tuple[str, ...], Any]] = [((), _root())]
+    found: set[tuple[str, ...]] = set()
+    while todo:
+        path, command = todo.pop()
+        inside = getattr(command, "commands", None)
+        if inside is None:
+            found.add(path)
+        else:
+            todo += [((*path, name), each) for name, each in inside.items() if (*path, name)[0] not in TESTKIT]
     return frozenset(found)
 
 

@@ -170,9 +170,18 @@ def test_what_make_test_leaves_out_make_storm_runs() -> None:
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    """What users read, with its name."""
-    for file in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    """What users and contributors read, with its name; of Python files the strings, such as the `doc_md` of a DAG."""
+    pages = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "dags").glob("*.md")))
+    for file in pages:
         yield str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+
+
+def commands_outside_the_package() -> Iterator[Quoted]:
+    for name, text in documents():
+        yield from quoted.in_text(name, text)
+    for folder in ("dags", "plugins", "spark_jobs"):
+        for each in quoted.in_sources(ROOT / folder):
+            yield Quoted(f"{folder}/{each.where}", each.text, each.typed)
 
 
 def test_every_command_that_is_quoted_exists() -> None:
@@ -180,16 +189,18 @@ def test_every_command_that_is_quoted_exists() -> None:
     found = [
         *quoted.in_sources(PACKAGE),
         *quoted.in_sources(TESTKIT),
-        *(each for name, text in documents() for each in quoted.in_text(name, text)),
+        *commands_outside_the_package(),
     ]
     assert len(found) > 150
+    assert {"README.md", "CONTRIBUTING.md", "docs/failover.md"} <= {each.where for each in found}
+    assert any(each.where.startswith("dags/mirror_failover.py:") for each in found)
     wrong = {f"{each.where}: {each.text}": why for each in found if (why := quoted.problem(each))}
     assert wrong == {}
 
 
 def test_the_help_of_every_command_that_is_quoted_can_be_shown() -> None:
     """Each command once, in this process; `a|b` stands for each of them."""
-    texts = [each.text for name, text in documents() for each in quoted.in_text(name, text)]
+    texts = [each.text for each in commands_outside_the_package()]
     texts += [each.text for error in errors() for each in quoted.in_text(error.name, error.operator_action)]
     paths = sorted({path for text in texts for path in quoted.paths(text)})
     assert len(paths) > 25
@@ -213,6 +224,15 @@ def test_every_path_in_the_concepts_exists() -> None:
     assert len(named) > 20
     assert {each for each in named if not (PACKAGE / each).exists()} == set()
     assert {each for each in named if each.endswith("/") and not (PACKAGE / each).is_dir()} == set()
+
+
+def test_every_verb_has_its_recipe() -> None:
+    """Each command of the product is typed in docs/howto.md with arguments that parse."""
+    text = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
+    shown = {path for each in quoted.in_text("howto", text) if each.typed for path in quoted.paths(each.text)}
+    commands = quoted.every_command()
+    assert len(commands) > 25
+    assert commands - shown == set()
 
 
 @pytest.mark.parametrize("page", sorted(reference.pages()))

@@ -22,9 +22,9 @@ BANNED: Final = frozenset({
     "Readings", "Rescued", "Right", "RightHeld", "SEALED", "SLICES", "Sameness", "Scene", "Side", "Story",
     "TROUBLED", "Telling", "Undone", "Upkept", "Wish", "Witness", "World", "WriteRule", "Writers", "anchor", "asked",
     "barred", "beyond", "board", "complaints", "doubt", "doubts", "entering", "excuse", "farewell", "filler",
-    "filler_id", "fillers", "headless", "held_configs", "held_rules", "house", "lane", "lanes", "lend", "lme",
+    "filler_id", "fillers", "headless", "held_configs", "held_rules", "house", "lane", "lanes", "lend", "lent", "lme",
     "must_not_be_held", "owed", "owed_by", "seal", "sealed", "side", "sides", "slices", "standing", "tell", "tend",
-    "told", "told_by", "untold", "upto", "ways_on", "wish", "world",
+    "told", "told_by", "untold", "upkeep", "upto", "ways_on", "wish", "with_run", "witness", "world",
 })
 # fmt: on
 """Words that had to be explained; a leading underscore makes none of them better."""

@@ -106,10 +106,10 @@ class FetcherProcess:
         async for line in _lines(self.process.stdout):
             with contextlib.suppress(ValueError, KeyError, OSError):
                 if "connection" in (said := json.loads(line)):
-                    await self._say(await self._lent(said["connection"]))
+                    await self._say(await self._connection(said["connection"]))
                 self._alive = time.monotonic()
 
-    async def _lent(self, name: str) -> Mapping[str, Any]:
+    async def _connection(self, name: str) -> Mapping[str, Any]:
         try:
             return {"connection": name, "extra": dict(await self._serve(name))}
         except TanistError as refusal:

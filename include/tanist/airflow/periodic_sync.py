@@ -71,15 +71,15 @@ def _mirrors_of(destination: str, task: FailoverTask) -> list[dict[str, str]]:
 
 def sync_metadata(target: Mapping[str, str]) -> None:
     """`tanist metadata sync` of one mirror."""
-    _upkeep(target, _metadata)
+    _sync_one(target, _metadata)
 
 
 def sync_positions(target: Mapping[str, str]) -> None:
     """`tanist groups sync` of one mirror."""
-    _upkeep(target, _positions)
+    _sync_one(target, _positions)
 
 
-def _upkeep(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], _SyncResult]) -> None:
+def _sync_one(target: Mapping[str, str], do: Callable[[FailoverTask, str, str], _SyncResult]) -> None:
     """Run the sync, store its result, and fail or succeed accordingly."""
     context = get_current_context()
     context["of"] = _name(target)  # type: ignore[typeddict-unknown-key]  # for the mapped task's label

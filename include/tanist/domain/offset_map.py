@@ -50,7 +50,7 @@ class OffsetMap:
             latest[run.source] = run.destination
         return cls(tuple(OffsetRange(s, d) for s, d in sorted(latest.items())))
 
-    def with_run(self, run: OffsetRange) -> OffsetMap:
+    def with_range(self, run: OffsetRange) -> OffsetMap:
         """This map with one more range."""
         return OffsetMap.of((*self.runs, run))
 

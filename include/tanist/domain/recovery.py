@@ -267,7 +267,7 @@ def _pair_forward(
                 raise Diverged(f"source offset {step.start} and destination offset {header.base_offset} differ")
             if offsets.locate(step.start) != header.base_offset:
                 runs.append(OffsetRange(step.start, DestinationOffset(header.base_offset)))
-                offsets = offsets.with_run(runs[-1])
+                offsets = offsets.with_range(runs[-1])
             if not todo:
                 break
     return position, tuple(runs)

@@ -167,11 +167,11 @@ def verdicts(endpoint: Endpoint, rights: list[Permission]) -> list[Verdict]:
 def test_a_connection_that_is_lost_in_the_handshake_is_no_wrong_password() -> None:
     """One step of a failover in a few hundred ended with AUTHENTICATION_FAILED, which nobody tries again."""
     text = "SASL SCRAM-SHA-512 mechanism handshake failed: Local: Broker transport failure: (after 0ms in state DOWN)"
-    lost, doing, witness = (
+    lost, doing, errors = (
         KafkaError(KafkaError._AUTHENTICATION, text),
         Operation("read topic t", "READ"),
         ConnectionErrorTracker(HERE),
     )
-    witness(lost)
-    assert witness.login_error(doing) is None
+    errors(lost)
+    assert errors.login_error(doing) is None
     assert isinstance(translate(lost, doing, HERE), Unreachable)

@@ -94,4 +94,4 @@ def test_without_runs_both_logs_are_the_same_and_with_a_stale_one_the_larger_win
     assert OffsetMap().origin(DestinationOffset(7)) == SourceOffset(7)
     early = OffsetRange(SourceOffset(5), DestinationOffset(6))
     late = OffsetRange(SourceOffset(5), DestinationOffset(9))
-    assert OffsetMap.of([late, early]).runs == OffsetMap.of([early]).with_run(late).runs == (late,)
+    assert OffsetMap.of([late, early]).runs == OffsetMap.of([early]).with_range(late).runs == (late,)

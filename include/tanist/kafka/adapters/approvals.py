@@ -60,7 +60,7 @@ class KafkaApprovals:
         self._endpoint, self._allow_small = router.endpoint, allow_small
         self._topics = KafkaTopics(router)
         self._router = router
-        self._witness = ConnectionErrorTracker(router.endpoint)
+        self._errors = ConnectionErrorTracker(router.endpoint)
 
     def principal(self, by: Deadline) -> str:
         if not rules.has_authorizer(self._router, by):
@@ -150,15 +150,15 @@ class KafkaApprovals:
             "enable_partition_eof": True,
             "auto_offset_reset": "error",
         }
-        consumer = Consumer(configuration(self._endpoint, "approvals", self._witness, **options))
+        consumer = Consumer(configuration(self._endpoint, "approvals", self._errors, **options))
         found: list[Message] = []
         position = start
         try:
             consumer.assign([TopicPartition(APPROVALS_TOPIC, 0, start)])
             while position < end:
                 message = consumer.poll(_POLL)
-                if refusal := self._witness.login_error(doing):
-                    raise refusal
+                if login_error := self._errors.login_error(doing):
+                    raise login_error
                 if not by.left(time.monotonic()):
                     raise TimedOut(f"{doing.what} of {self._endpoint.name}: read up to {position} of {end}")
                 if message is None:
@@ -176,13 +176,13 @@ class KafkaApprovals:
         """The offset of what was written; None: it was, and no broker has told where."""
         doing = Operation("approve", f"WRITE on topic {APPROVALS_TOPIC}, which only approvers have")
         options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
-        producer = Producer(configuration(self._endpoint, "approvals", self._witness, **options))
+        producer = Producer(configuration(self._endpoint, "approvals", self._errors, **options))
         ended: list[tuple[KafkaError | None, int | None]] = []
         producer.produce(APPROVALS_TOPIC, value, partition=0, on_delivery=lambda e, m: ended.append((e, m.offset())))
         while not ended and by.left(time.monotonic()):
             producer.poll(_POLL)
-            if refusal := self._witness.login_error(doing):
-                raise refusal
+            if login_error := self._errors.login_error(doing):
+                raise login_error
         if not ended:
             producer.purge()
             raise TimedOut(f"{doing.what}: not acknowledged, {_LOOK}")

@@ -79,7 +79,7 @@ def _read(
     by: Deadline,
     wanted: Callable[[TopicPartition, Message], bool],
 ) -> dict[TopicPartition, Last | None]:
-    witness = ConnectionErrorTracker(endpoint)
+    errors = ConnectionErrorTracker(endpoint)
     options = {
         "group_id": "tanist-last-records",  # librdkafka wants one; it is never joined and nothing is committed
         "enable_auto_commit": False,
@@ -91,11 +91,11 @@ def _read(
     }
     found: dict[TopicPartition, Last | None] = dict.fromkeys(spans)
     pending = set(spans)
-    with closing(Consumer(configuration(endpoint, "last", witness, **options))) as consumer:
+    with closing(Consumer(configuration(endpoint, "last", errors, **options))) as consumer:
         consumer.assign([At(at.topic, at.partition, span.start) for at, span in spans.items()])
         while pending:
             if by.left(time.monotonic()) <= 0:
-                raise witness.likely_cause(_DOING) or TimedOut(f"the last records of {len(pending)} partition(s)")
+                raise errors.likely_cause(_DOING) or TimedOut(f"the last records of {len(pending)} partition(s)")
             for message in consumer.consume(_MOST, timeout=min(_TICK, by.left(time.monotonic()))):
                 at = TopicPartition(message.topic() or "", message.partition() or 0)
                 if _passes(message, endpoint):
@@ -104,8 +104,8 @@ def _read(
                     pending.discard(at)
                 if message.error() is None and (message.offset() or 0) < spans[at].end and wanted(at, message):
                     found[at] = _last(message)
-            if refusal := witness.login_error(_DOING):
-                raise refusal
+            if login_error := errors.login_error(_DOING):
+                raise login_error
     return found
 
 

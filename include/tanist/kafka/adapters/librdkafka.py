@@ -55,13 +55,13 @@ _LOCAL_NAMES: Final = {KafkaError._UNKNOWN_TOPIC: 3, KafkaError._UNKNOWN_PARTITI
 # ── configuration ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def configuration(endpoint: Endpoint, role: str, witness: ConnectionErrorTracker, **options: Any) -> dict[str, Any]:
+def configuration(endpoint: Endpoint, role: str, errors: ConnectionErrorTracker, **options: Any) -> dict[str, Any]:
     """The configuration of a client for `endpoint`; `role` goes into client.id, `options` with '_' for '.'."""
     found: dict[str, Any] = {
         "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
         "client.id": f"tanist-{role}",
         "security.protocol": str(endpoint.security_protocol),
-        "error_cb": witness,
+        "error_cb": errors,
         "logger": SILENT,
         "log_level": 4,
         "reconnect.backoff.ms": 50,

@@ -107,7 +107,7 @@ class GroupMembership:
         self._changed = False
         self._proof: _Proof | None = None
         self._asked_at = _NEVER
-        self._witness = ConnectionErrorTracker(endpoint)
+        self._errors = ConnectionErrorTracker(endpoint)
         self._doing = Operation(f"be a member of group {group}", f"READ on group {group} and on topic {topic}")
         options = {
             "group_id": group,
@@ -119,7 +119,7 @@ class GroupMembership:
             "enable_auto_commit": False,
             "enable_auto_offset_store": False,
         }
-        settings = configuration(endpoint, client, self._witness, **options)
+        settings = configuration(endpoint, client, self._errors, **options)
         self._consumer = Consumer({**settings, "on_commit": self._answered})
         self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
@@ -135,8 +135,8 @@ class GroupMembership:
             message = self._consumer.poll(min(left, _TICK))
             if message is not None and (error := message.error()):
                 self._judge(error)
-            if refusal := self._witness.login_error(self._doing):
-                raise refusal
+            if login_error := self._errors.login_error(self._doing):
+                raise login_error
         return self._ownership()
 
     def leave(self) -> None:
@@ -201,7 +201,7 @@ class GroupMembership:
             if proof and self._still(proof):
                 self._changed |= self._expelled or self._confirmed_at == _NEVER
                 self._expelled, self._confirmed_at = False, proof.at
-                self._witness.alive()
+                self._errors.alive()
         elif error.code() in _EXPELLED and proof and self._still(proof):
             self._forfeit(expelled=True)  # librdkafka hears of it with its next heartbeat
 

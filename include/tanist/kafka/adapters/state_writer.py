@@ -70,7 +70,7 @@ class StateWriter:
     def __init__(self, endpoint: Endpoint, topic: str, partitions: int, writer: str) -> None:
         self._endpoint, self._topic, self._partitions, self._writer = endpoint, topic, partitions, writer
         self._transactional = writer != WORKER
-        self._witness = ConnectionErrorTracker(endpoint)
+        self._errors = ConnectionErrorTracker(endpoint)
         right = f"WRITE on topic {topic}"
         self._doing = Operation(f"write to topic {topic}", right)
         self._opening = Operation(f"open {writer} for changes", f"WRITE on transactional id {writer} and {right}")
@@ -128,7 +128,7 @@ class StateWriter:
         options: dict[str, object] = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
         if self._transactional:
             options |= {"transactional_id": self._writer, "transaction_timeout_ms": _TRANSACTION_MS}
-        return configuration(self._endpoint, "writer", self._witness, **options)
+        return configuration(self._endpoint, "writer", self._errors, **options)
 
     def _append(self, producer: Producer, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
         try:
@@ -168,8 +168,8 @@ class StateWriter:
                 error = cause(exception)
                 with contextlib.suppress(KafkaException):  # a fatal error is raised here once more
                     producer.poll(0)
-                if refusal := self._witness.login_error(doing):
-                    raise refusal from exception
+                if login_error := self._errors.login_error(doing):
+                    raise login_error from exception
                 passing = error.retriable() or error.code() in TIMED_OUT | UNREACHABLE
                 if not passing or by.left(time.monotonic()) <= 0:
                     raise self._named(error, doing) from exception
@@ -177,8 +177,8 @@ class StateWriter:
                 return
 
     def _named(self, error: KafkaError, doing: Operation) -> TanistError:
-        if error.code() in TIMED_OUT and (excuse := self._witness.likely_cause(doing)):
-            return excuse
+        if error.code() in TIMED_OUT and (cause := self._errors.likely_cause(doing)):
+            return cause
         return translate(error, doing, self._endpoint)
 
     # ── two ways to write ─────────────────────────────────────────────────────────────────────────────────────────
@@ -209,12 +209,12 @@ class StateWriter:
 
     def _flush(self, producer: Producer, by: Deadline, failures: list[KafkaError]) -> None:
         while producer.flush(min(_TICK, by.left(time.monotonic()))):
-            refusal = self._witness.login_error(self._doing)
-            if failures or refusal or by.left(time.monotonic()) <= 0:
+            login_error = self._errors.login_error(self._doing)
+            if failures or login_error or by.left(time.monotonic()) <= 0:
                 break
         if failures:
             raise self._named(failures[0], self._doing)
         if len(producer):
-            raise self._witness.likely_cause(self._doing) or TimedOut(
+            raise self._errors.likely_cause(self._doing) or TimedOut(
                 f"{self._doing.what} of {self._endpoint.name}: not acknowledged, so it may or may not have been written"
             )

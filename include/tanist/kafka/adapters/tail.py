@@ -64,7 +64,7 @@ class Tail:
 
     def __init__(self, endpoint: Endpoint, quiet_ms: int = LASTING_MS) -> None:
         self._endpoint = endpoint
-        self._witness = ConnectionErrorTracker(endpoint)
+        self._errors = ConnectionErrorTracker(endpoint)
         self._assigned: dict[str, list[TopicPartition]] = {}
         options = {
             "group_id": "tanist-reader",  # librdkafka wants one; it is never joined and nothing is committed
@@ -76,7 +76,7 @@ class Tail:
             "fetch_queue_backoff_ms": 10,
             "check_crcs": True,
         }
-        self._consumer = Consumer(configuration(endpoint, "state", self._witness, **options))
+        self._consumer = Consumer(configuration(endpoint, "state", self._errors, **options))
 
     def add(self, topic: str, starts: Mapping[int, int]) -> None:
         """Follow `topic` too, from the start of each partition's log on.
@@ -99,19 +99,19 @@ class Tail:
         """
         first = self._consumer.consume(1, timeout=seconds)
         rest = self._consumer.consume(_MOST, timeout=0) if first else []
-        if refusal := self._witness.login_error(_reading(*self._assigned)):
-            raise refusal
+        if login_error := self._errors.login_error(_reading(*self._assigned)):
+            raise login_error
         found: dict[str, Burst] = {}
         for message in (*first, *rest):
             if (topic := message.topic()) in self._assigned:
                 self._take(topic, message, found.setdefault(topic, Burst()))
         if any(each.positions for each in found.values()):
-            self._witness.alive()
+            self._errors.alive()
         return found
 
     def likely_cause(self) -> TanistError | None:
         """Why nothing comes, if connections fail."""
-        return self._witness.likely_cause(_reading(*self._assigned))
+        return self._errors.likely_cause(_reading(*self._assigned))
 
     def close(self) -> None:
         self._consumer.close()
