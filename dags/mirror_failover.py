@@ -24,6 +24,8 @@ from tanist.airflow.gate import PlanGate
 from tanist.airflow.params import PARAMS
 from tanist.airflow.validation import AFTERWARDS, Validate
 
+BEFORE_THE_GATE = (failover.open_run, failover.undo, failover.observe, failover.plan)
+
 with DAG(
     "mirror_failover",
     description="Plan, approve and run the failover of a mirror",
@@ -38,16 +40,17 @@ with DAG(
     default_args={"owner": "tanist", "retries": 5, "retry_delay": timedelta(seconds=5)},
 ) as dag:
     chain(
-        task(failover.open_run)(),
-        task(failover.undo)(),
-        task(failover.observe)(),
-        task(failover.plan)(),
+        # What a task returns is one XCom, not one more per key of it.
+        *(task(multiple_outputs=False)(each)() for each in BEFORE_THE_GATE),
         PlanGate(task_id=failover.GATE),
-        *(task(task_id=name, doc_md=title)(failover.step)(name) for name, title in failover.STEPS),
+        *(
+            task(task_id=name, doc_md=title, multiple_outputs=False)(failover.step)(name)
+            for name, title in failover.STEPS
+        ),
         [
             Validate(task_id=failover.VALIDATE, level="validate", retries=1),
             # Runs whatever became of the others, also of `open_run`, and also in a run that was marked by hand. Its
             # failure is the run's: a run is green only where the failover is done.
-            teardown(failover.report)().as_teardown(on_failure_fail_dagrun=True),
+            teardown(task(multiple_outputs=False)(failover.report))().as_teardown(on_failure_fail_dagrun=True),
         ],
     )

@@ -11,7 +11,8 @@ import re
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG
 
 _SLEEP = time.sleep  # noqa: TID251 -- Airflow's own
+_WAITS: Final = {"awaiting_input", "up_for_retry"}
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,10 @@ def run(dag: DAG, conf: dict[str, Any], by_hand: str = "") -> Ended:
     """Run it; the tasks that `by_hand` matches are marked successful."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", _impatient)
+        for name, kept in _known_files().items():
+            patch.setattr(f"airflow.dag_processing.dagbag.{name}", kept)
         ended = dag.test(run_conf=conf, mark_success_pattern=re.compile(by_hand) if by_hand else None)
-    tasks = {_named(ti): str(getattr(ti.state, "value", ti.state)) for ti in ended.get_task_instances()}
+    tasks = {_named(ti): _state(ti) for ti in ended.get_task_instances()}
     return Ended(str(ended.run_id), str(ended.state), tasks)
 
 
@@ -54,7 +58,24 @@ def _named(ti: Any) -> str:
     return str(ti.task_id) if ti.map_index < 0 else f"{ti.task_id}[{ti.map_index}]"
 
 
+def _state(ti: Any) -> str:
+    return str(getattr(ti.state, "value", ti.state))
+
+
+@cache
+def _known_files() -> dict[str, Any]:
+    """`dag.test()` parses all DAG files, and writes them to its database, for every run; they do not change."""
+    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db  # noqa: PLC0415 -- see above
+
+    return {"BundleDagBag": cache(BundleDagBag), "sync_bag_to_db": cache(sync_bag_to_db)}
+
+
 def _impatient(seconds: float) -> None:
-    """`dag.test()` sleeps a whole second for every step that an earlier failure skips. Others sleep as they want."""
-    caller = sys._getframe(1).f_code
-    _SLEEP(0.02 if caller.co_filename.endswith("definitions/dag.py") else seconds)
+    """`dag.test()` sleeps a whole second for every step that an earlier failure skips. Others sleep as they want.
+
+    Where it waits for somebody, each look costs as much as it shall sleep.
+    """
+    caller = sys._getframe(1)
+    if caller.f_code.co_filename.endswith("definitions/dag.py"):
+        seconds = 0.2 if _WAITS & set(map(_state, caller.f_locals["all_tis"])) else 0.02
+    _SLEEP(seconds)

@@ -42,11 +42,16 @@ TOO_MUCH: Final = [
 """Each hung the process of a task, with an empty log, or could."""
 
 
-@pytest.fixture
-def known(house: House) -> Iterator[None]:
-    """The DAG is in Airflow's database, unpaused, as its processor would put it there; its runs are gone afterwards."""
+@pytest.fixture(scope="module")
+def unpaused(house: House) -> None:
+    """The DAG is in Airflow's database, unpaused, as its processor would put it there."""
     house.run(house.dag(DAG), WANTED, by_hand=".*")
     house.client.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}, headers=login(house.client, "op"))
+
+
+@pytest.fixture
+def known(unpaused: None) -> Iterator[None]:
+    """As `unpaused`, and the runs of a test are gone afterwards."""
     yield
     with create_session() as session:
         session.execute(delete(DagRun).where(DagRun.dag_id == DAG))
