@@ -1,17 +1,24 @@
-"""Validation by raw batches beside the official Kafka connector, on the same topic, equal on both sides.
+"""Validation, level by level, beside a plain consumer and Spark's official Kafka connector, on the same logs.
 
     python -m bench.validation [MEGABYTES]
 
-`measure` starts two clusters of its own, one broker each, and one Spark on two cores, and ends them. MB/s count what
-both sides store, 10^6 bytes, from the first question for offsets to the verdict. Each level runs twice; the second
-run counts.
+`measure` starts two clusters of its own, one broker each, and one Spark on two cores, and ends them. Both sides hold
+the same records. Seconds count from the first question for offsets to the verdict, of the second of two runs; MB are
+what both sides store, 10^6 bytes. `records_per_s` counts those of the source, each compared with its copy; for the
+consumer (librdkafka, one process) those that it reads, of the source alone. The connector computes digests of both
+sides, as level `records` did before it had a reader of its own.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer  # noqa: TID253  # what it is held against
+from confluent_kafka import TopicPartition as Place  # noqa: TID253  # what it is held against
+from pyspark.sql import functions as F  # noqa: N812, TID253  # the connector is held against it
 
 from bench.rigs import report, rigged
 from tanist.domain.validation.job import Level
@@ -20,64 +27,156 @@ from tests.spark.forging import append, many
 from tests.spark.sessions import started
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from tanist.domain.names import TopicPartition
-    from tests.kafka.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import Rig, RigCluster
 
 PARTITIONS: Final = 8
+NEARLY_EMPTY: Final = 200
 BATCH_BYTES: Final = 512 << 10
 SIZES: Final = (1024, 100)
-MEGABYTES: Final = 2500
+MEGABYTES: Final = 1000
 """Of each topic on each side: with less, starting the job (2 s) is most of what is measured."""
-RATIO: Final = 3.0
-"""How many times the connector's speed that of batches must be."""
+SKEWED: Final = 0.9
+"""Of the records of one topic in one partition."""
+TIMES_CONSUMER: Final = 2.0
+SECONDS_EMPTY: Final = 20.0
+TIMES_EVEN: Final = 1.3
 MEGABYTES_PER_SECOND: Final = 800.0
 """Of batches, with records of 1 KB."""
 
 
 def measure(megabytes: int) -> dict[str, Any]:
-    """For each size of records: what was read, seconds and MB/s of both levels, and their ratio."""
+    """For each size of records and each reader: seconds, records/s, MB/s; then what does not depend on size."""
     with rigged(512) as rig, started("2g", brief=False) as spark:
-        return {f"{size} B": _compared(rig, spark, size, megabytes) for size in SIZES}
+        found: dict[str, Any] = {f"{size} B": _compared(rig, spark, size, megabytes) for size in SIZES}
+        found["skew_times_even"] = _skew(rig, spark, megabytes)
+        found["nearly_empty_s"] = _nearly_empty(rig, spark)
+        found["peak_MB"] = peaks()
+        return found
 
 
 def _compared(rig: Rig, spark: SparkSession, size: int, megabytes: int) -> dict[str, Any]:
     at = rig.create(f"bench-{size}", PARTITIONS)
-    _fill(rig, at, size, megabytes)
-    batches, connector = (_second(rig, spark, at, level) for level in (Level.BATCHES, Level.RECORDS))
-    stored = batches["bytes"] / 1e6
+    _fill(rig, at, size, [_batches(megabytes, 1 / PARTITIONS)] * PARTITIONS)
+    batches, records = (_second(rig, spark, at, level) for level in (Level.BATCHES, Level.RECORDS))
+    count, stored = records["records"], batches["bytes"] / 1e6
+    seconds = {
+        "batches": batches["seconds"],
+        "records": records["seconds"],
+        "connector": min(_connector(rig, spark, at) for _ in range(2)),
+        "consumer": _consumer(rig.source, at, count),
+    }
     return {
-        "records": batches["records"],
+        "records": count,
         "MB": round(stored),
-        "batches_s": batches["seconds"],
-        "connector_s": connector["seconds"],
-        "batches_MB_per_s": round(stored / batches["seconds"], 1),
-        "connector_MB_per_s": round(stored / connector["seconds"], 1),
-        "ratio": round(connector["seconds"] / batches["seconds"], 2),
+        "seconds": {name: round(each, 2) for name, each in seconds.items()},
+        "records_per_s": {name: round(count / each) for name, each in seconds.items()},
+        "batches_MB_per_s": round(stored / batches["seconds"]),
+        "records_times_consumer": round(seconds["consumer"] / seconds["records"], 2),
+        "records_times_connector": round(seconds["connector"] / seconds["records"], 2),
     }
 
 
-def _second(rig: Rig, spark: SparkSession, at: tuple[TopicPartition, ...], level: Level) -> dict[str, Any]:
+def _second(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition], level: Level) -> dict[str, Any]:
     """The result of a warm run."""
     results = [validated(spark, validation_job(rig, at, level)) for _ in range(2)]
     assert all(result["verdict"] == "EQUAL" for result in results), results  # noqa: S101
     return results[-1]
 
 
-def _fill(rig: Rig, at: tuple[TopicPartition, ...], size: int, megabytes: int) -> None:
+def _consumer(side: RigCluster, at: Sequence[TopicPartition], count: int) -> float:
+    """Seconds of a plain consumer for all records; nothing is done with them."""
+    settings = {"bootstrap.servers": side.servers, "group.id": "bench", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    began = time.monotonic()
+    consumer.assign([Place(each.topic, each.partition, OFFSET_BEGINNING) for each in at])
+    while count > 0:
+        count -= sum(message.error() is None for message in consumer.consume(10_000, 1.0))
+    took = time.monotonic() - began
+    consumer.close()
+    return took
+
+
+def _connector(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition]) -> float:
+    """Seconds of the connector for a digest of each 10,000 offsets on both sides, and their comparison."""
+    began = time.monotonic()
+    ours, theirs = (_digests(spark, side, at[0].topic) for side in (rig.source, rig.destination))
+    unequal = ours.exceptAll(theirs).count()
+    assert not unequal, unequal  # noqa: S101
+    return time.monotonic() - began
+
+
+def _digests(spark: SparkSession, side: RigCluster, topic: str) -> DataFrame:
+    read = spark.read.format("kafka").option("kafka.bootstrap.servers", side.servers).option("subscribe", topic)
+    rows = read.option("includeHeaders", "true").option("startingOffsets", "earliest").load()
+    identity = F.xxhash64("offset", "key", "value", F.size("headers"), "headers", "timestamp")
+    return rows.groupBy("partition", F.expr("offset div 10000")).agg(F.count("*"), F.bit_xor(identity))
+
+
+def _skew(rig: Rig, spark: SparkSession, megabytes: int) -> float:
+    """Seconds of level `records` where one partition has most records, in those of the same records spread evenly."""
+    took = []
+    for name, most in (("even", 1 / PARTITIONS), ("skewed", SKEWED)):
+        at = rig.create(f"bench-{name}", PARTITIONS)
+        rest = (1 - most) / (PARTITIONS - 1)
+        _fill(rig, at, 100, [_batches(megabytes, most), *[_batches(megabytes, rest)] * (PARTITIONS - 1)])
+        took.append(_second(rig, spark, at, Level.RECORDS)["seconds"])
+    return round(took[1] / took[0], 2)
+
+
+def _nearly_empty(rig: Rig, spark: SparkSession) -> dict[str, float]:
+    """Seconds for many partitions of ten records, by level."""
+    at = rig.create("bench-nearly-empty", NEARLY_EMPTY)
     now = time.time_ns() // 1_000_000
-    batches = max(1, megabytes * 1_000_000 // (BATCH_BYTES * PARTITIONS))
-    for each in at:
+    for side in (rig.source, rig.destination):
+        for each in at:
+            append(side, each, many(range(10), [now]))
+    levels = (Level.BATCHES, Level.RECORDS)
+    return {level.value: validated(spark, validation_job(rig, at, level))["seconds"] for level in levels}
+
+
+def _batches(megabytes: int, share: float) -> int:
+    return max(1, int(megabytes * 1_000_000 * share) // BATCH_BYTES)
+
+
+def _fill(rig: Rig, at: Sequence[TopicPartition], size: int, batches: Sequence[int]) -> None:
+    """So many batches in each of the partitions, the same on both sides."""
+    now = time.time_ns() // 1_000_000
+    for each, count in zip(at, batches, strict=True):
         for side in (rig.source, rig.destination):
-            append(side, each, many(range(BATCH_BYTES // size), range(now, now + batches), size))
+            append(side, each, many(range(BATCH_BYTES // size), range(now, now + count), size))
+
+
+def peaks() -> dict[str, int]:
+    """The most memory of the JVM and of the largest Python worker so far, in MB."""
+    found = {"jvm": 0, "worker": 0}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            command = status.with_name("cmdline").read_bytes()
+            peak = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        except (OSError, StopIteration):
+            continue
+        for name, words in (("jvm", b"org.apache.spark.deploy"), ("worker", b"pyspark.daemon")):
+            if words in command:
+                found[name] = max(found[name], peak // 1000)
+    return found
 
 
 def missed(found: dict[str, Any]) -> list[str]:
     """The targets that were not reached, in words."""
-    wrong = [f"{size}: {each['ratio']} times the connector" for size, each in found.items() if each["ratio"] < RATIO]
+    wrong = []
+    if (times := found["100 B"]["records_times_consumer"]) < TIMES_CONSUMER:
+        wrong.append(f"100 B: {times} times the consumer")
     if (speed := found["1024 B"]["batches_MB_per_s"]) < MEGABYTES_PER_SECOND:
         wrong.append(f"1024 B: {speed} MB/s")
+    if found["skew_times_even"] > TIMES_EVEN:
+        wrong.append(f"skew: {found['skew_times_even']} times even")
+    if max(found["nearly_empty_s"].values()) > SECONDS_EMPTY:
+        wrong.append(f"nearly empty: {found['nearly_empty_s']}")
     return wrong
 
 
