@@ -119,13 +119,14 @@ def _digests(spark: SparkSession, side: RigCluster, topic: str) -> DataFrame:
 
 def _skew(rig: Rig, spark: SparkSession, megabytes: int) -> float:
     """Seconds of level `records` where one partition has most records, in those of the same records spread evenly."""
-    took = []
+    took: list[float] = []
     for name, most in (("even", 1 / PARTITIONS), ("skewed", SKEWED)):
         at = rig.create(f"bench-{name}", PARTITIONS)
         rest = (1 - most) / (PARTITIONS - 1)
         _fill(rig, at, 100, [_batches(megabytes, most), *[_batches(megabytes, rest)] * (PARTITIONS - 1)])
         took.append(_second(rig, spark, at, Level.RECORDS)["seconds"])
-    return round(took[1] / took[0], 2)
+    even, skewed = took
+    return round(skewed / even, 2)
 
 
 def _nearly_empty(rig: Rig, spark: SparkSession) -> dict[str, float]:

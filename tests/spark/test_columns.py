@@ -9,7 +9,6 @@ from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from xxhash import xxh3_64_intdigest
@@ -50,7 +49,8 @@ def field(data: bytes | None) -> bytes:
 
 
 def digests(contents: Iterable[bytes]) -> list[int]:
-    return np.array([xxh3_64_intdigest(each) for each in contents], np.uint64).view(np.int64).tolist()
+    unsigned = (xxh3_64_intdigest(each) for each in contents)
+    return [each - (1 << 64) if each >> 63 else each for each in unsigned]
 
 
 def decoded(batch: bytearray) -> Columns:
