@@ -23,6 +23,7 @@ import sys
 from tanist.airflow.validation import Validate
 task = Validate(task_id="validate")
 task._spark_binary = sys.argv[1]
+task.env_vars = {"TMPDIR": sys.argv[2]}
 task._get_hook().submit("application.py")
 """
 SPARK_SUBMIT: Final = """#!/bin/sh
@@ -38,11 +39,12 @@ def soon(seconds: float) -> Deadline:
 
 def test_the_job_of_a_validation_does_not_outlive_its_task(tmp_path: Path) -> None:
     """After kill -9 of the task its JVM lived on beside the one of the retry."""
-    binary, written = tmp_path / "spark-submit", tmp_path / "pid"
+    binary, written, scratch = tmp_path / "spark-submit", tmp_path / "pid", tmp_path / "scratch"
+    scratch.mkdir()
     binary.write_text(SPARK_SUBMIT)
     binary.chmod(0o700)
     env = os.environ | environment(SPARK) | {"PYTHONPATH": str(INCLUDE)}
-    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", SUBMITS, str(binary)], env=env) as task:
+    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", SUBMITS, str(binary), str(scratch)], env=env) as task:
         by = soon(60)
         while not written.exists() and task.poll() is None and by.left(time.monotonic()):
             time.sleep(0.05)  # noqa: TID251 -- another process writes it
@@ -50,4 +52,8 @@ def test_the_job_of_a_validation_does_not_outlive_its_task(tmp_path: Path) -> No
         job = Process(pid, started_at(pid) or "ended")
         assert job.alive
         task.kill()
-    assert job.wait(soon(5))
+    assert job.wait(soon(20))
+    by = soon(20)
+    while scratch.exists() and by.left(time.monotonic()):
+        time.sleep(0.05)  # noqa: TID251 -- another process removes it
+    assert not scratch.exists()
