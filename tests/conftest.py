@@ -205,9 +205,7 @@ def airflow(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> Ite
     directory, dags = tmp_path_factory.mktemp("sandbox"), tmp_path_factory.mktemp("dags")
     for file in (*(PROJECT / "dags").glob("*.py"), PROJECT / "tests" / "airflow" / "whole" / "dags" / "probe.py"):
         shutil.copy(file, dags)
-    # DAG files that do not change are parsed rarely: that would be a tenth of what all of it takes
-    spec = AirflowSpec(dags=dags, plugins=PROJECT / "plugins", parse_seconds=120)
-    shared = Airflow.new(spec, directory / "airflow", guardian=guardian)
+    shared = Airflow.new(AirflowSpec(dags=dags, plugins=PROJECT / "plugins"), directory / "airflow", guardian=guardian)
     try:
         yield SharedAirflow(shared)
     finally:

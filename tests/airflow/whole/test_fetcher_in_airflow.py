@@ -126,7 +126,7 @@ def hosted(
         box = airflow(connections(settings))
         with box.rest("admin") as admin:
             variables.name(admin.call, TANIST_DESTINATIONS="west")
-        (box.spec.dags / f"{DAG}.py").touch()  # a changed file is read at once
+        (box.spec.dags / f"{DAG}.py").touch()  # a changed file is read at once, the others every 20 s
         found = Hosted(box, world, topic, clusters["east"].bootstrap_servers)
         until(lambda: "tanist" in str(dag(box).get("asset_expression")))
         found.pause(paused=False)

@@ -102,7 +102,7 @@ def _sections(
         },
         "dag_processor": {
             "refresh_interval": 5,
-            "min_file_process_interval": state.spec.parse_seconds,  # a changed file is parsed at once
+            "min_file_process_interval": 20,  # a changed file is parsed at once; this is for Variables that one reads
             "parsing_processes": 1,
             "bundle_refresh_check_interval": 2,
         },

@@ -35,15 +35,11 @@ class Component(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSpec:
-    """What one Airflow shall be. `parallelism`: tasks at a time; two double the time of a runbook.
-
-    `parse_seconds`: how often a DAG file that has not changed is parsed, for Variables that one reads.
-    """
+    """What one Airflow shall be. `parallelism`: tasks at a time; two double the time of a runbook."""
 
     dags: Path
     plugins: Path
     parallelism: int = 4
-    parse_seconds: int = 20
 
     def __post_init__(self) -> None:
         for folder in (self.dags, self.plugins):
@@ -91,7 +87,7 @@ class Home:
         return self.directory / f"{of}.log"
 
     def remember(self, state: Remembered) -> None:
-        spec = asdict(state.spec) | {"dags": str(state.spec.dags), "plugins": str(state.spec.plugins)}
+        spec = {"dags": str(state.spec.dags), "plugins": str(state.spec.plugins), "parallelism": state.spec.parallelism}
         keeper = asdict(state.keeper) if state.keeper else None
         _replace(self._remembered, {"spec": spec, "port": state.port, "keeper": keeper})
 
