@@ -19,7 +19,7 @@ The message names the thing and the reason, the class names the next step. Wheth
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class TanistError(Exception):
@@ -123,7 +123,7 @@ class PastReturn(Refused):
 
 class CopyDiffers(Refused):
     name = "COPY_DIFFERS"
-    operator_action = "the validation report lists the differences; nothing was changed"
+    operator_action = "read the differences in the validation report; nothing was changed"
 
 
 class SameCluster(Refused):
@@ -313,22 +313,22 @@ class BrokerError(TanistError):
     code: ClassVar[int] = -1
 
 
-# ── a partition cannot go on ──────────────────────────────────────────────────────────────────────────────────────
+# ── a partition cannot be copied any further ──────────────────────────────────────────────────────────────────────
+
+
+_START_AGAIN: Final = "remove the topic (`tanist mirrors remove`), delete it at the destination and add it again"
 
 
 class PartitionBroken(TanistError):
     """One partition fails alone. Not retriable: it leaves FAILED only by remove and add."""
 
     name, exit_code = "PARTITION_BROKEN", 1
-    operator_action = "remove the topic from the mirror, fix the cause, and add the topic again"
+    operator_action = "remove the topic (`tanist mirrors remove`), fix the cause, add it again (`tanist mirrors add`)"
 
 
 class ForeignWrite(PartitionBroken):
     name = "FOREIGN_WRITE"
-    operator_action = (
-        "find the other writer and revoke its WRITE; then remove the topic, delete it at the destination and "
-        "add it again"
-    )
+    operator_action = f"find the other writer and revoke its WRITE; then {_START_AGAIN}"
 
 
 class CorruptBatch(PartitionBroken):
@@ -338,32 +338,36 @@ class CorruptBatch(PartitionBroken):
 
 class CompactionHole(PartitionBroken):
     name = "COMPACTION_HOLE"
-    operator_action = "compaction removed offsets at the source, so they cannot stay identical: remove the topic"
+    operator_action = "compaction removed offsets at the source, so they cannot stay identical: `tanist mirrors remove`"
 
 
 class UnsupportedBatch(PartitionBroken):
     name = "UNSUPPORTED_BATCH"
-    operator_action = "the source stores an old message format: rewrite the topic at the source"
+    operator_action = "rewrite the records of the topic at the source in a supported format: see the reason"
 
 
 class Diverged(PartitionBroken):
     name = "DIVERGED"
-    operator_action = "compare them (`tanist validate`), remove the topic, delete it at the destination, add it again"
+    operator_action = f"compare both clusters (`tanist validate`), then {_START_AGAIN}"
 
 
 class SourceTruncated(PartitionBroken):
     name = "SOURCE_TRUNCATED"
-    operator_action = "the source lost records that were copied (unclean election?): decide which cluster is right"
+    operator_action = (
+        "the source lost copied records: compare both clusters (`tanist validate`) and decide which is right"
+    )
 
 
 class SourceTopicRecreated(PartitionBroken):
     name = "SOURCE_TOPIC_RECREATED"
-    operator_action = "remove the topic from the mirror, delete it at the destination and add it again"
+    operator_action = _START_AGAIN
 
 
 class LogStartTooFar(PartitionBroken):
     name = "LOG_START_TOO_FAR"
-    operator_action = "raise it (`tanist mirrors alter NAME --max-start-fill N`), remove the topic and add it again"
+    operator_action = (
+        "raise it (`tanist mirrors alter NAME --max-start-fill N`), then remove the topic and add it again"
+    )
 
 
 class RecordTooLarge(PartitionBroken):
@@ -385,7 +389,9 @@ class MirrorProducerFenced(PartitionBroken):
 
 class SourceReplaced(PartitionBroken):
     name = "SOURCE_REPLACED"
-    operator_action = "another cluster took over from this source: remove the topic, or add it with `--promoted`"
+    operator_action = (
+        "another cluster took over: `tanist mirrors remove`, or mirror it by `tanist mirrors add --promoted`"
+    )
 
 
 class FillerEpochsExhausted(PartitionBroken):

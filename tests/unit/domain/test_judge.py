@@ -438,7 +438,7 @@ def test_records_that_are_gone_from_the_start_of_a_copy_are_bound_by_the_toleran
     assert planned_intent(intents()[mode], facts, None).loss_tolerance == 9, "what is forecast"
     assert forecast(planned_intent(intents()[mode], facts, None), facts).offsets_at_risk == 9
     found = {each.name: each.detail for each in plan(facts, mode, 8).limitations}
-    assert found["BEYOND_TOLERANCE"] == "9 offsets at risk; 8 tolerated"
+    assert found["BEYOND_TOLERANCE"] == "9 offsets at risk; 8 tolerated: to accept the loss, plan again"
     assert "BEYOND_TOLERANCE" not in {each.name for each in plan(facts, mode, 9).limitations}
 
 

@@ -100,7 +100,7 @@ def _truncated(each: PartitionFacts) -> str:
 
 
 OTHERS = "OTHERS_MAY_WRITE"
-_AGAIN = "remove the topic from the mirror, delete it at the destination, and add it again"
+_AGAIN = "remove the topic (`tanist mirrors remove`), delete it at the destination, and add it again"
 
 
 def _has_more(seen: ObservedTopic) -> bool:

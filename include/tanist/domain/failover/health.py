@@ -1,8 +1,7 @@
-"""What `tanist status` says of a mirror: the word for both modes, what it is made of, and checks.
+"""The report of `tanist status` about a mirror: the verdict for both modes, their limitations, and checks.
 
-The words come from the limitations of both plans and from nothing else. A check of the present says what was looked at
-and fails where a limitation says so; a check of the past tells whether earlier failovers still hold. None of them has a
-verdict of its own about failing over.
+The verdicts come only from the limitations of both plans. A check of the present shows what was observed, and fails if
+a limitation says so; a check of the past shows whether earlier failovers still hold. No check decides a verdict.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import FailoverRun, GroupSyncStatus, WorkerAlive
 
 LIVING_SOURCE: Final = frozenset({"SOURCE_DOWN", "ANOTHER_CLUSTER"})
-"""What says in a check that the source does not answer; that an unplanned failover has to accept it is no failure."""
+"""The limitations that fail the check `source`. Those that an unplanned failover accepts do not fail it."""
 _WANTED: Final[Mapping[str, str]] = {
     "source": "answers",
     "source_partitions": "all partitions and topics are mirrored",
@@ -38,7 +37,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "copies": "no records missing, no partitions added, no configs altered, last batch written by the mirror",
     "partitions": "at least 1 partition; none FAILED, PREPARING, UNKNOWN or longer than its source",
     "running": "none paused or stopped",
-    "offset_map": "there",
+    "offset_map": "exists",
     "lag": "known for every partition",
 }
 _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
@@ -71,7 +70,7 @@ _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
     "offset_map": frozenset({"OFFSET_MAP_MISSING"}),
     "lag": frozenset({"RECORDS_AT_RISK_UNKNOWN"}),
 }
-"""The check of the present, and the limitations that fail it."""
+"""Each check of the present, and the limitations that fail it."""
 
 
 _UNKNOWN: Final = frozenset(
@@ -129,7 +128,7 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
         "copies": (f"{sum(e.missing_at_start or 0 for e in facts.partitions)} offsets missing at the start", 0),
         "partitions": (_states(facts), None),
         "running": (f"{len(not_copying(facts)) if _said('running', found) else 0} not being copied", None),
-        "offset_map": ("missing" if facts.map_missing else "there", None),
+        "offset_map": ("missing" if facts.map_missing else "exists", None),
         "lag": _lag(facts),
     }
     for name, (observed, age) in seen.items():
@@ -145,7 +144,7 @@ def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterab
 
 
 def _said(check: str, found: Mapping[Mode, Iterable[Limitation]]) -> list[Limitation]:
-    """What the plans say about it, once."""
+    """The limitations of both plans that fail `check`, each once."""
     each = {limitation.name: limitation for mode in found for limitation in found[mode]}
     return [limitation for name, limitation in sorted(each.items()) if name in _SAID_BY[check]]
 
@@ -167,7 +166,7 @@ def _without_copy(facts: Facts) -> str:
 
 
 def _lag(facts: Facts) -> tuple[str, int | None]:
-    """The number is for people to judge; it is as old as the oldest end that it is made of."""
+    """The lag in offsets, and its age in ms: that of the oldest log end in the sum. The number fails no check."""
     ages = [facts.now if each.live else each.known.at if each.known else None for each in facts.partitions]
     seen = [age for age in ages if age is not None]
     total = sum(each.at_risk or 0 for each in facts.partitions)
@@ -176,7 +175,7 @@ def _lag(facts: Facts) -> tuple[str, int | None]:
 
 
 def workers_check(workers: Sequence[WorkerAlive], now: EpochMs) -> Check:
-    """Is anybody copying?"""
+    """Whether a worker is alive: its last heartbeat is at most SILENT_MS old."""
     ages = {worker.worker: max(0, now - worker.at) for worker in workers}
     alive = [worker for worker, age in ages.items() if age <= SILENT_MS]
     return Check(
@@ -190,7 +189,7 @@ def workers_check(workers: Sequence[WorkerAlive], now: EpochMs) -> Check:
 
 
 def groups_check(followed: GroupSyncStatus | None, now: EpochMs) -> Check:
-    """How the positions of groups come to the destination. With a dead source the last ones are what there is."""
+    """How committed offsets of groups reach the destination. If the source is down, only the stored ones are left."""
     if followed is None:
         why = "start `tanist fetcher run`, or wait for its first pass"
         return Check(
@@ -222,10 +221,11 @@ _ADDS: Final = (
 def barrier_check(
     producer_fenced: Mapping[TopicPartition, bool | TanistError], bare: Mapping[TopicPartition, bool | TanistError]
 ) -> Check:
-    """Does the barrier of everything that took over still stand, and would it outlive the cleaner?
+    """Whether the producer fence of every failed-over partition is in force and survives log compaction.
 
-    It lasts as long as brokers remember our ids. `bare`: of compacted topics, whether it is a marker alone, which the
-    cleaner takes away from whoever rebuilds that memory from the log.
+    It lasts as long as brokers remember the producer ids (`producer.id.expiration.ms`). `bare`: of partitions of
+    compacted topics, whether the fence is a marker alone. The log cleaner reduces such a marker, so a broker that
+    rebuilds its producer state from the log does not learn the fence.
     """
     gone = [f"{at}: its producer fence has expired" for at, seen in producer_fenced.items() if seen is False]
     weak = [
@@ -248,13 +248,13 @@ def barrier_check(
 def promoted_check(
     recreated: Mapping[str, MirrorName | None] | TanistError, twice: Mapping[str, MirrorName], count: int
 ) -> Check:
-    """Is everything that took over still the topic that was mirrored, and this mirror's alone?
+    """Whether every failed-over topic is still the one that was promoted, and was promoted by this mirror only.
 
-    `recreated`, `twice`: as in `domain.promotions`. `count`: of the topics that left the mirror.
+    `recreated`, `twice`: as in `domain.promotions`. `count`: how many topics have left the mirror.
     """
     limit = "all failed-over topics, as they were promoted"
     if isinstance(recreated, TanistError):
-        observed = "the destination does not say which topics it has"
+        observed = "the destination does not report its topics"
         return Check(name="promoted", verdict=Verdict.UNKNOWN, observed=observed, limit=limit, reason=str(recreated))
     gone = [
         f"{topic}: the failed-over topic was deleted and re-created at the destination"
@@ -282,7 +282,7 @@ _TAKE_IN: Final = (
 
 
 def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[str]) -> Check:
-    """Is the mirror still shut out of what took over? Somebody may have taken the rule away."""
+    """Whether the mirror is still denied WRITE on every failed-over topic; somebody may have removed the ACL."""
     let_in = [f"{topic}: the mirror's login may write to it" for topic, shut in shut_out.items() if shut is False]
     blind = [f"{topic}: {shut}" for topic, shut in shut_out.items() if not isinstance(shut, bool)]
     denied = " ".join(f"--deny-principal {shlex.quote(login)}" for login in sorted(logins))
@@ -297,7 +297,7 @@ def openings_check(shut_out: Mapping[str, bool | TanistError], logins: Iterable[
 
 
 def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | TanistError) -> Check:
-    """Has the old source of what took over records that nobody copied, from before its fence or past it?"""
+    """Whether the old source has records of failed-over topics that were not copied, from before or after its fence."""
     if isinstance(behind, TanistError):
         silent, limit = "the old source does not answer", "0 offsets"
         return Check(name="left_behind", verdict=Verdict.UNKNOWN, observed=silent, limit=limit, reason=str(behind))
@@ -318,10 +318,10 @@ def left_behind_check(behind: Mapping[TopicPartition, int | TanistError] | Tanis
 
 
 def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None], promoted: Container[str]) -> Check:
-    """Do record and source agree on every source fence? `stands`: what the source says; None or missing: nothing.
+    """Whether every recorded source fence matches the source. `stands`: by topic, None or missing: not reported.
 
-    Of a `promoted` topic it must stand until it is lifted by command; one that was lifted must not, and none may stand
-    that is not on record. Of either, a source that says nothing is no proof that they agree.
+    The fence of a `promoted` topic must be in force until a command lifts it; one that was lifted must not be, and none
+    may be in force without a record. While the source does not report it, the check is UNKNOWN.
     """
     held = list(fences)
     strange = [f"{each.topic}: {UNRECORDED}" for each in held if each.status is FenceStatus.UNRECORDED]
@@ -351,18 +351,18 @@ def fences_check(fences: Iterable[FencedTopic], stands: Mapping[str, bool | None
     )
 
 
-_SOURCE_SILENT: Final = "the source does not say whether its source fence is in force"
+_SOURCE_SILENT: Final = "the source does not report whether its source fence is in force"
 
 
 def _must_agree(fence: FencedTopic, promoted: Container[str]) -> bool:
-    """Whether the record says that it is in force, or that it is not, so that the source can differ."""
+    """Whether the record requires the fence to be in force, or not to be, so that the source can differ from it."""
     if fence.status is FenceStatus.LIFTED:
         return not fence.reason and is_stray(fence, stands=True)
     return fence.status in HOLDS_PRODUCERS_OFF and fence.topic in promoted
 
 
 def runs_check(runs: Sequence[FailoverRun]) -> Check:
-    """An unfinished run is in the way of any other."""
+    """Whether a run is unfinished: it blocks every other one."""
     unfinished = [run for run in runs if run.status is RunStatus.RUNNING]
     return Check(
         name="runs",

@@ -1,6 +1,6 @@
-"""The one judge of "can I fail over?": everything that speaks against a failover now, and the word it adds up to.
+"""Can I fail over now? The limitations of a failover, derived from facts, and the verdict that they add up to.
 
-`tanist status`, the page, the plan, the approval and the run ask these functions about the same facts.
+`tanist status`, the page, the plan, the approval and the run call these functions with the same facts.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 _COPYING: Final = frozenset({MirrorState.MIRRORING})
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, None})
-"""With these a log is no copy of its source any more; a failure without a name could be one of them."""
+"""After these a mirror partition differs from its source; a failure without a name could be one of them."""
 SILENT_MS: Final = 30_000
-"""A worker, or a tail of group positions, that has said nothing for so long is taken for dead."""
+"""A worker, or a reader of committed offsets, that has not reported for this long counts as dead."""
 _BOUND_BY_NUMBER: Final = frozenset({"RECORDS_AT_RISK"})
-"""The tolerance is what was accepted, not the name."""
+"""An approver accepts the number of offsets, the loss tolerance, and not the name."""
 _FOUND_BY_A_RUN: Final = frozenset({"RUN_UNFINISHED"})
-"""By itself, under the lock."""
+"""A run detects these itself, under the lock."""
 _OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD"})
-"""What time alone makes of RECORDS_UNSEEN, which was accepted: that nobody sees the source any more is no news."""
+"""Time alone turns RECORDS_UNSEEN into these, so an approval that accepts it covers them."""
 
 
 def make_plan(intent: Intent, facts: Facts, steps: tuple[str, ...]) -> Plan:
-    """What an approver sees of `intent` and `facts`. `steps`: the ids of the route, in order."""
+    """The plan of `intent`, with the limitations of `facts`. `steps`: the ids of the route, in order."""
     return Plan(intent, steps, tuple(sorted(limitations(intent, facts))))
 
 
 def word(found: Iterable[Limitation]) -> Readiness:
-    """What limitations add up to. Unknown is never green, and what is certain comes first."""
+    """The verdict that limitations add up to. A limitation that blocks for certain outweighs an unknown one."""
     every = list(found)
     blocking = [each for each in every if each.blocks]
     if any(not each.unknown for each in blocking):
@@ -56,13 +56,13 @@ def word(found: Iterable[Limitation]) -> Readiness:
 
 
 def not_copying(facts: Facts) -> tuple[TopicPartition, ...]:
-    """Partitions that nobody can wait for: paused, failed, never started, or longer than their source."""
+    """Partitions that a drain cannot wait for: not MIRRORING, or longer than their source."""
     halted = (each for each in facts.partitions if each.state not in _COPYING or each.source_truncated)
     return tuple(sorted(each.partition for each in halted))
 
 
 def failed(intent: Intent, facts: Facts) -> tuple[PartitionFacts, ...]:
-    """The partitions of `intent` that FAILED, by name."""
+    """The FAILED partitions of `intent`, sorted by topic and partition."""
     return _in_state(intent, facts, MirrorState.FAILED)
 
 
@@ -73,7 +73,10 @@ def _in_state(intent: Intent, facts: Facts, *states: MirrorState) -> tuple[Parti
 
 
 def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """Reasons against, those that nobody can accept among them. After the point of no return there are none."""
+    """The reasons against a failover, including those that nobody can accept.
+
+    After the point of no return only another unfinished run is one.
+    """
     yield from _of_runs(facts)
     if past_return(facts):
         return
@@ -112,7 +115,7 @@ def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 
 def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """A run that has begun waits in its drain for a coordinator that does not answer; none begins so."""
+    """While a coordinator does not answer no planned run begins; one that has begun waits in its drain."""
     if intent.mode is not Mode.PLANNED:
         return
     if facts.transactions_told is None and facts.source is SourceState.ALIVE and not is_locked(facts):
@@ -161,7 +164,11 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         yield Limitation("WITHOUT_DRAIN", why)
     known = frozenset(intent.without_drain)
     if broken := [at for at in not_copying(facts) if at in ours and at not in known]:
-        yield Limitation("PARTITION_STOPPED_COPYING", f"since the plan was made: {_named(broken)}", blocks=True)
+        yield Limitation(
+            "PARTITION_STOPPED_COPYING",
+            f"no longer copied since the plan was made, plan again: {_named(broken)}",
+            blocks=True,
+        )
     yield from not_copied(intent, facts)
     yield from _of_failures(intent, failed(intent, facts))
     yield from _of_beginnings(intent, facts)
@@ -170,8 +177,8 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 
 def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """A source fence that no failover at work has put up keeps producers off a source that is in use."""
-    if is_locked(facts) or facts.others_running:  # the fence of a run that is not over: RUN_UNFINISHED says what to do
+    """Source fences that no unfinished failover has set: they block producers of a source that is in use."""
+    if is_locked(facts) or facts.others_running:  # an unfinished run needs its fence: RUN_UNFINISHED reports it
         return
     standing = [
         (each.topic, each.source_fence.status) for each in facts.of(intent.names) if each.source_fence and _stands(each)
@@ -188,7 +195,7 @@ def _of_old_fences(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 
 def _stands(seen: ObservedTopic) -> bool:
-    """Whether a source fence of ours stands, or is on record as if it did; not one that was there before ours."""
+    """Whether a source fence of ours is in force, or recorded as such; False for one that was there before ours."""
     fence = seen.source_fence
     if fence is None:
         return False
@@ -196,7 +203,7 @@ def _stands(seen: ObservedTopic) -> bool:
 
 
 def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """Nobody copies: with something to copy the drain is sure to miss, without it may. Behind the drain nothing is."""
+    """No worker copies: with a lag the drain is sure to fail, without one it may. Once all is drained: nothing."""
     waited_for = frozenset(intent.partitions) - frozenset(intent.without_drain)
     due = [each for each in facts.partitions if each.partition in waited_for]
     fenced = all(fence_settled(seen, intent.mode) for seen in facts.of(intent.names))
@@ -208,12 +215,12 @@ def _without_worker(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 
 def _of_failures(intent: Intent, broken: Sequence[PartitionFacts]) -> Iterator[Limitation]:
-    """What FAILED ends where it failed, and an approver may accept that by name.
+    """A FAILED partition ends where copying failed, and an approver may accept that by name.
 
-    A log that is no copy any more can only be accepted by itself, never in passing among topics that are copies: behind
-    a foreign write or a divergence no offset means what it meant at the source, so positions of groups point at other
-    records, and the loss is counted from records that are not the source's. By itself it must be possible: removing
-    such a topic is the only way out, and `tanist mirrors remove` is a failover of it.
+    A partition that is no longer identical to its source can only be accepted in a plan of its topic alone. After a
+    foreign write or a divergence an offset means another record than at the source, so committed offsets of groups
+    point at other records, and the loss is counted from records that are not the source's. Such a plan must be
+    possible: removing the topic is the only repair, and `tanist mirrors remove` is a failover of it.
     """
     if no_copy := [each for each in broken if each.error in _NO_COPY]:
         among_others = {each.partition.topic for each in no_copy} != set(intent.names)
@@ -229,10 +236,10 @@ def _failures(broken: Iterable[PartitionFacts]) -> str:
 
 
 def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """A planned failover can wait until copying has begun (again). An unplanned one takes what there is, by name."""
+    """A planned failover can wait until copying has begun; in an unplanned one an approver accepts it by name."""
     planned = intent.mode is Mode.PLANNED
     if preparing := _in_state(intent, facts, MirrorState.PREPARING):
-        why = f"copying has not begun, both logs are compared: {_named(each.partition for each in preparing)}"
+        why = f"copying has not begun, both logs are being compared: {_named(each.partition for each in preparing)}"
         yield Limitation("PARTITION_PREPARING", why, blocks=planned)
     if unheard := _in_state(intent, facts, MirrorState.UNKNOWN):
         why = f"no worker has reported {_named(each.partition for each in unheard)}: start `tanist fetcher run`"
@@ -240,7 +247,7 @@ def _of_beginnings(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 
 def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """Counted and bound in the same way in both modes; what a planned failover drains is not lost."""
+    """The loss, counted and bound in the same way in both modes; a planned failover does not lose what it drains."""
     lost, estimate, least = loss.at_risk(intent, facts), loss.estimate(intent, facts), loss.at_least(intent, facts)
     reported = f"{'at least ' if lost is None else ''}{least} offsets"
     if lost is None or estimate is None:
@@ -248,7 +255,7 @@ def _of_loss(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         about = tuple(blind) or ("what came since",)
         yield Limitation("RECORDS_AT_RISK_UNKNOWN", _why_unknown(intent, facts, lost), about=about)
     if least > intent.loss_tolerance:
-        why = f"{reported} at risk; {intent.loss_tolerance} tolerated"
+        why = f"{reported} at risk; {intent.loss_tolerance} tolerated: to accept the loss, plan again"
         yield Limitation("BEYOND_TOLERANCE", why, blocks=True)
     if least or intent.loss_tolerance:
         why = f"{reported} of the source are not at the destination"
@@ -284,7 +291,7 @@ def _seconds(age_ms: int | None) -> str:
 
 
 def _of_groups(intent: Intent, facts: Facts) -> Iterator[Limitation]:
-    """A source that answers is asked for the positions itself."""
+    """None while the source answers: its committed offsets are then read from the source itself."""
     if intent.mode is Mode.PLANNED or facts.source is SourceState.ALIVE:
         return
     kept = facts.followed
@@ -314,14 +321,17 @@ def _named(things: Iterable[object]) -> str:
     return named(things, ", ")
 
 
-# ── what is asked for ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── the intent of a plan ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> Intent:
-    """`intent` with what only the facts can fill in: generations, whom nobody waits for, the loss that is forecast."""
-    generations = {seen.topic: seen.promotion_epoch for seen in facts.topics}
+    """`intent` completed from the facts: promotion epochs, partitions without drain or copy, the forecast loss.
+
+    `loss_tolerance`: offsets; None: the forecast.
+    """
+    epochs = {seen.topic: seen.promotion_epoch for seen in facts.topics}
     topics = tuple(
-        TopicIntent(topic=t.topic, partitions=t.partitions, promotion_epoch=generations.get(t.topic, t.promotion_epoch))
+        TopicIntent(topic=t.topic, partitions=t.partitions, promotion_epoch=epochs.get(t.topic, t.promotion_epoch))
         for t in intent.topics
     )
     filled = replace(
@@ -339,7 +349,7 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
 
 
 def news(approved: ApprovedPlan, facts: Facts) -> tuple[Limitation, ...]:
-    """What speaks against going on that the approver has not accepted. Progress and good news are none."""
+    """Limitations of `facts` that the approver has not accepted; progress and improvements are none."""
     unseen = "RECORDS_UNSEEN" in approved.limitations
     besides = _BOUND_BY_NUMBER | (_old_age(approved.intent, facts) if unseen else frozenset())
     found = (each for each in limitations(approved.intent, facts) if each.name not in _FOUND_BY_A_RUN)
@@ -347,7 +357,7 @@ def news(approved: ApprovedPlan, facts: Facts) -> tuple[Limitation, ...]:
 
 
 def _old_age(intent: Intent, facts: Facts) -> frozenset[str]:
-    """A partition whose end is not known at all is no matter of age."""
+    """The limitations that age explains; the end of a partition that is not known at all is not one of them."""
     return _OLD_AGE if loss.at_risk(intent, facts) is not None else _OLD_AGE - {"RECORDS_AT_RISK_UNKNOWN"}
 
 
@@ -359,17 +369,23 @@ def objections(
     now: EpochMs,
     brokers_time: EpochMs | None,
 ) -> tuple[Limitation, ...]:
-    """Why `approval` does not permit going on; empty: go. Progress and good news keep it, bad news void it.
+    """Why `approval` no longer permits the run; empty: it does.
 
-    `route`: the ids of the steps as this version has them. `now` is what our clock says, `brokers_time` what
-    brokers have put down last: an approval is as old as the later says.
+    `route`: the step ids of this version. `now`: our clock, `brokers_time`: the latest append time of the brokers, both
+    ms since 1970. An approval expires by the later of the two.
     """
     found = list(news(approved, facts))
     if approved.steps != route:
         found.append(Limitation("ANOTHER_ROUTE", "another version of Tanist made the plan: plan again", blocks=True))
     theirs = max(approval.at, brokers_time or approval.at)
     if (latest := max(now, theirs)) >= approval.expires_at:
-        found.append(Limitation("APPROVAL_EXPIRED", f"it was valid until {approval.expires_at} ms; now is {latest} ms"))
+        found.append(
+            Limitation(
+                "APPROVAL_EXPIRED", f"valid until {approval.expires_at} ms, now is {latest} ms: approve it again"
+            )
+        )
     if now < theirs - approval.SKEW_MS:
-        found.append(Limitation("CLOCK_BEHIND", f"the brokers' clock showed {theirs} ms, this host's shows {now} ms"))
+        found.append(
+            Limitation("CLOCK_BEHIND", f"correct this host's clock: it shows {now} ms, the brokers' showed {theirs} ms")
+        )
     return tuple(sorted(found))

@@ -28,6 +28,6 @@ def test_source_fences_of_a_silent_source_do_not_pass() -> None:
     world.east.dead = True
     found = fences(world)
     assert found.verdict is Verdict.UNKNOWN
-    assert "the source does not say whether its source fence is in force" in found.reason
+    assert "the source does not report whether its source fence is in force" in found.reason
     world.east.dead = False
     assert fences(world).verdict is Verdict.FAIL
