@@ -88,9 +88,9 @@ def _second(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition], level: 
     return results[-1]
 
 
-def _consumer(side: RigCluster, at: Sequence[TopicPartition], count: int) -> float:
+def _consumer(cluster: RigCluster, at: Sequence[TopicPartition], count: int) -> float:
     """Seconds of a plain consumer for all records; nothing is done with them."""
-    settings = {"bootstrap.servers": side.servers, "group.id": "bench", "enable.auto.commit": False}
+    settings = {"bootstrap.servers": cluster.servers, "group.id": "bench", "enable.auto.commit": False}
     consumer = Consumer(settings)
     began = time.monotonic()
     consumer.assign([Place(each.topic, each.partition, OFFSET_BEGINNING) for each in at])
@@ -110,8 +110,8 @@ def _connector(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition]) -> f
     return time.monotonic() - began
 
 
-def _digests(spark: SparkSession, side: RigCluster, topic: str) -> DataFrame:
-    read = spark.read.format("kafka").option("kafka.bootstrap.servers", side.servers).option("subscribe", topic)
+def _digests(spark: SparkSession, cluster: RigCluster, topic: str) -> DataFrame:
+    read = spark.read.format("kafka").option("kafka.bootstrap.servers", cluster.servers).option("subscribe", topic)
     rows = read.option("includeHeaders", "true").option("startingOffsets", "earliest").load()
     identity = F.xxhash64("offset", "key", "value", F.size("headers"), "headers", "timestamp")
     return rows.groupBy("partition", F.expr("offset div 10000")).agg(F.count("*"), F.bit_xor(identity))
