@@ -179,11 +179,17 @@ def test_past_the_point_of_no_return_nothing_is_undone_and_the_way_on_is_named(
 # ── what was approved for another run ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("report", ["", "report"], ids=["reported", "its report marked by hand"])
+@pytest.mark.parametrize(
+    "report",
+    [pytest.param("", id="reported", marks=pytest.mark.long), pytest.param("report", id="its report marked by hand")],
+)
 def test_a_yes_does_not_outlive_its_run_and_a_later_no(
     house: House, dag: DAG, pair: Pair, untouched: str, report: str
 ) -> None:
-    """Stopped before it began, then a new run answered with Reject, then one whose gate was marked by hand: DONE."""
+    """Stopped before it began, then a new run answered with Reject, then one whose gate was marked by hand: DONE.
+
+    A report also withdraws the approval; where it was marked by hand nothing else is in the way.
+    """
     stopping(dag, "hold", AirflowFailException)
     stopped = house.run(dag, conf(untouched), Answering(house.client, "op"), by_hand=report)
     assert (stopped.tasks["approve"], stopped.tasks["fence"]) == ("success", "upstream_failed")

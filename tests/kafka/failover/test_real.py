@@ -179,8 +179,12 @@ def test_killed_after_and_inside_each_step(pair: Pair) -> None:
         assert json.loads(evidence.head)["approval"]["by"] == "approver"
 
 
+@pytest.mark.long
 def test_one_step_at_a_time_killed_between(pair: Pair) -> None:
-    """As tasks of an orchestrator: each step a process of its own; those that die have another go."""
+    """As tasks of an orchestrator: each step a process of its own; those that die have another go.
+
+    In `make test` a run goes step by step in each DAG run of tests/airflow, and is killed in the test above.
+    """
     pair.worker()
     pair.mirror("steps", "steps")
     plan = pair.approved("steps")
