@@ -21,9 +21,10 @@ from tanist.domain.errors import (
     Unreachable,
 )
 from tanist.kafka.protocol import codes
+from tanist.kafka.protocol.client_config import client_config
 
 if TYPE_CHECKING:
-    from tanist.domain.endpoint import Endpoint, Sasl, Tls
+    from tanist.domain.endpoint import Endpoint
     from tanist.domain.errors import TanistError
 
 SILENT: Final = logging.getLogger("tanist.librdkafka")
@@ -58,9 +59,8 @@ _LOCAL_NAMES: Final = {KafkaError._UNKNOWN_TOPIC: 3, KafkaError._UNKNOWN_PARTITI
 def configuration(endpoint: Endpoint, role: str, errors: ConnectionErrorTracker, **options: Any) -> dict[str, Any]:
     """The configuration of a client for `endpoint`; `role` goes into client.id, `options` with '_' for '.'."""
     found: dict[str, Any] = {
-        "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
+        **client_config(endpoint),
         "client.id": f"tanist-{role}",
-        "security.protocol": str(endpoint.security_protocol),
         "error_cb": errors,
         "logger": SILENT,
         "log_level": 4,
@@ -69,30 +69,7 @@ def configuration(endpoint: Endpoint, role: str, errors: ConnectionErrorTracker,
         "socket.keepalive.enable": True,
         "allow.auto.create.topics": False,
     }
-    if endpoint.sasl:
-        found |= _sasl(endpoint.sasl)
-    if endpoint.tls:
-        found |= _tls(endpoint.tls)
     return found | {name.replace("_", "."): value for name, value in options.items()}
-
-
-def _sasl(sasl: Sasl) -> dict[str, str]:
-    return {
-        "sasl.mechanisms": str(sasl.mechanism),
-        "sasl.username": sasl.username,
-        "sasl.password": sasl.password.reveal(),
-    }
-
-
-def _tls(tls: Tls) -> dict[str, str]:
-    given = {
-        "ssl.ca.location": tls.ca_location,
-        "ssl.certificate.location": tls.certificate_location,
-        "ssl.key.location": tls.key_location,
-        "ssl.key.password": tls.key_password.reveal() if tls.key_password else None,
-        "ssl.endpoint.identification.algorithm": "https" if tls.verify_hostname else "none",
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.kafka.protocol.client_config import client_config
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 
 if TYPE_CHECKING:
-    from tanist.domain.endpoint import Sasl, Tls
     from tanist.settings import ClusterSettings, Settings
 
 SPARK: Final = AirflowConnection(id="spark_default", type="spark", host="local[*]")
@@ -34,36 +34,9 @@ def variables(settings: Settings) -> dict[str, str]:
 
 
 def _extra(cluster: ClusterSettings) -> dict[str, Any]:
-    endpoint = cluster.endpoint
-    found: dict[str, Any] = {
-        "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
-        "security.protocol": str(endpoint.security_protocol),
-    }
-    if endpoint.sasl:
-        found |= _sasl(endpoint.sasl)
-    if endpoint.tls:
-        found |= _tls(endpoint.tls)
-    if endpoint.principal:
-        found["tanist.principal"] = endpoint.principal
+    found: dict[str, Any] = {**client_config(cluster.endpoint)}
+    if cluster.endpoint.principal:
+        found["tanist.principal"] = cluster.endpoint.principal
     if cluster.allow_small_state:
         found["tanist.allow_small_state"] = True
     return found
-
-
-def _sasl(sasl: Sasl) -> dict[str, str]:
-    return {
-        "sasl.mechanism": str(sasl.mechanism),
-        "sasl.username": sasl.username,
-        "sasl.password": sasl.password.reveal(),
-    }
-
-
-def _tls(tls: Tls) -> dict[str, str]:
-    given = {
-        "ssl.ca.location": tls.ca_location,
-        "ssl.certificate.location": tls.certificate_location,
-        "ssl.key.location": tls.key_location,
-        "ssl.key.password": tls.key_password.reveal() if tls.key_password else None,
-        "ssl.endpoint.identification.algorithm": None if tls.verify_hostname else "none",
-    }
-    return {name: value for name, value in given.items() if value is not None}
