@@ -30,22 +30,29 @@ from tanist.domain.errors import DownloadFailed, MissingDependency
 from tanist.spark_submit.java import java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A published module by its coordinates, and what it does not name itself but cannot do without."""
+    """A published module by its coordinates, and what it does not name itself but cannot do without.
+
+    `title`: its name in messages. `megabytes`: of all jars that are downloaded for it, 0 where nobody has measured it.
+    """
 
     organisation: str
     name: str
     version: str
     beside: tuple[Module, ...] = ()
+    title: str = ""
+    megabytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.name}-{self.version}"
 
 
+_DOWNLOADED: Final = re.compile(r"\((\d+)kB\)$")
+"""How Ivy ends the line of a file that it has downloaded."""
 SPARK_CONNECTOR: Final = Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0")
 """The newest of Spark 4.0 whose token provider is published too."""
 
@@ -68,8 +75,10 @@ def _artifact(jar: Path) -> str:
     return re.split(r"-\d", jar.stem.replace("kafka-0-10", "kafka010"))[0]
 
 
-def resolved(module: Module) -> Path:
+def resolved(module: Module, say: Callable[[str], None] | None = None) -> Path:
     """The folder of the jars of `module` and of all that it needs; downloads them the first time.
+
+    `say` hears how far a download is; without it a terminal shows it.
 
     Raises:
         MissingDependency: no Java, or no pyspark.
@@ -80,7 +89,7 @@ def resolved(module: Module) -> Path:
         jars.parent.mkdir(parents=True, exist_ok=True)
         with locked(jars.parent / f"{module}.lock"):
             if not jars.is_dir():
-                _download(module, jars)
+                _download(module, jars, say)
     return jars
 
 
@@ -120,12 +129,12 @@ def _ivy_command(work: Path) -> list[str]:
     ]
 
 
-def _download(module: Module, jars: Path) -> None:
+def _download(module: Module, jars: Path, say: Callable[[str], None] | None) -> None:
     log = jars.with_name(f"{module}.log")
     work = Path(tempfile.mkdtemp(prefix=f".{module}-", dir=jars.parent))
     try:
         (work / "ivy.xml").write_text(_ivy_file(module), encoding="utf-8")
-        code = _run_ivy(_ivy_command(work), log, f"downloading {module}")
+        code = _run_ivy(_ivy_command(work), log, module, say)
         if code != 0 or not any((work / "jars").glob(f"{module}.jar")):
             raise DownloadFailed(f"{module} could not be downloaded (exit code {code}), log: {log}")
         (work / "jars").rename(jars)
@@ -133,27 +142,32 @@ def _download(module: Module, jars: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run_ivy(command: list[str], log: Path, title: str) -> int:
-    found = fetched = 0
+def _run_ivy(command: list[str], log: Path, module: Module, say: Callable[[str], None] | None) -> int:
+    found = kilobytes = 0
+    of = f" of {module.megabytes}" if module.megabytes else ""
     with (
         log.open("w", encoding="utf-8") as kept,
-        _progress() as progress,
+        _progress(quiet=say is not None) as progress,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy,
     ):
-        task = progress.add_task(title, total=None, counts="")
+        task = progress.add_task("", total=None)
         try:
             for line in ivy.stdout or ():
                 kept.write(line)
                 found += line.startswith("\tfound ")
-                fetched += "[SUCCESSFUL ]" in line
-                progress.update(task, counts=f"{found} modules found, {fetched} downloaded")
+                size = _DOWNLOADED.search(line)
+                kilobytes += int(size[1]) if size else 0
+                words = f"downloading {module.title or module}, {kilobytes // 1000}{of} MB ({found} modules found)"
+                progress.update(task, description=words)
+                if say:
+                    say(words)
         except BaseException:
             ivy.kill()
             raise
     return ivy.returncode
 
 
-def _progress() -> Progress:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.fields[counts]}"))
+def _progress(*, quiet: bool) -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(file=sys.stderr)
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import Misconfigured
 from tanist.spark_submit.jars import locked
 from tanist_testkit.sandbox.cluster import SandboxCluster
+from tanist_testkit.sandbox.jars import class_path
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ADMIN, USERS
 from tanist_testkit.sandbox.state import FILE
@@ -34,6 +35,7 @@ class Fleet:
 
     @property
     def config(self) -> Path:
+        """The `tanist.toml` that names every cluster."""
         return self._directory / CONFIG
 
     def clusters(self) -> tuple[SandboxCluster, ...]:
@@ -51,7 +53,7 @@ class Fleet:
         with self._exclusive(), Guardian() as guardian:
             clusters = [self._cluster(spec, guardian) for spec in specs]
             waiting = [cluster for cluster in clusters if not cluster.running]
-            _start(waiting, say)
+            start_all(waiting, say)
             self.config.write_text("".join(_toml(self.clusters())), encoding="utf-8")
             guardian.release()
         return bool(waiting)
@@ -84,7 +86,7 @@ class Fleet:
         with self._exclusive(), Guardian() as guardian:
             cluster = SandboxCluster.open(home, guardian=guardian, bound=False)
             if broker is None:
-                _start([cluster], say)
+                start_all([cluster], say)
             else:
                 cluster.start_broker(broker)
             guardian.release()
@@ -116,10 +118,11 @@ class Fleet:
         self.config.unlink(missing_ok=True)
 
 
-def _start(clusters: Sequence[SandboxCluster], say: Callable[[str], None]) -> None:
-    """One formats while the one before it boots."""
+def start_all(clusters: Sequence[SandboxCluster], say: Callable[[str], None]) -> None:
+    """One formats while the one before it boots. The first time on a machine Kafka is downloaded before."""
+    class_path(say=say)
     for cluster in clusters:
-        say(f"{cluster.name}: starting")
+        say(f"{cluster.name}: starting {cluster.spec.brokers} broker(s)")
         cluster.launch()
     for cluster in clusters:
         say(f"{cluster.name}: waiting until it answers")

@@ -59,6 +59,28 @@ def test_a_failed_download_names_its_log_and_leaves_no_half(tmp_path: Path, monk
     assert not [path for path in log.parent.iterdir() if path.is_dir()]
 
 
+DOWNLOADING = r"""
+echo 'version "17"' >&2; [ $1 = -version ] && exit 0
+printf '\tfound org.apache.kafka#kafka_2.13;4.3.1 in central\n'
+echo 'downloading https://repo1.maven.org/maven2/kafka_2.13-4.3.1.jar ...'
+echo '........ (5300kB)'; echo '.. (0kB)'
+echo 'downloading https://repo1.maven.org/maven2/kafka-clients-4.3.1.jar ...'
+echo '................ (10400kB)'
+echo '46 artifacts copied, 0 already retrieved (43980kB/133ms)'; exit 1
+"""
+
+
+def test_a_download_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first demo on a machine said "starting 2 brokers" for a minute."""
+    fake_java(tmp_path, DOWNLOADING, monkeypatch)
+    monkeypatch.setenv("TANIST_CACHE", str(tmp_path / "cache"))
+    heard: list[str] = []
+    with pytest.raises(DownloadFailed):
+        jars.class_path(say=heard.append)
+    assert heard[0].startswith("downloading Kafka 4.3.1, 0 of 44 MB")
+    assert heard[-1].startswith("downloading Kafka 4.3.1, 15 of 44 MB")
+
+
 def test_no_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, "echo 'version \"17\"' >&2", monkeypatch)
     monkeypatch.setenv("TANIST_CACHE", str(tmp_path / "cache"))
