@@ -44,6 +44,8 @@ _TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Broker:
+    """One broker as it is now; `pid` is None for one that we have stopped or killed."""
+
     id: int
     pid: int | None
     port: int
@@ -92,14 +94,17 @@ class SandboxCluster:
 
     @property
     def spec(self) -> ClusterSpec:
+        """What the cluster was asked to be."""
         return self._state.spec
 
     @property
     def name(self) -> str:
+        """The name of its specification."""
         return self._state.spec.name
 
     @property
     def directory(self) -> Path:
+        """Where its configuration, its data and its logs are."""
         return self._state.layout.directory
 
     @property
@@ -109,6 +114,7 @@ class SandboxCluster:
 
     @property
     def bootstrap_servers(self) -> str:
+        """`host:port` of every broker, separated by commas."""
         return ",".join(f"{HOST}:{port}" for port in self._state.layout.ports.values())
 
     @property
@@ -140,6 +146,7 @@ class SandboxCluster:
         return self._endpoint(Sasl(mechanism=mechanism, username=user, password=password))
 
     def password_file(self, user: str) -> Path:
+        """The file with the password of `user`."""
         return password_file(self._state.layout.secrets, user)
 
     def log_file(self, node: int) -> Path:
@@ -221,6 +228,7 @@ class SandboxCluster:
         self._send([self._require(broker)], signal.SIGSTOP)
 
     def unpause(self, broker: int) -> None:
+        """SIGCONT: it goes on where it was."""
         self._send([self._require(broker)], signal.SIGCONT)
 
     def stop(self, seconds: float = _STOP) -> None:

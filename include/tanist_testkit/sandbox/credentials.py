@@ -34,16 +34,19 @@ def write_private(path: Path, text: str) -> None:
 
 
 def password_file(directory: Path, user: str) -> Path:
+    """Where the password of `user` is kept."""
     return directory / f"{user}.password"
 
 
 def make_passwords(directory: Path) -> None:
+    """Writes a new password for every user."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for user in USERS:
         write_private(password_file(directory, user), secrets.token_urlsafe(18))
 
 
 def read_passwords(directory: Path) -> Mapping[str, Secret]:
+    """The password of every user."""
     return {user: Secret(password_file(directory, user).read_text(encoding="utf-8")) for user in USERS}
 
 

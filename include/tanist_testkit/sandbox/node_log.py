@@ -32,6 +32,7 @@ def begin(log: Path) -> None:
 
 
 def is_ready(log: Path) -> bool:
+    """Whether the node has said that it has started."""
     return _STARTED in _text(log)
 
 

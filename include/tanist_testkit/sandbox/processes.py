@@ -58,6 +58,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
+        """Whether it still runs; a zombie does not."""
         return started_at(self.pid) == self.started
 
     def send(self, sign: signal.Signals) -> bool:

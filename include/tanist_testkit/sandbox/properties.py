@@ -30,14 +30,17 @@ class Layout:
     controller_port: int
 
     def node(self, node: int) -> Path:
+        """The folder of one node: its `server.properties`, its data, its log."""
         return self.directory / f"node-{node}"
 
     @property
     def secrets(self) -> Path:
+        """The folder of passwords and certificates."""
         return self.directory / "secrets"
 
     @property
     def ca(self) -> Path:
+        """The certificate that signs all others."""
         return self.secrets / "ca.pem"
 
 

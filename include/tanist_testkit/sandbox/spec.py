@@ -58,18 +58,22 @@ class ClusterSpec:
 
     @property
     def combined(self) -> bool:
+        """Whether the one node is broker and controller."""
         return self.brokers == 1
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
+        """From 1 on."""
         return tuple(range(1, self.brokers + 1))
 
     @property
     def controller_id(self) -> int:
+        """That of the only broker where the roles are combined."""
         return 1 if self.combined else CONTROLLER_ID
 
     @property
     def node_ids(self) -> tuple[int, ...]:
+        """The controller comes first."""
         return self.broker_ids if self.combined else (self.controller_id, *self.broker_ids)
 
     @property

@@ -30,6 +30,7 @@ class ClusterState:
 
     @classmethod
     def new(cls, spec: ClusterSpec, directory: Path) -> Self:
+        """One that was never started, on ports that are free now."""
         controller, *chosen = free_ports(1 + (0 if spec.ports else spec.brokers))
         ports = dict(zip(spec.broker_ids, spec.ports or chosen, strict=True))
         return cls(spec=spec, layout=Layout(directory=directory, ports=ports, controller_port=controller))

@@ -32,6 +32,7 @@ _LOOPBACK: Final = (HOST, "localhost")
 
 
 def url(port: int) -> str:
+    """Of an Airflow at this port of this machine."""
     return f"http://{HOST}:{port}"
 
 

@@ -43,6 +43,7 @@ class Database:
         shutil.rmtree(self.socket, ignore_errors=True)
 
     def url(self, driver: str) -> str:
+        """Of the database over its socket; `driver`: that of SQLAlchemy."""
         return f"postgresql+{driver}://airflow@/postgres?host={self.socket}"
 
     def create(self) -> None:
@@ -61,6 +62,7 @@ class Database:
         fresh.rename(self._home.database)
 
     def remove(self) -> None:
+        """Deletes its data."""
         shutil.rmtree(self._home.database, ignore_errors=True)
 
     def command(self) -> list[str]:
@@ -70,6 +72,7 @@ class Database:
         return [*self._as, str(self._programs / "postgres"), *where, *settings]
 
     def answers(self) -> bool:
+        """Whether the server accepts connections."""
         asked = [str(self._programs / "pg_isready"), "-q", "-h", str(self.socket), "-U", "airflow", "-d", "postgres"]
         return subprocess.run(asked, check=False, cwd="/").returncode == 0
 

@@ -26,6 +26,8 @@ USERS: Final = {"admin": "admin", "op": "op", "op2": "op", "viewer": "viewer"}
 
 
 class Component(StrEnum):
+    """A process of Airflow, by the name of its command."""
+
     API_SERVER = "api-server"
     SCHEDULER = "scheduler"
     DAG_PROCESSOR = "dag-processor"
@@ -81,12 +83,15 @@ class Home:
 
     @property
     def exists(self) -> bool:
+        """Whether an Airflow was made here."""
         return self._remembered.exists()
 
     def log(self, of: str) -> Path:
+        """The log of a component, or of `database`."""
         return self.directory / f"{of}.log"
 
     def remember(self, state: Remembered) -> None:
+        """Writes what the next command on this directory has to know."""
         spec = {"dags": str(state.spec.dags), "plugins": str(state.spec.plugins), "parallelism": state.spec.parallelism}
         keeper = asdict(state.keeper) if state.keeper else None
         _replace(self._remembered, {"spec": spec, "port": state.port, "keeper": keeper})
@@ -104,6 +109,7 @@ class Home:
             raise Misconfigured(f"{self._remembered} is damaged ({problem}): remove {self.directory}") from problem
 
     def write_processes(self, started: dict[Component, Started]) -> None:
+        """For `read_processes`."""
         _replace(self._processes, {name: asdict(one) for name, one in started.items()})
 
     def read_processes(self) -> dict[Component, Started]:

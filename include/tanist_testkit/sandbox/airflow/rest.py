@@ -85,11 +85,13 @@ class Rest:
         self.close()
 
     def close(self) -> None:
+        """Ends its connections."""
         self._http.close()
 
     # ── DAGs and runs ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def dag(self, dag: str) -> dict[str, Any]:
+        """The DAG as the API shows it."""
         return self._get(f"/dags/{quote(dag)}")
 
     def wait_for_dag(self, dag: str, by: Deadline) -> dict[str, Any]:
@@ -105,9 +107,11 @@ class Rest:
         return {each["filename"]: each["stack_trace"] for each in self._get("/importErrors")["import_errors"]}
 
     def pause(self, dag: str, *, paused: bool = True) -> None:
+        """New runs wait until it is unpaused."""
         self.call("PATCH", f"/dags/{quote(dag)}", {"is_paused": paused})
 
     def unpause(self, dag: str) -> None:
+        """Runs may start."""
         self.pause(dag, paused=False)
 
     def trigger(self, dag: str, conf: Mapping[str, Any] | None = None, note: str | None = None) -> str:
@@ -116,6 +120,7 @@ class Rest:
         return str(self.call("POST", f"/dags/{quote(dag)}/dagRuns", body)["dag_run_id"])
 
     def run(self, dag: str, run: str) -> dict[str, Any]:
+        """The run as the API shows it: `state`, `triggering_user_name`, ..."""
         return self._get(_run(dag, run))
 
     def runs(self, dag: str) -> list[dict[str, Any]]:
@@ -132,6 +137,7 @@ class Rest:
         return _poll(ended, by, lambda: f"run {run} of {dag} has not ended: {self.tasks(dag, run)}")
 
     def tasks(self, dag: str, run: str) -> tuple[TaskState, ...]:
+        """The instances of all tasks of a run."""
         found = self._get(f"{_run(dag, run)}/taskInstances?limit=1000")["task_instances"]
         return tuple(TaskState(each["task_id"], each["map_index"], each["state"], each["try_number"]) for each in found)
 

@@ -111,14 +111,17 @@ class Airflow:
 
     @property
     def spec(self) -> AirflowSpec:
+        """What it was asked to be."""
         return self._home.recall().spec
 
     @property
     def directory(self) -> Path:
+        """Where its configuration, its database and its logs are."""
         return self._home.directory
 
     @property
     def url(self) -> str:
+        """Of its web page and its REST API."""
         return url(self._home.recall().port)
 
     @property
@@ -128,6 +131,7 @@ class Airflow:
 
     @property
     def running(self) -> bool:
+        """Whether its supervisor runs; see `healthy` for its components."""
         keeper = self._home.recall().keeper
         return keeper is not None and keeper.alive
 
@@ -136,6 +140,7 @@ class Airflow:
         return Rest(self.url, user, self._home.password(user))
 
     def log_file(self, component: str) -> Path:
+        """The log of one component, or of `database`."""
         return self._home.log(component)
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -45,6 +45,8 @@ _STEADY_MS: Final = 30_000
 
 
 class Supervisor:
+    """Starts the database and every component, and again those that end."""
+
     def __init__(self, home: Home, guardian: Guardian, stop: threading.Event) -> None:
         self._home, self._guardian, self._stop = home, guardian, stop
         self._database = Database(home)
