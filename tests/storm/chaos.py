@@ -102,7 +102,7 @@ class Chaos:
         for worker, words in self._house.workers.gave_up().items():
             self.gave_up.append(f"{worker}: {words}")
             self._tell(f"{worker} gave up and is started again: {words}")
-            self._house.start_worker(worker)
+            self._house.workers.start(worker)
 
     # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -115,7 +115,7 @@ class Chaos:
                 self._note(fault, f"kill -9 of {worker}")
                 self._house.workers.kill(worker)
                 self._stopping.wait(min(fault.lasts, 3.0))
-                self._house.start_worker(worker)
+                self._house.workers.start(worker)
             else:
                 self._note(fault, f"freeze of {worker} for {fault.lasts:.1f} s")
                 self._house.workers.freeze(worker)

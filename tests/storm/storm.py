@@ -143,7 +143,7 @@ class Storm:
             arguments = ("--source", "east", "--destination", "west", "--topic", "|".join(TOPICS))
             tanist.run("mirrors", "create", MIRROR, *arguments)
             for worker in WORKERS:
-                self.house.start_worker(worker)
+                self.house.workers.start(worker)
             tanist.run("mirrors", "wait", MIRROR, "--for", "state=MIRRORING", "--timeout", "100s")
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────

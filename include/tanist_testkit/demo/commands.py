@@ -21,42 +21,45 @@ if TYPE_CHECKING:
 _LONGEST_SECONDS: Final = 180.0
 
 
-def items_of(printed: str) -> list[dict[str, Any]]:
-    """The items of a command's JSON."""
-    found: list[dict[str, Any]] = json.loads(printed)["items"]
-    return found
-
-
 class Running:
-    """A command at work; what it says meanwhile is shown as it comes."""
+    """A command at work; what it says meanwhile is shown as it comes, unless it is quiet."""
 
-    def __init__(self, argv: list[str], screen: Screen) -> None:
+    def __init__(self, argv: list[str], screen: Screen, *, quiet: bool) -> None:
         self.process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.said: list[str] = []
-        self._screen = screen
-        self._ears = threading.Thread(target=self._listen, daemon=True)
-        self._ears.start()
+        self._printed: list[str] = []
+        streams = (
+            (self.process.stderr, self.said, None if quiet else screen),
+            (self.process.stdout, self._printed, None),
+        )
+        self._ears = [threading.Thread(target=self._listen, args=stream, daemon=True) for stream in streams]
+        for ear in self._ears:
+            ear.start()
 
-    def _listen(self) -> None:
-        for line in self.process.stderr or ():
-            self.said.append(line.strip())
-            self._screen.note(f"  {self.said[-1]}")
+    @staticmethod
+    def _listen(stream: Iterator[str], heard: list[str], screen: Screen | None) -> None:
+        for line in stream:
+            heard.append(line)
+            if screen:
+                screen.note(f"  {line.strip()}")
 
-    def end(self) -> tuple[int, str]:
-        """Its exit code and what it printed, once it has ended by itself.
+    @property
+    def last_words(self) -> str:
+        """What it said last."""
+        return self.said[-1].strip() if self.said else ""
 
-        Raises:
-            TimedOut: it did not.
-        """
-        assert self.process.stdout is not None  # noqa: S101 -- it is piped
+    def end(self) -> tuple[int, list[dict[str, Any]]]:
+        """Its exit code and the items that it printed, once it has ended by itself. Raises TimedOut: it did not."""
         try:
             code = self.process.wait(_LONGEST_SECONDS)
         except subprocess.TimeoutExpired as late:
             raise TimedOut(f"{' '.join(late.cmd[3:6])} has not ended after {late.timeout:.0f} s") from None
-        self._ears.join()
-        return code, self.process.stdout.read()
+        for ear in self._ears:
+            ear.join()
+        printed = "".join(self._printed)
+        return code, json.loads(printed)["items"] if printed else []
 
 
 class DemoCommands:
@@ -66,43 +69,26 @@ class DemoCommands:
         self._config = config
         self._screen = screen
 
-    def run(self, *arguments: str, as_json: bool = False) -> str:
-        """What the command printed; shown is what a person would type.
+    def run(self, *arguments: str) -> list[dict[str, Any]]:
+        """The items of the command's JSON; shown is what a person would type.
 
         Raises:
             ProcessFailed: with its last words, if it did not end with 0.
         """
-        self._screen.command(f"tanist {shlex.join(arguments)}")
-        done = subprocess.run(
-            self._argv((*arguments, *(("--json",) if as_json else ()))),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_LONGEST_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise ProcessFailed(f"tanist {' '.join(arguments[:3])} ended with {done.returncode}: {done.stderr.strip()}")
-        return done.stdout
-
-    def items(self, *arguments: str) -> list[dict[str, Any]]:
-        """The items of the command's JSON.
-
-        Raises:
-            ProcessFailed: if it did not end with 0.
-        """
-        return items_of(self.run(*arguments, as_json=True))
+        with self.begun(*arguments, quiet=True) as running:
+            code, items = running.end()
+        if code:
+            raise ProcessFailed(f"tanist {' '.join(arguments[:3])} ended with {code}: {running.last_words}")
+        return items
 
     @contextmanager
-    def watched(self, *arguments: str) -> Iterator[Running]:
+    def begun(self, *arguments: str, quiet: bool = False) -> Iterator[Running]:
         """The command at work; it does not outlive the block."""
         self._screen.command(f"tanist {shlex.join(arguments)}")
-        running = Running(self._argv((*arguments, "--json")), self._screen)
+        argv = [*TANIST, *arguments, "--json", "--config", str(self._config)]
+        running = Running(argv, self._screen, quiet=quiet)
         try:
             yield running
         finally:
             running.process.kill()
             running.process.wait()
-
-    def _argv(self, arguments: tuple[str, ...]) -> list[str]:
-        return [*TANIST, *arguments, "--config", str(self._config)]

@@ -12,14 +12,13 @@ from tanist.domain.errors import Misconfigured
 from tanist_testkit.demo.workers import Workers
 from tanist_testkit.sandbox.airflow.home import PLACE
 from tanist_testkit.sandbox.cluster import SandboxCluster
-from tanist_testkit.sandbox.fleet import Fleet
+from tanist_testkit.sandbox.fleet import Fleet, start_all
 from tanist_testkit.sandbox.processes import Guardian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.screen import Screen
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
     from tanist_testkit.sandbox.airflow.service import Airflow
     from tanist_testkit.sandbox.spec import ClusterSpec
@@ -34,7 +33,6 @@ class Environment:
     destination: SandboxCluster
     workers: Workers
     guardian: Guardian
-    bound: bool
     airflow: Airflow | None = None
 
     @property
@@ -49,11 +47,8 @@ class Environment:
 
     @property
     def config(self) -> Path:
+        """The `tanist.toml` that names both clusters."""
         return self.directory / "tanist.toml"
-
-    def start_worker(self, worker: str) -> int:
-        """Its process id."""
-        return self.workers.start(worker, bound=self.bound)
 
 
 @contextmanager
@@ -78,34 +73,33 @@ def environment(  # noqa: PLR0913 -- its options, named
         Misconfigured: there are clusters, or there is an Airflow, in that directory already.
     """
     with Guardian() as guardian, ExitStack() as until_the_end:
-        home = _empty(directory, (source.name, destination.name, PLACE))
+        names = (source.name, destination.name, PLACE)
+        home = _empty(directory, names)
         remove = bound and not keep_data
         try:
             orchestrator = _launched(airflow, home, guardian, bound=bound) if airflow else None
             if orchestrator and bound:
                 until_the_end.callback(orchestrator.close)  # before the guardian removes what lies there
-            clusters = [
+            east, west = (
                 SandboxCluster.new(spec, home / spec.name, guardian=guardian, bound=bound)
                 for spec in (source, destination)
-            ]
-            _start(clusters, say)
+            )
+            start_all((east, west), say)
             Fleet(home).up([source, destination], lambda _text: None)  # they run: this writes tanist.toml
             command = ("--destination", destination.name, "--config", str(home / "tanist.toml"))
-            workers = Workers(guardian, home, command, clock)
             yield Environment(
                 directory=home,
-                source=clusters[0],
-                destination=clusters[1],
-                workers=workers,
+                source=east,
+                destination=west,
+                workers=Workers(guardian, home, command, clock, bound=bound),
                 guardian=guardian,
-                bound=bound,
                 airflow=orchestrator,
             )
         except Exception:  # an error may name a log in there
             remove = False
             raise
         finally:
-            for made in _made(home, directory, source, destination) if remove else ():
+            for made in ([home] if directory is None else [home / name for name in names]) if remove else ():
                 guardian.remove_at_end(made)
 
 
@@ -117,49 +111,12 @@ def _launched(spec: AirflowSpec, home: Path, guardian: Guardian, *, bound: bool)
     return one
 
 
-def _made(home: Path, wanted: Path | None, *specs: ClusterSpec) -> list[Path]:
-    return [home] if wanted is None else [home / name for name in (*(spec.name for spec in specs), PLACE)]
-
-
 def _empty(directory: Path | None, names: Sequence[str]) -> Path:
     """The folder, made if need be, in which there is nothing of these names yet."""
     home = (directory or Path(tempfile.mkdtemp(prefix="tanist-demo-"))).resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in names:
-        _refuse_if_there(home, name)
+        if (home / name).exists():
+            down = "sandbox airflow down" if name == PLACE else "sandbox down"
+            raise Misconfigured(f"{home / name} is there already: `tanist {down} --dir {home} --delete` first")
     return home
-
-
-def _refuse_if_there(home: Path, name: str) -> None:
-    if (home / name).exists():
-        down = "sandbox airflow down" if name == PLACE else "sandbox down"
-        raise Misconfigured(f"{home / name} is there already: `tanist {down} --dir {home} --delete` first")
-
-
-def _start(clusters: Sequence[SandboxCluster], say: Callable[[str], None]) -> None:
-    """One formats while the one before it boots."""
-    for cluster in clusters:
-        say(f"{cluster.name}: starting {cluster.spec.brokers} brokers")
-        cluster.launch()
-    for cluster in clusters:
-        say(f"{cluster.name}: waiting until it answers")
-        cluster.start()
-
-
-def say_goodbye(screen: Screen, home: Environment) -> None:
-    """What is still running, how to look around, and how to stop it."""
-    config = f"--config {home.config}"
-    screen.note("")
-    screen.note(
-        f"everything but {home.source.name} is still up; it was killed, and its fence is owed until it answers:"
-    )
-    screen.command(f"tanist sandbox start {home.source.name} --dir {home.directory}")
-    screen.note(f"export EAST={home.source.bootstrap_servers} WEST={home.destination.bootstrap_servers}")
-    screen.command(f"tanist mirrors describe {config}")
-    screen.command(f"tanist status {config}")
-    screen.command(f"tanist state dump --destination {home.destination.name} {config}")
-    screen.note("and how to stop it, the workers first:")
-    screen.command(f"kill {' '.join(map(str, home.workers.pids().values()))}")
-    if home.airflow:
-        screen.command(f"tanist sandbox airflow down --dir {home.directory} --delete")
-    screen.command(f"tanist sandbox down --dir {home.directory} --delete")

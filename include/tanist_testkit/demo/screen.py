@@ -30,6 +30,7 @@ class ScreenStep:
         self.detail = ""
 
     def say(self, text: str) -> None:
+        """What it is at."""
         self.detail = text
 
 
@@ -41,15 +42,15 @@ class Screen:
         self._clock = clock
         self._begun = clock.monotonic()
         self._printed_at = self._begun
-        self.seconds: dict[str, float] = {}
 
     @property
     def elapsed(self) -> float:
+        """Seconds since the beginning."""
         return self._clock.monotonic() - self._begun
 
     @contextmanager
     def step(self, title: str) -> Iterator[ScreenStep]:
-        """A stage of the story; its seconds are kept in `seconds`."""
+        """A stage; its seconds are shown at its end, if it ends well."""
         step = ScreenStep(title, self._clock.monotonic())
         self._line(f"[bold]{escape(title)}[/bold]")
         over = threading.Event()
@@ -60,14 +61,15 @@ class Screen:
         finally:
             over.set()
             ticker.join()
-            self.seconds[title] = self._clock.monotonic() - step.begun
-        self._line(f"  [green]✓[/green] {escape(step.detail) or 'done'} [dim]({self.seconds[title]:.1f} s)[/dim]")
+        seconds = self._clock.monotonic() - step.begun
+        self._line(f"  [green]✓[/green] {escape(step.detail) or 'done'} [dim]({seconds:.1f} s)[/dim]")
 
     def command(self, text: str) -> None:
         """What a user would type."""
         self._line(f"  [cyan]$ {escape(text)}[/cyan]")
 
     def note(self, text: str) -> None:
+        """A line of its own."""
         self._line(f"  {escape(text)}")
 
     def event(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Fetcher workers as real processes: `tanist fetcher run`, started, killed, frozen, ended."""
+"""Fetcher workers as real processes: `tanist fetcher run`, started, killed, frozen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import ProcessFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tanist.ports.clock import Clock
@@ -23,23 +23,29 @@ TANIST: Final = (sys.executable, "-m", "tanist.cli.main")
 class Workers:
     """By id. They end when this process ends, and when the guardian is closed."""
 
-    def __init__(self, guardian: Guardian, directory: Path, command: Sequence[str], clock: Clock) -> None:
-        """`command`: what follows `tanist fetcher run --id ID`. Logs go to `directory`. `clock`: to wait for ends."""
+    def __init__(
+        self, guardian: Guardian, directory: Path, command: Sequence[str], clock: Clock, *, bound: bool = True
+    ) -> None:
+        """`command`: what follows `tanist fetcher run --id ID`. Logs go to `directory`. `clock`: to wait for ends.
+
+        `bound`: see `Guardian.spawn`.
+        """
         self._guardian = guardian
         self._directory = directory
         self._command = tuple(command)
-        self._clock = clock
+        self._clock, self._bound = clock, bound
         self._processes: dict[str, Process] = {}
         self._ended: set[str] = set()
 
-    def start(self, worker: str, *, bound: bool = True) -> int:
+    def start(self, worker: str) -> int:
         """Its process id. Raises ProcessFailed."""
         argv = [*TANIST, "fetcher", "run", *self._command, "--id", worker]
-        self._processes[worker] = self._guardian.spawn(argv, self.log(worker), bound=bound)
+        self._processes[worker] = self._guardian.spawn(argv, self.log(worker), bound=self._bound)
         self._ended.discard(worker)
         return self._processes[worker].pid
 
     def log(self, worker: str) -> Path:
+        """Everything that it has written, through all of its starts."""
         return self._directory / f"fetcher-{worker}.log"
 
     def pids(self) -> dict[str, int]:
@@ -59,20 +65,8 @@ class Workers:
         self._processes[worker].send(signal.SIGSTOP)
 
     def thaw(self, worker: str) -> None:
+        """SIGCONT: it goes on where it was."""
         self._processes[worker].send(signal.SIGCONT)
-
-    def stop(self, workers: Iterable[str]) -> list[str]:
-        """SIGTERM; those that did not end by themselves in time are named, and killed."""
-        ending = [worker for worker in workers if worker not in self._ended]
-        for worker in ending:
-            self._ended.add(worker)
-            self._processes[worker].send(signal.SIGCONT)
-            self._processes[worker].send(signal.SIGTERM)
-        by = self._clock.deadline(END_SECONDS)
-        late = [worker for worker in ending if not self._processes[worker].wait(by)]
-        for worker in late:
-            self.kill(worker)
-        return late
 
     def gave_up(self) -> dict[str, str]:
         """The last line of the log of each that has ended and that nobody has ended."""

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     ResourceType,
 )
 
-from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.traces import Place
+from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _QUIET: Final = {"log_level": 2}
 """Brokers are killed on purpose here: librdkafka would tell of every connection."""
 _ASK_SECONDS: Final = 5.0
-_AGAIN_SECONDS: Final = 0.2
 NO_AUTHORIZER: Final = "none, the cluster has no authorizer"
 
 
@@ -69,10 +68,7 @@ def create_topics(bootstrap: str, topics: Iterable[NewTopic], by: Deadline, cloc
     for future in admin.create_topics(wanted, request_timeout=by.left(clock.monotonic())).values():
         future.result()
     names = {topic.topic for topic in wanted}
-    while not names <= _led(admin):
-        if not by.left(clock.monotonic()):
-            raise TimedOut(f"topics {', '.join(sorted(names))} have no leaders yet")
-        clock.wait(_AGAIN_SECONDS)
+    until(lambda: names <= _led(admin), by, clock, lambda: f"topics {', '.join(sorted(names))} have no leaders yet")
 
 
 def _led(admin: AdminClient) -> set[str]:
@@ -138,13 +134,8 @@ def places(bootstrap: str, topics: Iterable[str], by: Deadline, clock: Clock) ->
     """
     admin = AdminClient(settings(bootstrap))
     names = list(topics)
-    while True:
-        found = _partitions(admin, names)
-        if found is not None:
-            return found
-        if not by.left(clock.monotonic()):
-            raise TimedOut(f"{bootstrap} does not tell the partitions of {', '.join(names)}")
-        clock.wait(_AGAIN_SECONDS)
+    late = f"{bootstrap} does not tell the partitions of {', '.join(names)}"
+    return until(lambda: _partitions(admin, names), by, clock, lambda: late)
 
 
 def _partitions(admin: AdminClient, names: list[str]) -> tuple[Place, ...] | None:

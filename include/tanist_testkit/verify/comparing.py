@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tanist_testkit.verify.traces import Place, Trace
+    from tanist_testkit.verify.traces import Place, Trace, Traces
 
 Locate: TypeAlias = "Callable[[int], int]"
 """Where a source offset must lie in the copy."""
@@ -45,6 +45,7 @@ class Differences:
 
     @property
     def total(self) -> int:
+        """All of them together."""
         return sum(astuple(self))
 
     def __str__(self) -> str:
@@ -97,6 +98,11 @@ def missing(acknowledged: Trace, copy: Trace, locate: Locate = identical) -> int
     anywhere = set(copy.digests) if acknowledged.unplaced else set()
     astray = sum(1 for offset, digest in reported if there.get(locate(offset)) != digest)
     return astray + sum(1 for digest in acknowledged.unplaced if digest not in anywhere)
+
+
+def absent(acknowledged: Traces, copy: Traces, locate: Callable[[Place], Locate] = lambda _place: identical) -> int:
+    """`missing` in all partitions; `locate`: where the records of each must lie."""
+    return sum(missing(reported, copy[place], locate(place)) for place, reported in acknowledged.items())
 
 
 def _bounds(place: Place, source: Trace, copy: Trace, locate: Locate) -> tuple[int, str]:

@@ -68,6 +68,7 @@ class FlowRecord(NamedTuple):
 
     @property
     def digest(self) -> int:
+        """As `tanist_testkit.verify.traces.digest` sees it."""
         return digest(self.key, self.value, self.headers, self.timestamp_ms)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import places
-from tanist_testkit.verify.comparing import LogVerdict, compare, identical, missing
+from tanist_testkit.verify.comparing import LogVerdict, absent, compare, identical
 from tanist_testkit.verify.reading import LogExtent, LogRecord, bounds, read, record_at
 from tanist_testkit.verify.traces import Place, Trace, Traces, digest, total
 
@@ -36,10 +36,12 @@ class Inspection:
 
     @property
     def whole(self) -> LogVerdict:
+        """Of all topics together."""
         return sum(self.verdicts.values(), LogVerdict())
 
     @property
     def ok(self) -> bool:
+        """Whether no difference was found."""
         return not (self.whole.differences or self.uncommitted.differences or self.missing)
 
 
@@ -73,7 +75,7 @@ class Inspector:
             verdicts=verdicts,
             uncommitted=sum((self._verdict(place, source, raw, by) for place in source), LogVerdict()),
             acknowledged=total(acknowledged),
-            missing=sum(missing(reported, copy[place], self.locate(place)) for place, reported in acknowledged.items()),
+            missing=absent(acknowledged, copy, self.locate),
             source=source,
             destination=copy,
         )

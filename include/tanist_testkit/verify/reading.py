@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import consumer
 from tanist_testkit.verify.traces import Headers, Place, Trace, Traces, digest
+from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,6 +35,7 @@ class LogRecord(NamedTuple):
 
     @classmethod
     def of(cls, message: Message) -> LogRecord:
+        """As a consumer was given it."""
         offset = message.offset()
         assert offset is not None  # noqa: S101 -- every message that a consumer is given has one
         return cls(offset, message.key(), message.value(), message.headers(), message.timestamp()[1])  # type: ignore[arg-type]
@@ -41,6 +43,23 @@ class LogRecord(NamedTuple):
     def differs_in(self, other: LogRecord) -> str:
         """The names of the fields that differ."""
         return ", ".join(name for name in self._fields if getattr(self, name) != getattr(other, name))
+
+
+class ReadRecord(NamedTuple):
+    """A record that a consumer was given."""
+
+    offset: int
+    digest: int
+
+    @classmethod
+    def of(cls, message: Message) -> ReadRecord:
+        """As `digest` sees it."""
+        return cls(int(message.offset() or 0), message_digest(message))
+
+
+def message_digest(message: Message) -> int:
+    """64 bits of everything that it carries, see `digest`."""
+    return digest(message.key(), message.value(), message.headers(), message.timestamp()[1])  # type: ignore[arg-type]
 
 
 class LogExtent(NamedTuple):
@@ -64,16 +83,18 @@ def bounds(bootstrap: str, places: Iterable[Place], by: Deadline, clock: Clock) 
 
 
 def _bounds(client: Consumer, place: Place, by: Deadline, clock: Clock) -> LogExtent:
-    while True:
+    refusals: list[str] = []
+
+    def ask() -> LogExtent | None:
         try:
-            found = client.get_watermark_offsets(TopicPartition(*place), timeout=_ASK_SECONDS)
+            answer = client.get_watermark_offsets(TopicPartition(*place), timeout=_ASK_SECONDS)
         except KafkaException as refused:
-            if not by.left(clock.monotonic()):
-                raise TimedOut(f"{place} does not tell where it ends: {refused}") from None
-            clock.wait(_WAIT_SECONDS)
-            continue
-        if found is not None:
-            return LogExtent(*found)
+            refusals.append(str(refused))
+            return None
+        found = cast("tuple[int, int] | None", answer)  # None: not in time, whatever the stubs say
+        return LogExtent(*found) if found else None
+
+    return until(ask, by, clock, lambda: f"{place} does not tell where it ends: {refusals[-1:]}", _WAIT_SECONDS)
 
 
 def read(
@@ -126,11 +147,11 @@ class _LogReader:
             return
         add_offset, add_digest = self._adders[message.topic(), message.partition()]  # type: ignore[index]
         add_offset(message.offset())  # type: ignore[arg-type]
-        add_digest(digest(message.key(), message.value(), message.headers(), message.timestamp()[1]))  # type: ignore[arg-type]
+        add_digest(message_digest(message))
 
     def _note_problem(self, message: Message, problem: KafkaError) -> None:
         if problem.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            self._open.discard(Place(str(message.topic()), int(message.partition() or 0)))
+            self._open.discard(Place.of(message))
         elif problem.code() not in _PASSING and not problem.retriable():
             raise KafkaException(problem)
 

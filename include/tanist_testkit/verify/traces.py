@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from confluent_kafka import Message
+
 Headers: TypeAlias = "Sequence[tuple[str, bytes | None]] | None"
 
 
@@ -21,6 +23,11 @@ class Place(NamedTuple):
 
     topic: str
     partition: int
+
+    @classmethod
+    def of(cls, message: Message) -> Place:
+        """Where a consumer was given it."""
+        return cls(str(message.topic()), int(message.partition() or 0))
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -61,6 +68,7 @@ class Trace:
         self.digests.append(digest)
 
     def extend(self, other: Trace) -> None:
+        """Adds what another one has seen of the same partition."""
         self.offsets.extend(other.offsets)
         self.digests.extend(other.digests)
         self.unplaced.extend(other.unplaced)

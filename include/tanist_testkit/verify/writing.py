@@ -15,6 +15,7 @@ from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import settings
 from tanist_testkit.verify.flows import Flow, FlowRecord, records
 from tanist_testkit.verify.traces import Place, Trace, Traces, merged, total
+from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,6 +72,7 @@ class LoadWriter(threading.Thread):
         self._stopping.set()
 
     def run(self) -> None:
+        """Writes until it is stopped; what it dies of is in `died`."""
         try:
             self._write_transactions() if self.flow.transactional else self._write_plain()
         except BaseException as bug:
@@ -95,6 +97,7 @@ class LoadWriter(threading.Thread):
         producer.flush(_CALL_SECONDS)
 
     def write(self, producer: Producer, wanted: Iterable[FlowRecord]) -> None:
+        """Hands records to `producer`; they are noted when they are acknowledged."""
         for record in wanted:
             _produce(producer, self.flow.topic, record, self._noting(record))
         producer.poll(0)
@@ -213,6 +216,7 @@ class Load:
         ]
 
     def start(self) -> None:
+        """Every writer begins."""
         for writer in self.writers:
             writer.start()
 
@@ -228,10 +232,13 @@ class Load:
             TimedOut: they have not.
         """
         wanted = self.acknowledged + records
-        while self.acknowledged < wanted:
-            if not by.left(self._clock.monotonic()):
-                raise TimedOut(f"producers are still {wanted - self.acknowledged:,} records short")
-            self._clock.wait(_TICK_SECONDS)
+        until(
+            lambda: self.acknowledged >= wanted,
+            by,
+            self._clock,
+            lambda: f"producers are still {wanted - self.acknowledged:,} records short",
+            _TICK_SECONDS,
+        )
 
     def abandon(self) -> None:
         """The cluster is dead: nothing more will be acknowledged. `stop` does not wait long any more."""
@@ -265,6 +272,7 @@ class Load:
 
     @property
     def aborted(self) -> int:
+        """Records of transactions that were aborted on purpose."""
         return sum(writer.aborted for writer in self.writers)
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tanist_testkit.demo.dag_runs import DagRun, judge_runs
+from tanist_testkit.demo.airflow_runs import DagRun, of_runs
 
 GOOD = DagRun(
     id="manual__1",
@@ -28,12 +28,12 @@ DONE, SHOWN, FOUR_EYES = range(3)
 
 def broken(run: DagRun, *, tried: bool = True) -> list[int]:
     """Which promises were."""
-    return [number for number, each in enumerate(judge_runs([GOOD, run], "op", "op2", tried=tried)) if not each.ok]
+    return [number for number, each in enumerate(of_runs([GOOD, run], tried=tried)) if not each.ok]
 
 
 def test_a_run_as_it_should_be_keeps_every_promise() -> None:
     assert broken(GOOD) == []
-    assert not [each for each in judge_runs([replace(GOOD, refused=0)], "op", "op2", tried=False) if not each.ok]
+    assert not [each for each in of_runs([replace(GOOD, refused=0)], tried=False) if not each.ok]
 
 
 @pytest.mark.parametrize(

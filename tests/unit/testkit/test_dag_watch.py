@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tanist.domain.errors import TimedOut, Unreachable
-from tanist_testkit.demo.dag_watch import DagWatch
+from tanist_testkit.demo.airflow_runs import DagWatch
 from tanist_testkit.demo.screen import Screen
 from tanist_testkit.sandbox.airflow.rest import AirflowRefused, TaskState
 from tests.fakes.clock import JumpingClock

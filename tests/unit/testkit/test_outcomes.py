@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist_testkit.demo.members import ReadRecord
-from tanist_testkit.demo.outcomes import AbortedRun, Moved, absent_from, unplanned_result
-from tanist_testkit.demo.takeovers_judged import judge_takeovers
+from tanist_testkit.demo.promises import (
+    AbortedRun,
+    Moved,
+    Promise,
+    UnplannedRun,
+    of_aborted,
+    of_planned,
+    of_unplanned,
+    safe_positions,
+)
+from tanist_testkit.verify.reading import ReadRecord
 from tanist_testkit.verify.traces import Place, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 HERE = Place("orders", 0)
 COPIED = [(3, 33), (4, 44), (6, 66)]
@@ -23,43 +34,44 @@ def trace(rows: list[tuple[int, int]]) -> Trace:
     return Trace(array("q", [o for o, _ in rows]), array("q", [d for _, d in rows]))
 
 
-def moved(**changed: Any) -> Moved:
-    plan = {"forecast": {"offsets_at_risk": 2, "estimate": 152, "age_ms": 1500}}
-    whole = Moved(plan=plan, acknowledged=10, absent=0, refused=3, afterwards=5)
-    return replace(whole, **changed)
-
-
+FORECAST = {"offsets_at_risk": 2, "estimate": 152, "age_ms": 1500}
+SOUND = Moved(acknowledged={HERE: trace(COPIED)}, copy={HERE: trace(COPIED)}, refused=3, afterwards=5)
 UNDONE = AbortedRun(
     before={"retention.ms": "1", "max.message.bytes": "2"},
     after={"retention.ms": "1", "max.message.bytes": "2"},
     rules_before="deny User:bob",
     rules_after="deny User:bob",
-    refused=1,
-    afterwards=1,
-    absent=0,
-    acknowledged=1,
     fences=["lifted"],
+    moved=SOUND,
 )
 
 
-def promises_kept(
-    safe: int, first: ReadRecord, reached: int = 6, lost: list[tuple[int, int]] | None = None
-) -> dict[str, bool]:
+def kept(promises: Iterable[Promise]) -> dict[str, bool]:
     """Whether each promise was kept, by its first words."""
+    return {" ".join(each.promise.split()[:4]): each.ok for each in promises}
+
+
+def promises_kept(
+    safe: int,
+    first: ReadRecord,
+    reached: int = 6,
+    lost: list[tuple[int, int]] | None = None,
+    forecast: dict[str, Any] = FORECAST,
+) -> dict[str, bool]:
+    """Those of an unplanned failover."""
     acknowledged, copy = {HERE: trace(COPIED + (lost or []))}, {HERE: trace(COPIED + LATER)}
-    seen = unplanned_result(
-        moved(absent=absent_from(copy, acknowledged)),
-        [{"topic": "orders", "partition": 0, "destination_offset": safe, "precision": "exact"}],
-        {HERE: reached},
-        {HERE: first},
-        acknowledged,
-        copy,
+    seen = UnplannedRun(
+        forecast=forecast,
+        moved=replace(SOUND, acknowledged=acknowledged, copy=copy),
+        safe=safe_positions([{"topic": "orders", "partition": 0, "destination_offset": safe}]),
+        reached={HERE: reached},
+        first={HERE: first},
     )
-    return {" ".join(each.promise.split()[:4]): each.ok for each in judge_takeovers(moved(), UNDONE, seen)}
+    return kept(of_unplanned(seen))
 
 
 @pytest.mark.parametrize(
-    ("safe", "first", "kept"),
+    ("safe", "first", "well"),
     [
         (4, ReadRecord(4, 44), True),
         (5, ReadRecord(6, 66), True),
@@ -69,8 +81,8 @@ def promises_kept(
     ],
     ids=["next", "over a marker", "one skipped", "one too early", "another record"],
 )
-def test_a_group_goes_on_with_the_very_next_record(safe: int, first: ReadRecord, kept: bool) -> None:
-    assert promises_kept(safe, first)["The consumer group goes"] is kept
+def test_a_group_goes_on_with_the_very_next_record(safe: int, first: ReadRecord, well: bool) -> None:
+    assert promises_kept(safe, first)["The consumer group goes"] is well
 
 
 def test_at_the_end_of_the_copy_the_next_record_is_the_first_one_written_there() -> None:
@@ -87,11 +99,11 @@ def test_a_lost_tail_is_no_hole_and_a_hole_is_told() -> None:
 
 
 def test_the_loss_is_held_against_what_the_plan_said_it_would_be_estimate() -> None:
-    assert moved().estimate == 152
-    assert moved(plan={"forecast": {"offsets_at_risk": None, "estimate": None, "age_ms": None}}).estimate is None
     lost = [(100 + n, n) for n in range(153)]
     assert not promises_kept(4, ReadRecord(4, 44), lost=lost)["The source is killed:"]
     assert promises_kept(4, ReadRecord(4, 44), lost=lost[1:])["The source is killed:"]
+    unknown = {"offsets_at_risk": None, "estimate": None, "age_ms": None}
+    assert not promises_kept(4, ReadRecord(4, 44), forecast=unknown)["The source is killed:"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +119,15 @@ def test_the_loss_is_held_against_what_the_plan_said_it_would_be_estimate() -> N
 def test_whatever_an_abort_leaves_behind_at_the_source_breaks_its_promise(
     undone: AbortedRun, broken: list[str]
 ) -> None:
-    seen = unplanned_result(moved(), [], {}, {}, {}, {})
-    of_abort = [each for each in judge_takeovers(moved(), undone, seen) if each.promise.startswith("An aborted")]
+    of_abort = [each for each in of_aborted(undone) if each.promise.startswith("An aborted")]
     assert [each.promise.split()[6] for each in of_abort if not each.ok] == broken
     assert len(of_abort) == 2
+
+
+def test_a_planned_failover_that_lost_a_record_or_stopped_nobody_breaks_its_promise() -> None:
+    assert all(kept(of_planned(SOUND)).values())
+    lost = replace(SOUND, acknowledged={HERE: trace([*COPIED, (7, 77)])})
+    assert kept(of_planned(lost)) == {"A planned failover loses": False, "Its fence stops the": True}
+    assert not kept(of_planned(replace(SOUND, refused=0)))["Its fence stops the"]
+    assert not kept(of_planned(replace(SOUND, afterwards=0)))["Its fence stops the"]
+    assert not kept(of_aborted(replace(UNDONE, moved=lost)))["After the abort its"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tanist_testkit.demo.judging import judge_validation
+from tanist_testkit.demo.promises import of_validation
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,6 @@ from tanist_testkit.demo.judging import judge_validation
     ],
 )
 def test_only_equality_of_every_partition_keeps_it(verdict: str, reason: str, kept: bool) -> None:
-    promise = judge_validation({"verdict": verdict, "reason": reason}, 14)
+    (promise,) = of_validation({"verdict": verdict, "reason": reason}, 14)
     assert promise.ok is kept
     assert reason in promise.observed

@@ -1,0 +1,244 @@
+"""Failovers through Airflow: one user asks for a run of the DAG, another one answers its gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import ProcessFailed, Unreachable
+from tanist.settings import load
+from tanist_testkit.demo.promises import the_same
+from tanist_testkit.sandbox.airflow.connections import APPROVES, connections, variables
+from tanist_testkit.sandbox.airflow.rest import ENDED, AirflowRefused
+from tanist_testkit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tanist.ports.clock import Clock, Deadline
+    from tanist_testkit.demo.environment import Environment
+    from tanist_testkit.demo.promises import Promise
+    from tanist_testkit.demo.screen import Screen
+    from tanist_testkit.sandbox.airflow.rest import Rest
+    from tanist_testkit.sandbox.airflow.service import Airflow
+
+DAG: Final = "mirror_failover"
+GATE: Final = "approve"
+OPTION: Final = "Approve"
+DONE: Final = "DONE"
+ASKS: Final = "op"
+RUN_SECONDS: Final = 240.0
+PERSON_SECONDS: Final = 3600.0
+"""As long as the gate waits for an answer."""
+_MORE_RUNS: Final = 2
+"""After a run whose answer Airflow has lost."""
+_POLL_SECONDS: Final = 0.4
+_AGAIN_SECONDS: Final = 4.0
+"""The gate is read for so long before it is answered, and answered again if it still asks.
+
+Airflow may lose an answer that comes while it still counts the question as running, which fails the run.
+"""
+_HEAD: Final = 2
+"""Paragraphs of the question that are shown: the plan, its forecast."""
+_APPROVAL: Final = "kafka-console-consumer.sh --bootstrap-server $WEST --topic __mirror_approvals --from-beginning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagRun:
+    """One that has ended. `question`: as its gate showed it. `states`: of its tasks.
+
+    `refused`: how often Airflow refused an answer of who had asked.
+    """
+
+    id: str
+    mirror: str
+    question: str
+    asked_by: str
+    report: Mapping[str, Any]
+    states: Mapping[str, str | None]
+    refused: int
+
+    @property
+    def done(self) -> bool:
+        """Whether its verdict is DONE."""
+        return str(self.report["verdict"]) == DONE
+
+    @property
+    def lost(self) -> bool:
+        """Whether Airflow has lost the answer, on a busy machine: the gate has failed and left no reason of ours."""
+        return str(self.report["failed"].get(GATE, "")).startswith("failed")
+
+    @property
+    def plan(self) -> str:
+        """The hash of what was run."""
+        return str(self.report.get("plan_hash"))
+
+    @property
+    def approver(self) -> str:
+        """The user of Airflow in whose name the approval stands in Kafka."""
+        return str(self.report.get("approver")).partition(" via Airflow")[0]
+
+
+def of_runs(runs: Sequence[DagRun], *, tried: bool) -> Iterator[Promise]:
+    """`tried`: who had asked tried to approve, too."""
+    states = Counter(state or "never begun" for run in runs for state in run.states.values())
+    yield the_same(
+        f"{len(runs)} failovers went through Airflow, every task of theirs done",
+        f"{len(runs)} times {DONE}, {states.total()} success",
+        f"{sum(run.done for run in runs)} times {DONE}, {', '.join(f'{n} {state}' for state, n in states.items())}",
+        "Airflow: the run's page, its task `report`; tanist failover status m2 -d west",
+    )
+    yield the_same(
+        "What was run is what the approver was shown",
+        ", ".join(run.plan for run in runs),
+        ", ".join(run.plan if run.plan in run.question else "another plan" for run in runs),
+        _APPROVAL,
+    )
+    yield the_same(
+        "Nobody approves what they have asked for" + (", though they try" if tried else ""),
+        ", ".join(_approved(ASKS, APPROVES, refused=tried) for _ in runs),
+        ", ".join(_approved(run.asked_by, run.approver, refused=run.refused > 0) for run in runs),
+        _APPROVAL,
+    )
+
+
+def _approved(asked_by: str, approver: str, *, refused: bool) -> str:
+    return f"{asked_by} asked{' (and was refused)' if refused else ''}, {approver} approved"
+
+
+class DagWatch:
+    """One run as it goes on: every task is shown as it changes, and the gate is answered.
+
+    `door`: where a person answers the gate. `refused`: how often an answer of who had asked was refused.
+    """
+
+    def __init__(self, screen: Screen, clock: Clock, run: tuple[str, str], door: str) -> None:
+        """`run`: names of the DAG and of its run."""
+        self._screen, self._clock = screen, clock
+        self._run, self._door = run, door
+        self._states: dict[str, str | None] = {}
+        self._asked_at: float | None = None
+        self.refused = 0
+
+    def until_over(self, asks: Rest, approves: Rest | None, seconds: float) -> dict[str, str | None]:
+        """The states of its tasks in the end. `approves`: who answers the gate; None: a person does.
+
+        Raises:
+            TimedOut: it has not ended within `seconds`.
+        """
+
+        def late() -> str:
+            return f"run {self._run[1]} of {self._run[0]} has not ended: {self._states}"
+
+        until(lambda: self._over(asks, approves), self._clock.deadline(seconds), self._clock, late, _POLL_SECONDS)
+        return self._states
+
+    def _over(self, asks: Rest, approves: Rest | None) -> bool:
+        """Whether it is; one look at it. An Airflow that does not answer on a busy machine is asked again."""
+        try:
+            over = asks.run(*self._run)["state"] in ENDED
+            for task in asks.tasks(*self._run):
+                before, self._states[task.id] = self._states.get(task.id), task.state
+                if task.state != before and task.state not in {None, "scheduled", "queued"}:
+                    self._screen.note(f"  {task.id}: {task.state}")
+            self._gate(asks, approves)
+        except Unreachable as silent:
+            self._screen.note(f"  {silent.reason}")
+            return False
+        return over
+
+    def _gate(self, asks: Rest, approves: Rest | None) -> None:
+        now = self._clock.monotonic()
+        if self._states.get(GATE) != "awaiting_input":
+            self._asked_at = None
+        elif self._asked_at is None:
+            self._asked_at = now
+            for gate in asks.gates(*self._run):
+                for part in (gate["subject"], *gate["body"].split("\n\n")[:_HEAD]):
+                    self._screen.note(f"    {part.replace('**', '')}")
+            if approves:
+                self._answer(asks)
+            else:
+                self._screen.event(f"answer it: {self._door}")
+        elif approves and now - self._asked_at >= _AGAIN_SECONDS:
+            self._asked_at = now
+            self._answer(approves)
+
+    def _answer(self, person: Rest) -> None:
+        try:
+            person.answer(*self._run, GATE, OPTION)
+        except AirflowRefused as refusal:
+            if refusal.status == HTTPStatus.FORBIDDEN:
+                self.refused += 1
+                self._screen.note(f"    {person.user} answers {OPTION} and is refused: no respondent")
+        else:
+            self._screen.note(f"    {person.user} answers {OPTION}")
+
+
+class AirflowRuns:
+    """The Airflow beside the clusters. `interactive`: a person answers the gates, logged in as the user who may."""
+
+    def __init__(self, screen: Screen, clock: Clock, home: Environment, airflow: Airflow, *, interactive: bool) -> None:
+        self._screen, self._clock, self._home, self._airflow = screen, clock, home, airflow
+        self._interactive = interactive
+        self._runs: list[DagRun] = []
+
+    def start(self, by: Deadline) -> str:
+        """Returns when Airflow is healthy, and knows both clusters, the DAG and who may approve."""
+        settings = load(self._home.config, {})
+        ours = {"TANIST_DESTINATIONS": "west", "TANIST_EVIDENCE": str(self._home.evidence)}
+        self._airflow.start(connections(settings), variables(settings) | ours)
+        with self._airflow.rest("admin") as admin:
+            admin.wait_for_dag(DAG, by)
+            admin.unpause(DAG)
+        return f"{ASKS} will ask for failovers, {APPROVES} may approve them"
+
+    def take_over(self, mirror: str, reason: str, wanted: Mapping[str, Any]) -> None:
+        """Has `mirror` failed over, with these parameters of the DAG. Raises TanistError."""
+        with self._airflow.rest(ASKS) as asks, self._airflow.rest(APPROVES) as approves:
+            ended = self._ended(mirror, reason, wanted, asks, approves)
+            for _ in range(_MORE_RUNS):
+                if ended.lost:
+                    self._screen.note("Airflow has lost the answer, so nothing was done: it is asked for again")
+                    ended = self._ended(mirror, reason, wanted, asks, approves)
+        self._runs.append(ended)
+        if not ended.done:
+            raise ProcessFailed(f"{ended.report['verdict']} {ended.report['failed']}: {self._page(ended.id)}")
+        self._screen.note(f"{DONE}: asked for by {ended.asked_by}, approved by {ended.report['approver']}")
+
+    def _ended(self, mirror: str, reason: str, wanted: Mapping[str, Any], asks: Rest, approves: Rest) -> DagRun:
+        conf = {"destination": "west", "mirror": mirror, "validate": "nothing", **wanted}
+        run = asks.trigger(DAG, conf, note=reason)
+        page = self._page(run)
+        self._screen.note(f"{ASKS} asks Airflow for {DAG} of mirror {mirror}: {page}")
+        door = f"{page}/tasks/{GATE}/required_actions   (as {APPROVES}, password in {self._airflow.passwords})"
+        watch = DagWatch(self._screen, self._clock, (DAG, run), door)
+        answers, seconds = (None, PERSON_SECONDS) if self._interactive else (approves, RUN_SECONDS)
+        states = watch.until_over(asks, answers, seconds)
+        return DagRun(
+            id=run,
+            mirror=mirror,
+            question="".join(gate["body"] for gate in asks.gates(DAG, run)),
+            asked_by=str(asks.run(DAG, run)["triggering_user_name"]),
+            report=asks.result(DAG, run, "report"),
+            states=states,
+            refused=watch.refused,
+        )
+
+    def promises(self) -> Iterator[Promise]:
+        """Of the runs so far."""
+        return of_runs(self._runs, tried=not self._interactive)
+
+    def links(self) -> Iterator[str]:
+        """What there is to see in it."""
+        users = f"{ASKS}, {APPROVES} or admin, passwords in {self._airflow.passwords}"
+        yield f"Airflow: {self._airflow.url}   ({users})"
+        yield f"its page on whether a failover could start: {self._airflow.url}/tanist/"
+        for run in self._runs:
+            yield f"the run of {run.mirror}: {self._page(run.id)}"
+            yield f"its evidence: {(self._home.evidence / run.plan / 'evidence.html').as_uri()}"
+
+    def _page(self, run: str) -> str:
+        return f"{self._airflow.url}/dags/{DAG}/runs/{run}"

@@ -1,0 +1,178 @@
+"""Chapters of the copy: it is made while processes are killed, and every record of it is compared."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import ProcessFailed
+from tanist_testkit.demo import promises
+from tanist_testkit.demo.groups import carry
+from tanist_testkit.demo.stage import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, TOPICS, WEST
+from tanist_testkit.verify import clients
+from tanist_testkit.verify.comparing import compare
+from tanist_testkit.verify.inspection import Inspector, with_one_bit_flipped
+from tanist_testkit.verify.reading import bounds, record_at
+from tanist_testkit.verify.traces import Trace, merged
+from tanist_testkit.verify.writing import Load, LoadWriter
+from tanist_testkit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist_testkit.demo.promises import Promise
+    from tanist_testkit.demo.screen import ScreenStep
+    from tanist_testkit.demo.stage import Stage
+    from tanist_testkit.sandbox.cluster import SandboxCluster
+    from tanist_testkit.verify.flows import Flow
+
+GROUP: Final = "billing"
+KEPT_BEFORE: Final = 500
+"""Records per partition that are there before the mirror is, in the topic whose log does not start at 0."""
+WORKERS: Final = ("w1", "w2")
+EASED: Final = 0.1
+"""Once there are enough the producers slow down, until all is healed: what follows reads everything three times."""
+VICTIM: Final = 2
+DOWN_SECONDS: Final = 1.0
+LAG: Final = "90s"
+
+
+def topics(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Topics of every kind; of one the first records are deleted."""
+    flows = [flow for mirrored in MIRRORS.values() for flow in mirrored]
+    new = [flow.new_topic(2, min_isr=1) for flow in flows]
+    clients.create_topics(stage.source, new, stage.soon(), stage.clock)
+    for flow in flows:
+        stage.screen.note(str(flow))
+        if flow.deleted:
+            _delete_the_beginning(stage, flow)
+    step.detail = f"{len(flows)} topics, {sum(f.partitions for f in flows)} partitions, two replicas each"
+    return ()
+
+
+def _delete_the_beginning(stage: Stage, flow: Flow) -> None:
+    writer = LoadWriter(stage.source, flow, flow.writers, stage.clock, SEED)
+    writer.write_exactly(flow.deleted + KEPT_BEFORE)
+    clients.delete_before(stage.source, dict.fromkeys(writer.acknowledged, flow.deleted))
+    for place, trace in writer.acknowledged.items():
+        kept = stage.early[place] = Trace()
+        for offset, digest in zip(trace.offsets, trace.digests, strict=True):
+            if offset >= flow.deleted:
+                kept.add(offset, digest)
+
+
+def mirrors(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Three mirrors and two fetchers; returns when every partition is MIRRORING."""
+    for mirror, flows in MIRRORS.items():
+        names = "|".join(flow.topic for flow in flows)
+        stage.tanist.run("mirrors", "create", mirror, "--source", "east", *WEST, "--topic", names)
+    for worker in WORKERS:
+        stage.screen.command(f"tanist fetcher run --destination west --id {worker}   # in the background")
+        stage.home.workers.start(worker)
+    step.detail = "waiting until every partition is MIRRORING"
+    for mirror in MIRRORS:
+        stage.tanist.run("mirrors", "wait", mirror, "--for", "state=MIRRORING", "--timeout", LAG)
+    step.detail = f"every partition is MIRRORING, two workers: {stage.home.workers.pids()}"
+    return ()
+
+
+def disasters(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Both workers, and a broker of each side, are killed and started again while producers write."""
+    load = stage.load = Load(stage.source, FLOWS, stage.clock, SEED)
+    load.start()
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(stage, load, step, over), daemon=True)
+    watcher.start()
+    try:
+        stage.clock.wait(2 * DOWN_SECONDS)
+        _lose_a_worker(stage, WORKERS[0])
+        aside = threading.Thread(target=_lose_a_broker, args=(stage, stage.home.destination), daemon=True)
+        aside.start()
+        stage.clock.wait(3 * DOWN_SECONDS)
+        _lose_a_worker(stage, WORKERS[1])
+        _lose_a_broker(stage, stage.home.source)
+        aside.join(STEP_SECONDS)
+        short = "producers have not written enough"
+        until(lambda: load.acknowledged >= stage.records, stage.soon(), stage.clock, lambda: short)
+        step.detail = "stopping the producers"
+        load.stop(stage.soon())
+    finally:
+        over.set()
+        watcher.join()
+    step.detail = f"{load.acknowledged:,} records acknowledged, {load.aborted:,} aborted on purpose"
+    return promises.of_faults(stage.killed)
+
+
+def _watch(stage: Stage, load: Load, step: ScreenStep, over: threading.Event) -> None:
+    while not over.wait(0.5):
+        if load.acknowledged >= stage.records:
+            load.ease(EASED)
+        step.detail = f"{load.acknowledged:,} records acknowledged by the source"
+
+
+def _lose_a_worker(stage: Stage, worker: str) -> None:
+    stage.struck(f"kill -9 {stage.home.workers.kill(worker)}: worker {worker}")
+    stage.clock.wait(DOWN_SECONDS)
+    stage.home.workers.start(worker)
+
+
+def _lose_a_broker(stage: Stage, cluster: SandboxCluster) -> None:
+    pid = cluster.brokers[VICTIM - 1].pid
+    cluster.kill(VICTIM)
+    stage.struck(f"kill -9 {pid}: broker {VICTIM} of {cluster.name}")
+    stage.clock.wait(DOWN_SECONDS)
+    cluster.start_broker(VICTIM)
+    stage.screen.note(f"broker {VICTIM} of {cluster.name} is back")
+
+
+def catch_up(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Returns when nothing is left to copy."""
+    begun = stage.clock.monotonic()
+    stage.tanist.run("mirrors", "wait", STORM, "--for", "lag=0", "--timeout", LAG)
+    stage.home.workers.check_alive()
+    step.detail = "lag 0 in every partition"
+    return promises.of_lag(stage.clock.monotonic() - begun)
+
+
+def count(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Reads every record of both sides."""
+    inspector = Inspector(source=stage.source, destination=stage.destination, clock=stage.clock)
+    acknowledged = merged([stage.early, stage.load.traces()])
+    found = stage.found = inspector.inspect(TOPICS, acknowledged, stage.soon(), step.say)
+    for topic, verdict in found.verdicts.items():
+        stage.screen.note(f"{topic}: {verdict.records:,} records, differences: {verdict.differences}")
+    if first := found.whole.first or found.uncommitted.first:
+        stage.screen.event(first)
+    step.detail = f"{found.whole.records:,} records at the source, {found.acknowledged:,} known to producers"
+    return promises.of_copy(found, stage.load.aborted)
+
+
+def self_check(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Compares a copy of one partition that differs in one bit."""
+    place, trace = next((place, trace) for place, trace in stage.found.destination.items() if place.topic == "orders")
+    seen = record_at(stage.destination, place, trace.offsets[len(trace) // 2], stage.soon(), stage.clock)
+    assert seen is not None  # noqa: S101 -- it was read a moment ago
+    verdict = compare(place, stage.found.source[place], with_one_bit_flipped(seen, trace))
+    step.detail = verdict.first
+    return promises.of_self_check(verdict)
+
+
+def validate(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Spark's verdict, whatever it is."""
+    step.detail = "waiting for Spark"
+    with stage.tanist.begun("validate", STORM, *WEST, "--report", str(stage.home.validation)) as running:
+        code, reported = running.end()
+    if not reported:
+        raise ProcessFailed(f"tanist validate ended with {code}: {running.last_words}")
+    step.detail = f"{reported[0]['verdict']}, {len(reported[0]['partitions'])} partitions"
+    return promises.of_validation(reported[0], sum(flow.partitions for flow in FLOWS))
+
+
+def positions(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Carries the positions of a group over."""
+    by = stage.soon()
+    places = clients.places(stage.source, ["orders", "payments"], by, stage.clock)
+    logs = bounds(stage.source, places, by, stage.clock)
+    carried = carry(GROUP, stage.source, stage.destination, logs, by, stage.clock)
+    step.detail = f"went on at {', '.join(f'{place}@{offset}' for place, offset in carried.committed.items())}"
+    return promises.of_positions(carried)

@@ -1,0 +1,217 @@
+"""Chapters of failovers: a planned one, one that is aborted, and one because the source is dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import ProcessFailed
+from tanist_testkit.demo import promises
+from tanist_testkit.demo.groups import Member
+from tanist_testkit.demo.promises import AbortedRun, Moved, UnplannedRun
+from tanist_testkit.demo.stage import ABORTED, AT_LEAST, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, TOPICS, WEST
+from tanist_testkit.verify import clients
+from tanist_testkit.verify.traces import total
+from tanist_testkit.verify.writing import Load
+from tanist_testkit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
+
+    from tanist_testkit.demo.commands import Running
+    from tanist_testkit.demo.promises import Promise
+    from tanist_testkit.demo.screen import ScreenStep
+    from tanist_testkit.demo.stage import Stage
+
+GROUP: Final = "shipping"
+READ_BY_GROUP: Final = ("orders", "clicks", "payments")
+BEFORE_THE_KILL: Final = 8000
+TOLERATED: Final = 3 * sum(flow.rate for flow in FLOWS)
+"""Offsets that the operator of the unplanned failover is ready to lose: what producers write in three seconds."""
+DEAD_CALL_SECONDS: Final = 5.0
+SETTLE_SECONDS: Final = 1.5
+"""What has not moved for so long after the kill is taken to stand still."""
+
+
+def orchestrate(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Returns when failovers can be asked for in Airflow."""
+    assert stage.airflow is not None  # noqa: S101 -- this chapter is told only with one
+    assert stage.home.airflow is not None  # noqa: S101 -- as above
+    step.detail = f"waiting until all of it is healthy, logs: {stage.home.airflow.directory}"
+    step.detail = stage.airflow.start(stage.soon())
+    for link in stage.airflow.links():
+        stage.screen.note(link)
+    return ()
+
+
+def planned(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Producers write at the source until its fence stops them, and then at the destination."""
+    load = stage.writing(stage.source, [MOVING], 1)
+    plan = _plan(stage, PLANNED, "planned")
+    _take_over(stage, plan, "east is to be rebuilt", fence_proof=3)
+    load.stop(stage.soon())
+    copy = stage.copied([MOVING.topic])
+    later = stage.writing(stage.destination, [MOVING], 2)
+    later.stop(stage.soon())
+    moved = Moved(acknowledged=load.traces(), copy=copy, refused=load.refused, afterwards=later.acknowledged)
+    known = total(moved.acknowledged)
+    step.detail = f"{moved.absent} of {known:,} acknowledged records absent, {moved.refused:,} refused"
+    return promises.of_planned(moved)
+
+
+def aborted(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """By hand, whoever runs the other failovers."""
+    before, rules = clients.settings_of(stage.source, STAYING.topic), clients.rules_of(stage.source, STAYING.topic)
+    load = stage.writing(stage.source, [STAYING], 3)
+    plan = _plan(stage, ABORTED, "planned")
+    _approve(stage, plan, "a rehearsal")
+    with _run(stage, plan, "--fence-proof", "60s") as running:
+        until(lambda: load.refused, stage.soon(), stage.clock, lambda: "the fence has stopped no producer", 0.1)
+        stage.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", _evidence(stage, plan))
+        stage.screen.note(f"the run ended with {running.end()[0]}")
+    refused, at_abort = load.refused, load.acknowledged
+    load.until(AT_LEAST, stage.soon())
+    load.stop(stage.soon())
+    fences = stage.tanist.run("fence", "show", ABORTED, *WEST)
+    stage.tanist.run("mirrors", "wait", ABORTED, "--for", "lag=0", "--timeout", "60s")
+    afterwards = load.acknowledged - at_abort
+    step.detail = f"{refused:,} records refused, then {afterwards:,} more taken by the source"
+    copy = stage.copied([STAYING.topic])
+    undone = AbortedRun(
+        before=before,
+        after=clients.settings_of(stage.source, STAYING.topic),
+        rules_before=rules,
+        rules_after=clients.rules_of(stage.source, STAYING.topic),
+        fences=[str(each["status"]) for each in fences],
+        moved=Moved(acknowledged=load.traces(), copy=copy, refused=refused, afterwards=afterwards),
+    )
+    return promises.of_aborted(undone)
+
+
+# ── the source dies ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def kill_the_source(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """While producers and a consumer group are in full flight there. Returns when the copy stands still."""
+    stage.begins = stage.ends(TOPICS)
+    member = stage.member = Member(GROUP, stage.source, READ_BY_GROUP, stage.clock, anew=True)
+    member.start()
+    member.ready(stage.soon())
+    load = stage.load = Load(stage.source, FLOWS, stage.clock, SEED + 4, call_seconds=DEAD_CALL_SECONDS)
+    load.start()
+    load.until(BEFORE_THE_KILL, stage.soon())
+    member.until(_read_by_group(stage), stage.soon())
+    _until_known(stage)
+    pids = " ".join(str(broker.pid) for broker in stage.home.source.brokers)
+    stage.home.source.kill()
+    load.abandon()
+    member.stop()
+    stage.screen.event(f"kill -9 {pids} and their controller: all of east")
+    step.detail = f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}"
+    _until_settled(stage)
+    return ()
+
+
+def _until_known(stage: Stage) -> None:
+    """Returns when west knows where the group stands on each partition: a commit of the last moment dies with east."""
+    key = f"group/{STORM}/{GROUP}/"
+    wanted = {f"{key}{place.topic}/{place.partition}" for place in _read_by_group(stage)}
+    late = f"west does not know every position of {GROUP}"
+    until(lambda: wanted <= {each["key"] for each in _recorded(stage, key)}, stage.soon(), stage.clock, lambda: late)
+
+
+def _until_settled(stage: Stage) -> None:
+    """Returns when the copy stands still, and what west knows of east: else the plan that is shown is soon another."""
+    seen: list[object] = [None]
+
+    def settled() -> bool:
+        seen.append((stage.ends(TOPICS), _recorded(stage, f"ends/{STORM}/")))
+        return seen[-1] == seen[-2]
+
+    late = "the copy still moves, though its source is dead"
+    until(settled, stage.soon(), stage.clock, lambda: late, SETTLE_SECONDS)
+
+
+def _recorded(stage: Stage, key: str) -> list[dict[str, Any]]:
+    return stage.tanist.run("state", "dump", *WEST, "--key", key)
+
+
+def unplanned(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """The operator asks what it would cost, and goes on."""
+    begun = stage.clock.monotonic()
+    plan = _plan(stage, STORM, "unplanned", "--max-loss", str(TOLERATED))
+    stage.forecast = plan["forecast"]
+    stage.safe = promises.safe_positions(stage.tanist.run("groups", "translate", STORM, *WEST, "--group", GROUP))
+    _take_over(stage, plan, "east is dead", max_loss=TOLERATED)
+    step.detail = f"done {stage.clock.monotonic() - begun:.0f} s after somebody asked what it would cost"
+    return ()
+
+
+def go_on(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+    """Producers write at the destination, where the group is served; what the source had acknowledged is looked up."""
+    dead, before, load = stage.load, stage.member, stage.writing(stage.destination, FLOWS, 5)
+    member = Member(GROUP, stage.destination, READ_BY_GROUP, stage.clock)
+    member.start()
+    member.until(_read_by_group(stage), stage.soon())  # while they write: the slowest may not have begun
+    load.stop(stage.soon())
+    member.stop()
+    dead.stop(stage.soon())
+    copy, afterwards = stage.copied(TOPICS, stage.begins), load.acknowledged
+    moved = Moved(acknowledged=dead.traces(), copy=copy, refused=dead.refused, afterwards=afterwards)
+    for place, at in sorted(stage.safe.items()):
+        first = member.first[place].offset if place in member.first else "nothing"
+        stage.screen.note(f"{GROUP} {place}: read up to {before.reached[place]}, safe was {at}, went on with {first}")
+    step.detail = f"{moved.absent:,} of {total(moved.acknowledged):,} acknowledged records are absent"
+    seen = UnplannedRun(
+        forecast=stage.forecast, moved=moved, safe=stage.safe, reached=before.reached, first=dict(member.first)
+    )
+    return promises.of_unplanned(seen)
+
+
+def _read_by_group(stage: Stage) -> list[Any]:
+    return [place for place in stage.begins if place.topic in READ_BY_GROUP]
+
+
+# ── plan, approval, run ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plan(stage: Stage, mirror: str, mode: str, *more: str) -> dict[str, Any]:
+    """A plan that was shown."""
+    (plan,) = stage.tanist.run("failover", "plan", mirror, *WEST, "--mode", mode, *more)
+    cost = plan["forecast"]
+    stage.screen.note(f"plan {plan['plan_hash']}: {', '.join(step['id'] for step in plan['steps'])}")
+    for each in plan["limitations"]:
+        stage.screen.note(f"accept {each['name']}: {each['detail']}")
+    seen, most = f"as seen {cost['age_ms']} ms ago", f"an estimated {cost['estimate']} by now"
+    stage.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, {seen}, {most}")
+    return plan
+
+
+def _take_over(stage: Stage, plan: Mapping[str, Any], reason: str, **limits: int) -> None:
+    """Has the plan approved, and runs it to its end. `limits`: parameters of the DAG, `max_loss` and `fence_proof`."""
+    if stage.airflow:
+        stage.airflow.take_over(plan["mirror"], reason, {"mode": plan["mode"], **limits})
+        return
+    _approve(stage, plan, reason, *(("--max-loss", str(limits["max_loss"])) if "max_loss" in limits else ()))
+    proof = ("--fence-proof", f"{limits['fence_proof']}s") if "fence_proof" in limits else ()
+    with _run(stage, plan, *proof) as running:
+        code, records = running.end()
+    if code:
+        raise ProcessFailed(f"tanist failover run ended with {code}: {running.last_words}")
+    stage.screen.note(f"{records[0]['status']}, {records[0]['seconds']} s of work")
+
+
+def _approve(stage: Stage, plan: Mapping[str, Any], reason: str, *more: str) -> None:
+    arguments = (plan["mirror"], plan["plan_hash"], *WEST, "--mode", plan["mode"], *more, "--reason", reason)
+    (approval,) = stage.tanist.run("failover", "approve", *arguments)
+    stage.screen.note(f"approved by {approval['approver']}: {reason}")
+
+
+def _run(stage: Stage, plan: Mapping[str, Any], *more: str) -> AbstractContextManager[Running]:
+    """The run at work, to be waited for or disturbed."""
+    arguments = (plan["mirror"], *WEST, "--plan", plan["plan_hash"], *more, "--evidence", _evidence(stage, plan))
+    return stage.tanist.begun("failover", "run", *arguments)
+
+
+def _evidence(stage: Stage, plan: Mapping[str, Any]) -> str:
+    return str(stage.home.evidence / plan["plan_hash"])
