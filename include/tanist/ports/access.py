@@ -1,4 +1,4 @@
-"""What our principal may do, asked of the cluster itself."""
+"""Permissions of our login, as the cluster itself reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Access", "AclCheck", "Permission", "Verdict"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """One right, as Kafka names it: operation on a resource. `needed_for` says what fails without it."""
+    """An operation on a resource, in Kafka's names (`READ`, `TOPIC`). `needed_for`: what fails without it."""
 
     operation: str
     resource_type: str
@@ -29,31 +29,36 @@ class Permission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclCheck:
+    """Whether a permission is granted: PASS, FAIL or UNKNOWN, with a reason."""
+
     permission: Permission
     verdict: Verdict
     reason: str = ""
 
 
 class Access(Protocol):
-    def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
-        """Whether each right is held, from the authorized operations that the brokers report (KIP-430).
+    """The permissions of one connection's login on its cluster."""
 
-        UNKNOWN where the cluster does not say; a cluster without an authorizer grants everything.
+    def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
+        """Whether each permission is granted, from the authorized operations that the brokers report (KIP-430).
+
+        UNKNOWN if the brokers do not report it. A cluster without an authorizer grants everything.
         """
         ...
 
     def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
-        """Who may write to each topic; nothing where there is no authorizer, None where everybody is kept off now.
+        """By topic, the ACLs for writing; empty without an authorizer, None while everybody is denied WRITE.
 
         Raises:
-            ClusterAuthorizationFailed: rules are not told to us.
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
         """
         ...
 
     def login(self, topics: Sequence[str], by: Deadline) -> LoginSeen:
-        """Who we are there, and whether something says that a DENY by that name would not keep us off `topics`.
+        """Our principal, and whether a DENY for it would not stop this login from writing to `topics` (a super user).
 
         Raises:
-            ClusterAuthorizationFailed: rules are not told to us. PrincipalUnknown: nobody says who we are.
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
+            PrincipalUnknown: the principal is not configured and cannot be derived from the login.
         """
         ...

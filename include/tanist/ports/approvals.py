@@ -1,4 +1,4 @@
-"""The approvers' topic: append-only, in the brokers' time, writable by approvers only where there is an authorizer."""
+"""The topic of approvals: append-only, LogAppendTime; with an authorizer only approvers may write to it."""
 
 from __future__ import annotations
 
@@ -11,55 +11,59 @@ if TYPE_CHECKING:
 
 
 class Approvals(Protocol):
-    """On the destination."""
+    """Approvals of failovers, at the destination. Rejections are records of the same topic."""
 
     def principal(self, by: Deadline) -> str:
-        """Who we are to the brokers, without `User:`; UNPROTECTED:<user of this host> where there is no authorizer.
+        """Our principal without `User:`; without an authorizer UNPROTECTED:<user of this host>.
 
         Raises:
-            PrincipalUnknown: there is one, and nobody says who we are to it.
+            PrincipalUnknown: there is an authorizer, and the principal of this login is not known.
         """
         ...
 
-    def exists(self, by: Deadline) -> bool: ...
+    def exists(self, by: Deadline) -> bool:
+        """Whether the topic exists."""
+        ...
 
     def create(self, by: Deadline) -> None:
-        """Make the topic.
+        """Create the topic.
 
         Raises:
-            AuthorizationFailed: we may not.
+            AuthorizationFailed: this login has no CREATE.
         """
         ...
 
     def all(self, by: Deadline) -> tuple[Entry, ...]:
-        """Everything in the topic, in the order in which it was written; what cannot be read is left out.
+        """All entries of the topic in log order; records that cannot be decoded are left out.
 
         Raises:
-            NoApproverTopic: with the command that makes it.
-            UnsafeStateTopic: it forgets, or its time is not the brokers'.
+            NoApproverTopic: the topic does not exist; the message has the command that creates it.
+            UnsafeStateTopic: records may expire, or their timestamps are not LogAppendTime.
         """
         ...
 
     def brokers_time(self, by: Deadline) -> EpochMs | None:
-        """When the brokers took the last change that an operator made to `__mirror_state`, by their own clock.
+        """When the brokers appended an operator's last change to `__mirror_state`, ms since 1970 by their own clock.
 
-        None: they remember none. Whoever wants to know what time it is there writes first.
+        None: no such append is known. To learn the current time of the brokers, write first.
         """
         ...
 
     def append(self, request: ApprovalRequest, by: Deadline) -> Approval:
-        """Write as our principal, and for whom where the request says so (`signature`), and read back.
+        """Write an approval as our principal, or on behalf of the request's `signature`, and read it back.
 
         Raises:
-            Misconfigured: nobody can approve under that name.
-            NoApproverTopic. AuthorizationFailed: we are no approver, nothing was written.
+            Misconfigured: the name of the approver is not valid.
+            NoApproverTopic: the topic does not exist.
+            AuthorizationFailed: this login is not an approver; nothing was written.
         """
         ...
 
     def withdraw(self, no: Withdrawal, by: Deadline) -> None:
-        """Write it as our principal.
+        """Write a rejection as our principal.
 
         Raises:
-            NoApproverTopic. AuthorizationFailed: we are no approver, nothing was written.
+            NoApproverTopic: the topic does not exist.
+            AuthorizationFailed: this login is not an approver; nothing was written.
         """
         ...

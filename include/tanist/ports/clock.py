@@ -1,4 +1,4 @@
-"""Time as the rest of the house sees it."""
+"""Time: wall clock, monotonic clock, deadlines. The only source of time for everything above `kafka.wire`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Monotonic seconds. Made once at the edge, handed down into every blocking call, never extended."""
+    """A point in monotonic seconds. Created once for each operation, passed to every blocking call, never extended."""
 
     at: float
 
@@ -21,7 +21,20 @@ class Deadline:
 
 
 class Clock(Protocol):
-    def now(self) -> EpochMs: ...
-    def monotonic(self) -> float: ...
-    def deadline(self, seconds: float) -> Deadline: ...
-    def wait(self, seconds: float) -> None: ...
+    """Thread-safe."""
+
+    def now(self) -> EpochMs:
+        """Wall-clock time in ms since 1970; may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary point; never goes back."""
+        ...
+
+    def deadline(self, seconds: float) -> Deadline:
+        """The deadline `seconds` from now."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Wait for `seconds`, or less if this process is stopping."""
+        ...

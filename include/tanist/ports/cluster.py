@@ -1,4 +1,4 @@
-"""A cluster as the use cases see it: its ports under one name."""
+"""A cluster as the use cases see it: its ports in one object."""
 
 from __future__ import annotations
 
@@ -24,21 +24,24 @@ if TYPE_CHECKING:
 
 
 class OpenStore(Protocol):
+    """Opens a state topic."""
+
     def __call__(self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False) -> StateStore:
-        """A store over a state topic; with `mirror` one that may append to it, as that mirror's operator.
+        """A store over a state topic; with `mirror` it may also append, as the only operator of that mirror.
 
         Raises:
-            UnsafeStateTopic: the topic could lose what we write. UnknownTopicOrPartition: it is not there, and is not
-            to be made (`create`).
+            UnsafeStateTopic: the topic is not compacted or not replicated, so it could lose records.
+            UnknownTopicOrPartition: the topic does not exist and `create` is False.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """All that is asked of a cluster, source or destination, by who opened it and closes it.
+    """The ports of one cluster, source or destination; its `ClusterRegistry` opens and closes it.
 
-    `name` is the connection's; `small_state` allows state topics of one replica. Used by one thread at a time.
+    `name`: as configured. `bootstrap`: `host:port,...`. `small_state`: state topics with fewer than three replicas are
+    allowed. Used by one thread at a time.
     """
 
     name: str
@@ -53,6 +56,6 @@ class Cluster:
     opening: Opening
     approvals: Approvals
     positions: Callable[[MirrorName], Positions]
-    """The positions of groups, committed on behalf of a mirror."""
+    """Committed offsets of groups; commits are made with the transactional ids of the given mirror."""
     open_store: OpenStore
     small_state: bool = False

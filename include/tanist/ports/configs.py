@@ -1,4 +1,4 @@
-"""Configurations of brokers; `ports.topics` tells those of topics."""
+"""Configs of brokers; those of topics are in `ports.topics`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 class Configs(Protocol):
+    """The brokers' configs of one cluster."""
+
     def broker(self, by: Deadline) -> Mapping[str, str]:
-        """Every config that applies to one of the brokers.
+        """Every config in effect on one broker, by name.
 
         Raises:
             ClusterAuthorizationFailed: DESCRIBE_CONFIGS on the cluster is missing.
@@ -21,5 +23,5 @@ class Configs(Protocol):
         ...
 
     def set_for_all_brokers(self, name: str, value: str, by: Deadline) -> TanistError | None:
-        """Set a dynamic config of the whole cluster; None: done."""
+        """Set a dynamic config of all brokers (the cluster-wide default); the error, or None: done."""
         ...

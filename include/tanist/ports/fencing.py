@@ -1,4 +1,4 @@
-"""Keeping producers off a topic: of the source before a failover, of the destination until it is open."""
+"""Source fences: what blocks producers of a topic at the source."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ __all__ = ["FenceBefore", "FenceKind", "Fencing"]
 
 
 class Fencing(Protocol):
-    """On one cluster; per item, idempotent."""
+    """On one cluster. Idempotent; every mapping has one item for each topic."""
 
-    def has_authorizer(self, by: Deadline) -> bool: ...
+    def has_authorizer(self, by: Deadline) -> bool:
+        """Whether the cluster enforces ACLs."""
+        ...
 
-    def snapshot(self, topics: Sequence[str], by: Deadline) -> Mapping[str, FenceBefore | TanistError]: ...
+    def snapshot(self, topics: Sequence[str], by: Deadline) -> Mapping[str, FenceBefore | TanistError]:
+        """The settings that a fence would replace; to be stored before `apply`."""
+        ...
 
-    def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]: ...
+    def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
+        """Set the fence of each snapshot; None: the cluster has accepted it."""
+        ...
 
     def fence_status(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, bool | TanistError]:
-        """Whether each fence stands now, as the cluster's metadata says. Quiet ends are the proof, not this."""
+        """Whether each fence is set in the cluster's metadata. Only log ends prove that producers are blocked."""
         ...
 
     def lift(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:
-        """Back to exactly what there was."""
+        """Restore exactly the settings of each snapshot; None: done."""
         ...

@@ -1,4 +1,4 @@
-"""The lock of a mirror, held: what may be changed only by one at a time."""
+"""The lock of a mirror, while it is held: only its holder may change the mirror."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ if TYPE_CHECKING:
 
 
 class Locked(Protocol):
+    """Returned by whoever took the lock; valid until another command takes it over."""
+
     def view(self) -> StateView:
-        """The state topic as it is now."""
+        """The current state, read to the end of the state topic."""
         ...
 
     def append(self, records: Sequence[StateRecord]) -> StateView:
         """Write `records` in one transaction and return the view that contains them.
 
         Raises:
-            MirrorLocked: somebody else holds the lock by now; nothing was written.
+            MirrorLocked: another command has taken the lock; nothing was written.
         """
         ...
 
     def confirm(self) -> None:
-        """To be called directly before every action that Kafka does not fence by itself.
+        """Call it directly before every action that Kafka does not fence (ACLs, configs, markers).
 
         Raises:
-            MirrorLocked: somebody else holds the lock by now.
+            MirrorLocked: another command has taken the lock.
         """
         ...

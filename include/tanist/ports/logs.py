@@ -1,4 +1,4 @@
-"""Partition logs and producers: what librdkafka cannot ask."""
+"""Offsets and batch headers of partition logs, and producer ids. librdkafka has no API for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnds:
-    """Offsets of one partition: log start, last stable offset, high watermark; `observed_at` ms."""
+    """Log start offset, last stable offset and high watermark of a partition. `observed_at`: ms since 1970."""
 
     start: int
     last_stable: int
@@ -24,34 +24,38 @@ class LogEnds:
 
 
 class Logs(Protocol):
+    """Every mapping has one item for each partition given."""
+
     def ends(
         self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, LogEnds | TanistError]: ...
+    ) -> Mapping[TopicPartition, LogEnds | TanistError]:
+        """The log ends that consumers see."""
+        ...
 
     def true_ends(
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, int | TanistError]:
-        """Where each leader's log ends, also above the high watermark: what a producer may have been acknowledged."""
+        """The log end offset of each leader; records above the high watermark may be acknowledged (acks=1)."""
         ...
 
     def only_control(
         self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
     ) -> Mapping[TopicPartition, bool | TanistError]:
-        """Whether each span (first offset, end) holds control batches and nothing else; False: it is not proved.
+        """Whether each span (first offset, end exclusive) has only control batches; False: not proved.
 
-        Costs a fetch; an error where the span is not committed yet.
+        Needs a fetch; an error if the span is above the high watermark.
         """
         ...
 
     def producers(
         self, offsets: Mapping[TopicPartition, int], by: Deadline
     ) -> Mapping[TopicPartition, ProducerId | TanistError]:
-        """The producer id of the batch that holds each offset, read from its header; -1: its producer had none.
+        """The producer id in the header of the batch with each offset; -1: its producer was not idempotent.
 
-        Costs a fetch; an error where no batch holds the offset, or it is not committed yet.
+        Needs a fetch; an error if no batch has the offset, or it is above the high watermark.
         """
         ...
 
     def new_producer_id(self, by: Deadline) -> ProducerId:
-        """A producer id of this cluster that nobody else has; never -1."""
+        """A new producer id of this cluster (InitProducerId), used by no other producer; never -1."""
         ...

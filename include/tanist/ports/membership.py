@@ -1,4 +1,4 @@
-"""Who owns which slices: members of one consumer group on the state topic, by Kafka's own protocol."""
+"""Which worker owns which state partitions: the workers are members of one consumer group on `__mirror_state`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Slices held, and the proof of it.
+    """The state partitions that this worker owns, and until when that is certain.
 
     `confirmed_at` is the monotonic time (s) taken before the last call in which the group coordinator accepted our
-    member id and generation. Nobody else can be given our slices earlier than `lease_seconds` after it, unless we
-    gave them back ourselves.
+    member id and generation. No other worker can be assigned our state partitions until `lease_seconds` after it,
+    unless this worker has revoked them itself.
     """
 
     state_partitions: frozenset[int]
@@ -23,15 +23,20 @@ class Ownership:
     lease_seconds: float
 
     def holds_until(self) -> float:
-        """Monotonic time (s) until which what needs an exclusive owner may be sent."""
+        """Monotonic time (s) until which requests that need an exclusive owner may be sent."""
         return self.confirmed_at + self.lease_seconds
 
 
 class Membership(Protocol):
-    """Owned by one thread."""
+    """Used by one thread."""
 
     def poll(self, by: Deadline) -> Ownership:
-        """What is held now; replaced, never mutated. Slices are gone from it before they can be given to another."""
+        """The current ownership, a new object for each change.
+
+        A state partition leaves it before another worker can get it.
+        """
         ...
 
-    def leave(self) -> None: ...
+    def leave(self) -> None:
+        """Leave the group, so that others take over at once."""
+        ...

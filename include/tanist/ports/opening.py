@@ -1,4 +1,4 @@
-"""Who may write to a topic of the destination, once it takes over: everybody but the mirror."""
+"""Opening a failed-over topic at the destination: producers may write to it, the mirror may not."""
 
 from __future__ import annotations
 
@@ -14,49 +14,51 @@ if TYPE_CHECKING:
 
 
 class Opening(Protocol):
-    """On the destination; per item, idempotent. Without an authorizer there is nothing to do, and all of it holds."""
+    """On the destination. Idempotent; one item for each topic. Without an authorizer `open` does nothing.
 
-    def has_authorizer(self, by: Deadline) -> bool: ...
+    `mirrors`: the principals that workers log in as; if empty, the principal of this connection.
+    """
+
+    def has_authorizer(self, by: Deadline) -> bool:
+        """Whether the cluster enforces ACLs."""
+        ...
 
     def open(
         self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
-        """Take WRITE from the mirror by name, make each topic's rules, take what keeps everybody off.
-
-        `mirrors`: the principals that copy; where none is told, it is who this connection logs in as.
-        """
+        """Add a DENY of WRITE for the mirror, create the ACLs given for each topic, remove a DENY for everybody."""
         ...
 
     def is_open(
         self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, bool | TanistError]:
-        """Whether each topic's rules are there, and nothing keeps everybody off."""
+        """Whether the ACLs given for each topic exist, and no DENY of WRITE applies to everybody."""
         ...
 
     def shut_out(
         self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, bool | TanistError]:
-        """Whether the mirror may not write to each topic any more: False without an authorizer, and for a super user.
+        """Whether the mirror may no longer write to each topic; False without an authorizer, and for a super user.
 
-        Where this connection's own login copies, that is what brokers say of it (KIP-430). Of any other principal only
-        rules can be told: True is then that it is denied by name.
+        If this connection has the login of the workers, the brokers report it (KIP-430). For another principal only
+        ACLs can be checked: True then means that a DENY names it.
         """
         ...
 
     def others(
         self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, frozenset[str]]:
-        """Principals besides the mirror's that rules let write to each topic; nobody where there are no rules.
+        """Other principals that ACLs allow to write to each topic; empty if it has none. Super users are unknown.
 
         Raises:
-            ClusterAuthorizationFailed: rules are not told to us.
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
         """
         ...
 
     def principal(self) -> str | None:
-        """As whom this connection logs in, as far as that is known."""
+        """The principal of this connection (`User:...`); None: unknown."""
         ...
 
     def canary(self, mirror: MirrorName, topics: Sequence[str], by: Deadline) -> Mapping[str, TanistError | None]:
-        """Begin a transaction on one partition of each topic and abort it: two offsets that no reader ever sees."""
+        """Begin a transaction on one partition of each topic and abort it: two offsets that no consumer sees."""
         ...

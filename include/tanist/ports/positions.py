@@ -1,4 +1,4 @@
-"""Committed positions of consumer groups, many in one request."""
+"""Committed offsets of consumer groups (here: positions), and proofs of translated ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """`kind` is classic, consumer (KIP-848), share or another protocol's name; `members` None where not told."""
+    """`kind`: classic, consumer (KIP-848), share or another group type. `members`: their number, None if unknown."""
 
     group: str
     kind: str
@@ -25,21 +25,21 @@ class GroupFacts:
 
 
 class CommittedPosition(NamedTuple):
-    """A position as a cluster keeps it; `metadata` is what its committer wrote beside it."""
+    """A committed offset with the metadata string of its commit."""
 
     offset: int
     metadata: str
 
 
 class CommitChange(NamedTuple):
-    """What is to be committed, and what must be committed until then; None: nothing."""
+    """Compare and set: commit `new` if `expected` is still committed. None: no offset is committed."""
 
     expected: CommittedPosition | None
     new: CommittedPosition
 
 
 def unasked() -> None:
-    """Confirms everything: for callers that nobody can preempt."""
+    """The `confirm` of callers that hold no lock: it always agrees."""
 
 
 CommittedOf: TypeAlias = "Mapping[TopicPartition, CommittedPosition | TanistError]"
@@ -47,10 +47,10 @@ Outcome: TypeAlias = "Mapping[TopicPartition, TanistError | None]"
 
 
 class Positions(Protocol):
-    """Of one cluster. Every call answers per group: one broken group never hides or delays the others."""
+    """Of one cluster. Mappings have one item for each group; a group that fails does not delay the others."""
 
     def groups(self, by: Deadline) -> Mapping[str, GroupFacts]:
-        """The groups that we may DESCRIBE; without the right they are missing, which no broker calls an error.
+        """All groups that this login may DESCRIBE, by name; brokers leave out the others without an error.
 
         Raises:
             CouldNotTell, BrokerError: no broker answers.
@@ -58,18 +58,20 @@ class Positions(Protocol):
         ...
 
     def committed(self, groups: Sequence[str], by: Deadline) -> Mapping[str, CommittedOf | TanistError]:
-        """Offsets as committed, only of partitions that have one, of topics that we may DESCRIBE.
+        """The committed offsets of each group. Only partitions that have one, and topics that this login may DESCRIBE.
 
-        A position that an open transaction is about to change is an UnstableOffsetCommit; one that it is about to make
-        is missing.
+        An offset that an open transaction is about to change is UnstableOffsetCommit; one that it creates is missing.
         """
         ...
 
     def take_over(self, groups: Sequence[str], by: Deadline) -> None:
-        """Fence earlier commands of the mirror that may still commit for `groups`, and undo what they left open.
+        """Fence earlier commands of the mirror that may still commit for `groups`, and abort their open transactions.
 
-        Before the positions are read that are going to be expected. Raises nothing but Stopped: what a coordinator
-        says against it is the answer of the next `commit`.
+        Call it before reading the offsets that `commit` expects. An error of a coordinator is reported by the next
+        `commit`.
+
+        Raises:
+            Stopped: this process is stopping.
         """
         ...
 
@@ -79,23 +81,21 @@ class Positions(Protocol):
         by: Deadline,
         confirm: Callable[[], None] = unasked,
     ) -> Mapping[str, Outcome | TanistError]:
-        """Commit for groups without members, where every position of the group still is what was expected.
+        """Commit for groups without members, if every committed offset of the group is still the expected one.
 
-        A group that has members by now refuses by itself (UnknownMember). PositionMoved: one of its positions is not
-        what was expected, and none was changed. GroupCommitFenced: another command of this mirror has taken over, or
-        the transaction timed out. Nothing that happens later can complete a commit that was not answered as done.
-        The leader epoch is -1: a foreign epoch stops Java consumers for good.
+        Errors of a group: UnknownMember, it has members now; PositionMoved, one of its offsets is not the expected one
+        and none was changed; GroupCommitFenced, another command of this mirror has taken over or the transaction timed
+        out. A commit that was not reported as done cannot complete later. Offsets are committed with leader epoch -1: a
+        leader epoch of the other cluster stops Java consumers permanently.
 
-        `confirm` is called directly before anything becomes visible, by one thread at a time.
-
-        Raises:
-            what `confirm` raises: what was not yet visible never will be.
+        `confirm` is called directly before a commit becomes visible, by one thread at a time. What it raises is raised
+        here, and commits that are not visible by then never will be.
         """
         ...
 
 
 class Pair(NamedTuple):
-    """A position at the source, and where it is said to lie in the copy."""
+    """A source offset and its translation at the destination."""
 
     partition: TopicPartition
     source: SourceOffset
@@ -104,15 +104,15 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProofResult:
-    """`why` says what was seen: what differs, or why there was nothing to compare."""
+    """`why`: what differs, or why nothing could be compared."""
 
     proof: Proof
     why: str
 
 
 class Proofs(Protocol):
-    """The records at both ends of a translation, read and compared. Between two clusters."""
+    """Proves translations between two clusters: reads the records at both offsets and compares them."""
 
     def compare(self, pairs: Sequence[Pair], by: Deadline) -> Mapping[Pair, ProofResult]:
-        """One answer for each pair, never an exception: what cannot be read until `by` is Proof.NONE, with the why."""
+        """A result for each pair, no exception: Proof.NONE with the reason if a record cannot be read until `by`."""
         ...

@@ -1,4 +1,4 @@
-"""The barrier: what makes it impossible for a mirror ever to write to a partition again."""
+"""Producer fences: the mirror's old producers can no longer append to a mirror partition."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
 
 
 class ProducerFence(StrEnum):
-    """What the proof says: a batch of the old epoch with an impossible sequence is refused with 47 or with 45."""
+    """The proof: a batch of the old epoch with an impossible sequence is rejected by code 47 (FENCED) or 45 (OPEN)."""
 
     FENCED, OPEN = "sealed", "open"
 
 
 class Kept(StrEnum):
-    """Whether the barrier of a compacted partition outlives the cleaner, and a replica that comes back without it.
+    """Whether the producer fence of a compacted partition survives compaction and a loss of producer state.
 
-    The cleaner leaves of the marker an empty control batch, and whoever rebuilds its memory of producers from the log
-    learns nothing from that one. Of a record it leaves an empty batch of data, which tells the epoch.
+    The log cleaner reduces a marker to an empty control batch, from which a broker that rebuilds its producer state
+    does not learn the epoch. Of a record it keeps an empty data batch, which has the epoch.
     """
 
     KEPT = "kept"
-    """A record of the new epoch is there."""
+    """The log has a record of the new epoch."""
     BARE = "bare"
-    """The marker alone, and there are records."""
+    """Only the marker, although there are records that could be repeated."""
     EMPTY = "empty"
-    """The marker alone, and no record that has a key: nothing could be repeated."""
+    """Only the marker, and no record with a key that could be repeated."""
 
 
 class ProducerFencing(Protocol):
-    """Idempotent, per item. On the destination; workers may be dead or alive."""
+    """On the destination. Idempotent; one item for each partition or topic. Workers may be dead or alive."""
 
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        """Put one marker of a higher epoch for the data id and one of the last epoch for the filler id.
+        """Write a marker of a higher epoch for the data producer id, and one of the last epoch for the gap markers' id.
 
-        A partition that is sealed already gets nothing more. The answer is the committed end behind the barrier.
+        A partition that is fenced already gets no marker. Returns the committed end after the fence.
         """
         ...
 
     def proof(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
-        """Whether the old writer would be refused now; nothing is written by asking."""
+        """Whether brokers would reject the old producer now. Writes nothing."""
         ...
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
@@ -60,16 +60,16 @@ class ProducerFencing(Protocol):
     def kept(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, Kept | TanistError]:
-        """Of partitions of compacted topics that are sealed; nothing is written by asking."""
+        """Whether the fence survives compaction, for fenced partitions of compacted topics. Writes nothing."""
         ...
 
     def keep(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline, *, rest: float = 0
     ) -> Mapping[TopicPartition, Kept | TanistError]:
-        """Add the last key and value again in the new epoch of the data id, where that is missing.
+        """Append the last record with a key again, in the new epoch of the data producer id, to BARE partitions.
 
-        For sealed partitions; once is enough, a second time adds nothing. `rest`: seconds for which a log must not have
-        grown between two calls, 0 where nobody else can write; one that has is still BARE. Errors that are not
-        retriable: it cannot be added (a right is missing, the record is too large).
+        For fenced partitions; a second call appends nothing. `rest`: seconds for which a log must not have grown
+        between two calls, 0 if nobody else can write; a log that has grown stays BARE. An error that is not retriable:
+        the record cannot be appended (no WRITE, or it is too large).
         """
         ...

@@ -1,4 +1,4 @@
-"""Which partitions can be written to, and which transactions are open."""
+"""In-sync replicas and open transactions of partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InSync:
-    """How many replicas are in sync (0: there is no leader), and how many must be for a producer with acks=all."""
+    """Replicas in sync (0: no leader), and those needed for acks=all (`min.insync.replicas`)."""
 
     replicas: int
     needed: int
@@ -24,7 +24,7 @@ class InSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen:
-    """`partitions`: of each topic that was asked about; `topic_ids`: of those of which the cluster tells one."""
+    """`partitions`: their number for each topic given. `topic_ids`: of the topics whose id the cluster reports."""
 
     cluster_id: str
     partitions: Mapping[str, int | TanistError]
@@ -32,23 +32,27 @@ class ClusterSeen:
 
 
 class Replicas(Protocol):
+    """Of one cluster."""
+
     def cluster(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
-        """As whatever broker answers tells it: a single one that is frozen must not make the cluster look dead."""
+        """Metadata from any broker that answers, so that one frozen broker does not make the cluster look down."""
         ...
 
     def in_sync(
         self, partitions: Sequence[TopicPartition], by: Deadline
-    ) -> Mapping[TopicPartition, InSync | TanistError]: ...
+    ) -> Mapping[TopicPartition, InSync | TanistError]:
+        """In-sync replicas of each partition."""
+        ...
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
-        """Transactions that are open on these partitions; partitions that do not tell are left out."""
+        """Transactions that the leaders report as open; partitions whose leader does not report are left out."""
         ...
 
     def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
-        """Transactions that name these partitions at a coordinator, also where they have written nothing there yet.
+        """Transactions that coordinators list with these partitions, also before their first record.
 
         Raises:
-            TransactionalIdAuthorizationFailed, UnsupportedVersion: it cannot be told of all transactions.
-            CouldNotTell, BrokerError: a coordinator does not answer now.
+            TransactionalIdAuthorizationFailed, UnsupportedVersion: some transactions are not reported to this login.
+            CouldNotTell, BrokerError: a coordinator does not answer.
         """
         ...

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 class StateStore(Protocol):
-    """One compacted topic. Thread-safe: a reader of its own follows the topic."""
+    """One compacted topic, folded into a view by a reader thread of its own. Thread-safe."""
 
     def view(self) -> StateView:
-        """The last folded view, frozen; costs nothing."""
+        """The latest view, immutable and perhaps outdated; no I/O."""
         ...
 
     def ended(self) -> TanistError | None:
-        """What ended the reading for good: the view is that of then, whatever happens. None: it is being read."""
+        """The error that ended reading permanently: the view no longer changes. None: the topic is being read."""
         ...
 
     def catch_up(self, by: Deadline) -> StateView:
-        """The view once everything that was in the topic at the time of the call has been read.
+        """A view that contains everything that was in the topic at the time of the call.
 
-        Position reaches the end offset; "last record seen" would never be true behind a marker.
+        It waits for the position and not for the last record: the log may end with a transaction marker.
 
         Raises:
-            TimedOut, Unreachable: the end was not reached; the old view says nothing about now.
+            TimedOut, Unreachable: the end was not reached, so the current state is unknown.
         """
         ...
 
@@ -38,14 +38,16 @@ class StateStore(Protocol):
         """Write `records` (atomically where this store is an operator's) and return the view that contains them.
 
         Raises:
-            OperatorFenced: somebody else opened the same mirror for changes after us; nothing was written.
-            AuthorizationFailed: naming the topic and the right.
+            OperatorFenced: another command has opened this mirror for changes since; nothing was written.
+            AuthorizationFailed: names the topic and the missing permission.
             TimedOut: it is not known whether they were written.
         """
         ...
 
     def follow(self, by: Deadline | None) -> Iterator[StateRecord]:
-        """Every record from the beginning in the order read, then live ones until `by` (None: for ever)."""
+        """Every record from the beginning in the order read, then new ones until `by` (None: for ever)."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop reading."""
+        ...

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class TopicFacts:
     """A topic as its cluster describes it.
 
-    `configs` holds only what was set on the topic itself; `effective` all that applies to it, whoever set it: its names
-    are all that this cluster knows.
+    `configs`: those set on the topic itself. `effective`: all configs in effect, with defaults; its names are all topic
+    configs that this version of Kafka has.
     """
 
     name: str
@@ -31,6 +31,8 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
+    """A topic to create. `configs`: those to set on the topic itself."""
+
     name: str
     partitions: int
     replication_factor: int | None
@@ -39,32 +41,34 @@ class NewTopic:
 
 
 class Topics(Protocol):
-    """Every call answers per item: a failed topic never hides the others."""
+    """Of one cluster. Mappings have one item for each topic, a value or an error."""
 
-    def cluster_id(self, by: Deadline) -> str: ...
+    def cluster_id(self, by: Deadline) -> str:
+        """The id that the brokers report."""
+        ...
 
     def names(self, by: Deadline) -> tuple[str, ...]:
-        """Names of all topics we may see, internal ones left out, sorted."""
+        """Names of all topics that this login may DESCRIBE, sorted, without internal ones."""
         ...
 
     def describe(self, names: Sequence[str], by: Deadline) -> Mapping[str, TopicFacts | TanistError]:
-        """Facts per name; UnknownTopicOrPartition where there is no such topic."""
+        """The facts of each topic; UnknownTopicOrPartition if it does not exist."""
         ...
 
     def partitions(self, names: Sequence[str], by: Deadline) -> Mapping[str, int | TanistError]:
-        """How many partitions each has; as `describe`, but DESCRIBE is enough, and it is half the work."""
+        """The number of partitions of each topic. It needs only DESCRIBE, and half the requests of `describe`."""
         ...
 
     def create(
         self, topics: Sequence[NewTopic], by: Deadline, *, validate_only: bool = False
     ) -> Mapping[str, TanistError | None]:
-        """Create and wait until every partition has a leader that all brokers know; None: it is there."""
+        """Create topics and wait until all brokers know a leader of every partition; None: done."""
         ...
 
     def grow(self, topic: str, partitions: int, by: Deadline) -> TanistError | None:
-        """Add partitions until there are so many, and wait until all have a leader; None: they are there."""
+        """Add partitions up to the number `partitions`, and wait until all have a leader; None: done."""
         ...
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None], by: Deadline) -> TanistError | None:
-        """Set (or with None delete) single configs of a topic; the others stay."""
+        """Set single configs of a topic, or delete those with None; the others stay. None: done."""
         ...
