@@ -7,9 +7,9 @@
     sasl_username = "tanist"
     sasl_password = "${EAST_PASSWORD}"        # or sasl_password_file = "east.password"
     ssl_ca_location = "ca.pem"                # relative to this file
-    principal = "User:CN=tanist,O=Example"    # where the brokers map names by rules of their own
+    principal = "User:CN=tanist,O=Example"    # where the brokers map names (ssl.principal.mapping.rules)
 
-Keys are spelled as librdkafka spells them, with underscores. Everything that is wrong is told at once.
+Keys are librdkafka's, with underscores for dots. All problems are reported at once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TEXTS: Final = (
 )
 _ALIASES: Final = {"sasl_mechanisms": "sasl_mechanism"}
 KEYS: Final = (*_TEXTS, *_ALIASES, *(f"{name}_file" for name in _SECRETS), "allow_small_state")
-"""What a `[clusters.NAME]` section may hold."""
+"""The keys of a `[clusters.NAME]` section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says. `origin` is how a message names the file."""
+    """The clusters of the configuration, by name. `origin`: the name of the file in messages."""
 
     origin: str
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Settings:
         """The cluster of that name.
 
         Raises:
-            Misconfigured: naming those that there are.
+            Misconfigured: there is no such cluster; the message names the configured ones.
         """
         if found := self.clusters.get(name):
             return found
@@ -80,15 +80,15 @@ class Settings:
         raise Misconfigured(f"no cluster is named {name!r}{_suggestion(name, self.clusters)}; {self.origin}: {known}")
 
     def endpoint(self, name: str) -> Endpoint:
-        """How to reach the cluster of that name; raises as `cluster` does."""
+        """How to reach the cluster of that name. Raises as `cluster`."""
         return self.cluster(name).endpoint
 
 
 def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
-    """The settings in `config`, else in `$TANIST_CONFIG`, else in ./tanist.toml, else none at all.
+    """The settings in `config`, else in `$TANIST_CONFIG`, else in ./tanist.toml, else without clusters.
 
     Raises:
-        Misconfigured: with everything that is wrong in the file, or that it cannot be read.
+        Misconfigured: lists all problems of the file, or it cannot be read.
     """
     named = config or (Path(environ[VARIABLE]) if environ.get(VARIABLE) else None)
     if named is None and not DEFAULT_FILE.exists():
@@ -98,10 +98,10 @@ def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def from_flags(bootstrap_server: str, command_config: Path | None = None) -> Endpoint:
-    """The endpoint that `--bootstrap-server` and `--command-config` name, as the kafka-*.sh tools take them.
+    """The endpoint of `--bootstrap-server` and `--command-config`, which mean what they mean to kafka-*.sh.
 
     Raises:
-        Misconfigured: with everything that is wrong in either.
+        Misconfigured: lists all problems of both.
     """
     origin = command_config or Path("--bootstrap-server")
     reading = _Reading(str(origin), {}, beside=origin.parent)
@@ -115,12 +115,12 @@ def from_flags(bootstrap_server: str, command_config: Path | None = None) -> End
 
 
 def from_connection(name: str, extra: Mapping[str, Any]) -> ClusterSettings:
-    """The cluster of a connection that a host keeps: `extra` as librdkafka takes it, in its own spelling.
+    """The cluster of an Airflow connection: `extra` has librdkafka's keys, with dots.
 
-    Nothing in it is replaced by environment variables: who may edit a connection must not read those of a worker.
+    `${VARIABLE}` is not replaced: a user who may edit connections must not read the environment of a worker.
 
     Raises:
-        Misconfigured: with everything that is wrong in it.
+        Misconfigured: lists all problems.
     """
     reading = _Reading(f"connection {name!r}", None, spelled=connection.spelled)
     for key in connection.unknown(extra):
@@ -145,7 +145,7 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
 class _Reading:
     """One source being read: collects every problem, with section and key, and raises them together.
 
-    `environ` None: texts are taken as they are. `beside`: where relative file names begin.
+    `environ` None: `${VARIABLE}` is not replaced. `beside`: the folder of relative file names.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class _Reading:
         self._problems.append(f"{self._where}{self._spelled(text)}")
 
     def finish(self) -> None:
-        """Raises Misconfigured if there was any problem."""
+        """Raise Misconfigured if there was any problem."""
         if len(self._problems) == 1:
             raise Misconfigured(f"{self._origin}: {self._problems[0]}")
         if self._problems:
@@ -213,7 +213,7 @@ class _Reading:
         return Endpoint(name=name, bootstrap=bootstrap, tls=tls, sasl=sasl, principal=principal)
 
     def _principal(self, values: Mapping[str, str]) -> str | None:
-        """The name that rules are made for: one that stands for everybody would close topics to all."""
+        """The principal of the login. `User:*` is a problem: a DENY for it would block every client."""
         name = values.get("principal")
         if name is None or (_PRINCIPAL.fullmatch(name) and name.isprintable() and not name.endswith(":*")):
             return name
@@ -288,7 +288,7 @@ class _Reading:
             return None
 
     def _belongs(self, protocol: SecurityProtocol, part: str, prefix: str, values: Mapping[str, str]) -> bool:
-        """Whether `protocol` has that part; keys of a part that it has not would be ignored in silence: a problem."""
+        """Whether `protocol` uses these keys (TLS, SASL); keys that would be ignored silently are a problem."""
         if part in protocol.split("_"):
             return True
         if given := sorted(key for key in values if key.startswith(prefix)):

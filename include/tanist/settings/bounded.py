@@ -1,4 +1,4 @@
-"""Files that people name: read to their end, but never more than a limit, and never for long."""
+"""Files named by users: read to the end, within limits of size and time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SECRET_BYTES: Final = 64 << 10
 CONFIGURATION_BYTES: Final = 1 << 20
 LIST_BYTES: Final = 64 << 20
 PEM_BYTES: Final = 16 << 20
-"""The bundles of root certificates that systems ship have less than one MiB."""
+"""Size limit; bundles of root certificates of operating systems have less than one MiB."""
 WRITER_SECONDS: Final = 2.0
-"""How long whoever writes to a pipe (`<(vault read ...)` in a shell) has until its end."""
+"""Time limit for the writer of a pipe (`<(vault read ...)` in a shell)."""
 _PORTION: Final = 64 << 10
 
 
@@ -29,8 +29,8 @@ def bounded_text(file: Path, limit: int) -> str:
     """The text of `file`, of at most `limit` bytes.
 
     Raises:
-        Misconfigured: it is not there, is longer, does not end in time, or is not UTF-8; names the file, never a byte
-        of its content.
+        Misconfigured: the file is missing, too long, not UTF-8, or does not end in time; the message names the file and
+        shows nothing of its content.
     """
     with _open(file) as handle:
         content = _content(file, handle, limit)
@@ -41,7 +41,7 @@ def bounded_text(file: Path, limit: int) -> str:
 
 
 def pem_problem(file: Path) -> str:
-    """Why TLS cannot be given `file`; empty: nothing speaks against it. OpenSSL would read a device for ever."""
+    """Why `file` cannot be given to TLS; empty: it can. OpenSSL would read a device for ever."""
     if not file.exists():
         return f"{file} does not exist"
     if not file.is_file():
@@ -52,7 +52,7 @@ def pem_problem(file: Path) -> str:
 
 @contextmanager
 def _open(file: Path) -> Iterator[int]:
-    """Without waiting for anybody to write to it."""
+    """Open without waiting for a writer (a named pipe)."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:

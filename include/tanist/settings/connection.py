@@ -1,4 +1,4 @@
-"""Connections as an orchestrator keeps them: librdkafka's own keys, dots and all."""
+"""Airflow connections: librdkafka's own keys, with dots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS: Final = {
     "tanist.allow_small_state": "allow_small_state",
 }
 KEYS: Final = tuple(_KEYS)
-"""What a connection may hold. Those that begin with `tanist.` are ours: every other key is librdkafka's."""
+"""The keys of a connection. Those that begin with `tanist.` are Tanist's; the others are librdkafka's."""
 
 _SPELLINGS: Final = {ours: theirs for theirs, ours in _KEYS.items()}
 _OURS: Final = re.compile(
@@ -33,15 +33,15 @@ _OURS: Final = re.compile(
 
 
 def section(of: Mapping[str, Any]) -> dict[str, Any]:
-    """The same in the words of the configuration file."""
+    """A connection with the keys of the configuration file."""
     return {ours: of[theirs] for theirs, ours in _KEYS.items() if theirs in of}
 
 
 def unknown(of: Mapping[str, Any]) -> list[str]:
-    """Keys that would be ignored in silence."""
+    """Keys that would be ignored silently."""
     return sorted(key for key in of if key not in _KEYS)
 
 
 def spelled(text: str) -> str:
-    """A problem in the words of the configuration file, in those of a connection."""
+    """A problem of the configuration file, reworded with the keys of a connection."""
     return _OURS.sub(lambda found: _SPELLINGS[found[0]], text)

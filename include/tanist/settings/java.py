@@ -22,7 +22,7 @@ _JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def properties(file: Path) -> dict[str, str]:
-    """The pairs of a property file, continued lines joined. Raises Misconfigured where it cannot be read."""
+    """The pairs of a property file, continued lines joined. Raises Misconfigured if the file cannot be read."""
     lines = bounded_text(file, CONFIGURATION_BYTES).replace("\\\n", "").splitlines()
     pairs = (
         re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()[:1] not in {"", "#", "!"}
@@ -31,7 +31,7 @@ def properties(file: Path) -> dict[str, str]:
 
 
 def section(of: Mapping[str, str]) -> dict[str, str]:
-    """The same in librdkafka's words. What has nothing to do with connecting is ignored, as the Java tools do."""
+    """The properties with librdkafka's keys. Others are ignored, as by the Java tools."""
     found = {ours: of[theirs] for theirs, ours in _KEYS.items() if theirs in of}
     options = dict(_JAAS_OPTION.findall(of.get("sasl.jaas.config", "")))
     for name in options.keys() & {"username", "password"}:
@@ -42,7 +42,7 @@ def section(of: Mapping[str, str]) -> dict[str, str]:
 
 
 def problems(of: Mapping[str, str]) -> list[str]:
-    """What those tools understand and we do not."""
+    """Settings that the Java tools support and Tanist does not."""
     stores = [name for name in ("truststore", "keystore") if f"ssl.{name}.location" in of]
     return [
         f"ssl.{name}.type: only PEM is supported; convert the Java key store"

@@ -1,4 +1,4 @@
-"""The one place that introduces adapters to use cases."""
+"""The composition root: the only package that connects adapters to use cases."""
 
 from __future__ import annotations
 

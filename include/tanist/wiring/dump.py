@@ -40,7 +40,7 @@ def dump(
 def follow(
     registry: ClusterRegistry, destination: Cluster, prefix: str, context: CommandContext, until: Deadline | None
 ) -> Iterator[dict[str, Any]]:
-    """Every record of the state topics in the order read, tombstones too, then live ones `until` then, or for ever."""
+    """Every record of the state topics in the order read, with tombstones; then new ones `until` (None: for ever)."""
     from tanist.kafka.adapters.cluster import PARTITIONS  # noqa: PLC0415
     from tanist.kafka.adapters.tail import Tail  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ def follow(
 
 
 def _stored(record: StateRecord | Unreadable) -> dict[str, Any]:
-    """A record as people see it: its key, and its value as it is stored."""
+    """A record as JSON: its key, and its value as it is stored."""
     from tanist.kafka.protocol.stored import Unreadable, encode  # noqa: PLC0415
 
     if isinstance(record, Unreadable):

@@ -1,4 +1,4 @@
-"""A failover, wired to its clusters, its evidence to files."""
+"""Connects a failover to its clusters, and its evidence to files."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 
 _PROVE_SECONDS: Final = 2.0
-"""Comparing records may take so long: positions are committed without a proof rather than late."""
+"""Time limit of comparing records: offsets are committed without a proof rather than late."""
 
 
 def runner() -> str:
-    """Who is at work, for others to read."""
+    """The name of this process in locks and runs, for people and for `is_process_dead`."""
     return f"{getpass.getuser()}@{host_name()} pid {os.getpid()}"
 
 
 def is_process_dead(text: str) -> bool:
-    """Whether a runner of that name was a process of this host, and is not there any more."""
+    """Whether the runner of that name was a process of this host that has ended; False if that is unknown."""
     found = re.fullmatch(rf"\S+@{re.escape(host_name())} pid (\d+)", text)
     if found is None:
         return False
@@ -61,10 +61,12 @@ def is_process_dead(text: str) -> bool:
 def failover_clusters(
     registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, context: CommandContext
 ) -> Iterator[FailoverContext]:
-    """Both clusters of a mirror, with everything that a failover asks of them.
+    """Both clusters of a mirror, with all ports that a failover needs.
 
     Raises:
-        UnknownMirror, AnotherCluster; and what the destination answers if it cannot be read.
+        UnknownMirror: the destination has no such mirror.
+        AnotherCluster: the destination is not the cluster that the mirror was created on.
+        CouldNotTell, BrokerError: the destination cannot be read.
     """
     (found,) = cluster_ids.identify((destination,), context)
     spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), mirror, destination.name)
@@ -79,7 +81,7 @@ def both_clusters(
     destination: Cluster,
     context: CommandContext,
 ) -> FailoverContext:
-    """Both ends of a mirror, and what moves its groups between them."""
+    """Both clusters of a mirror, and the translation of its groups between them."""
     return FailoverContext(
         spec=spec,
         source=source,
@@ -89,7 +91,7 @@ def both_clusters(
 
 
 def source_of(registry: ClusterRegistry, spec: MirrorSpec) -> Cluster | TanistError:
-    """A source that is not configured on this host is one that cannot be reached from here."""
+    """The source of a mirror; one that is not configured on this host counts as unreachable."""
     try:
         return registry.source(spec)
     except TanistError as error:
@@ -98,7 +100,7 @@ def source_of(registry: ClusterRegistry, spec: MirrorSpec) -> Cluster | TanistEr
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """The last translation, by the same use case as `tanist groups sync`."""
+    """The final translation of groups, by the use case of `tanist groups sync`."""
 
     registry: ClusterRegistry
     destination: Cluster
@@ -114,7 +116,7 @@ class _Groups:
         *,
         ask_source: bool,
     ) -> GroupsMoved:
-        """Groups with members here, and whatever else must not be committed, are told, not moved."""
+        """Groups with members at the destination, and other offsets that must not be committed, are only reported."""
         contacts = self.registry.group_contacts(self.spec, self.destination)
         chosen = Chosen(groups=tuple(groups), topics=frozenset(topics), ask_source=ask_source)
         command = CommandContext(clock=self.context.clock, by=by)
@@ -127,7 +129,7 @@ class _Groups:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """`evidence.json` and `evidence.html`, each replaced whole."""
+    """`evidence.json` and `evidence.html`, each replaced as a whole."""
 
     path: Path
 
@@ -136,7 +138,7 @@ class Folder:
         self._replace("evidence.html", as_page(evidence))
 
     def before(self) -> Evidence | None:
-        """Raises Misconfigured where somebody has changed what is there."""
+        """The evidence of earlier calls; None: none. Raises Misconfigured if the file is not valid evidence."""
         file = self.path / "evidence.json"
         if not file.exists():
             return None
@@ -148,7 +150,7 @@ class Folder:
             ) from why
 
     def check(self) -> None:
-        """Whether evidence can be written there, before anything is done. Raises Misconfigured."""
+        """Raise Misconfigured if evidence cannot be written; called before anything is changed."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path):

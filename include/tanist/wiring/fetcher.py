@@ -1,4 +1,4 @@
-"""The fetcher service, wired to its clusters."""
+"""Connects the fetcher service to its clusters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _START_SECONDS: Final = 30.0
 
 
 def _tell_nobody(_rounds: int) -> None:
-    """Nobody watches whether it hangs."""
+    """The `report` of a service whose progress nobody watches."""
 
 
 def run_fetcher(
@@ -48,11 +48,11 @@ def run_fetcher(
 ) -> int:
     """Run the service in the foreground until a signal ends it; its exit code.
 
-    `report` hears every half second how often it has gone round: a number that stands still is a service that hangs.
+    `report` gets the number of rounds every half second: a number that does not grow means that the service hangs.
 
     Raises:
         CouldNotTell: the destination does not answer. UnsafeStateTopic, AuthorizationFailed, Misconfigured.
-        TwoClusters: its bootstrap addresses lead to two.
+        TwoClusters: its bootstrap servers lead to different clusters.
     """
     from tanist.fetcher.metrics import serve  # noqa: PLC0415
     from tanist.fetcher.service import Service, run_until_told  # noqa: PLC0415
@@ -68,7 +68,7 @@ def run_fetcher(
 
 
 def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: SystemClock) -> Parts:
-    """What the service needs of this destination, opened; the state topics are made if nobody has yet."""
+    """Everything that the service needs of this destination; creates the state topics if they are missing."""
     from tanist import __version__  # noqa: PLC0415
     from tanist.fetcher.coordination import Worker  # noqa: PLC0415
     from tanist.fetcher.fence_reconciler import Guards  # noqa: PLC0415
@@ -112,7 +112,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
 def _store(
     cluster: ClusterSettings, topic: str, by: Deadline, *, reads: bool = False, cluster_id: str | None = None
 ) -> CompactedTopic:
-    """A worker's own writer on a state topic, which is made if nobody has yet; `reads`: only what is there."""
+    """A worker's own writer on a state topic, which is created if it is missing; `reads`: only what is there."""
     from tanist.kafka.adapters.cluster import PARTITIONS  # noqa: PLC0415
     from tanist.kafka.adapters.compacted_topic import WORKER, CompactedTopic, TopicLayout  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def _store(
 
 
 class _SourceStates:
-    """The port `SourceStates`. A source that was read once is followed, so that the next time is cheap."""
+    """The port `SourceStates`. A source that was read once is followed, so that reading it again is cheap."""
 
     def __init__(self, cluster: Callable[[str], ClusterSettings]) -> None:
         self._cluster = cluster
@@ -163,7 +163,7 @@ class _SourceStates:
 
 
 def _remembered_ms(cluster: Cluster, by: Deadline) -> int:
-    """How long the destination remembers a producer id, as far as it tells; Kafka's default otherwise."""
+    """`producer.id.expiration.ms` of the destination; Kafka's default if it is not reported."""
     try:
         return int(cluster.configs.broker(by)[EXPIRATION])
     except (TanistError, KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""What `tanist doctor` can say of this host."""
+"""The checks of `tanist doctor` on this host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES: Final = ("tanist", "confluent-kafka", "kafka-python", "crc32c", "typer
 
 
 def host_checks(registry: ClusterRegistry) -> tuple[Check, ...]:
-    """What `tanist doctor` can say without asking a cluster."""
+    """The checks of `tanist doctor` that need no cluster."""
     configured = ", ".join(registry.names())
     return (
         *(_package(name) for name in PACKAGES),

@@ -1,4 +1,4 @@
-"""How a long-running process logs: one line an event, verb first, then its fields."""
+"""Logs of long-running processes: one line for each event, verb first, then its fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was said besides the message."""
+    """The fields of a log record: its `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _PLAIN}
 
 
@@ -28,7 +28,7 @@ class FieldsFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """For whoever started us: `{"level": "info", "event": "wrote offset run", "fields": {"partition": "orders-0"}}`."""
+    """For a parent process: `{"level": "info", "event": "wrote offset run", "fields": {"partition": "orders-0"}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
         reported = {"level": record.levelname.lower(), "event": super().format(record), "fields": fields(record)}
@@ -36,7 +36,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_to_stderr(formatter: logging.Formatter | None = None, level: int = logging.INFO) -> None:
-    """Once, by the shell that owns the process; for people if nothing else is said."""
+    """Log to standard error. Called once, by the entry point; without a formatter in the format for people."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter or FieldsFormatter())
     logging.basicConfig(level=level, handlers=[handler])

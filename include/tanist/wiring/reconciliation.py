@@ -1,4 +1,4 @@
-"""A reconciliation, wired: which topics, how to get there, and the Spark job that does it."""
+"""Connects a reconciliation to its clusters: the Spark job that compares its topics."""
 
 from __future__ import annotations
 

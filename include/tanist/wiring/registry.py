@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 LOOK_SECONDS: Final = 5.0
-"""How long a cluster has to say whether it holds mirrors: nobody who looks for one waits longer for a dead one."""
+"""Time limit for a cluster to report whether it has mirrors, so that none that is down delays a search."""
 _CONTACTS: Final = 16
-"""Clusters that are looked at side by side: a dead one takes its time alone."""
+"""Clusters that are queried in parallel, so that one that is down does not delay the others."""
 
 
 class ClusterRegistry:
-    """Every cluster of the configuration, opened when first asked for, and closed together."""
+    """The clusters of the configuration, opened at first use and closed together."""
 
     def __init__(self, settings: Settings, extra: Mapping[str, ClusterSettings] | None = None) -> None:
         self.settings = settings
@@ -52,24 +52,24 @@ class ClusterRegistry:
             cluster.close()
 
     def silence(self, clock: Clock) -> Silence:
-        """Which clusters have not answered, for all who read through us: they are not asked again."""
+        """Clusters that have not answered, shared by all readers of this registry: they are not queried again."""
         self._silence = self._silence or Silence(clock, math.inf)
         return self._silence
 
     def names(self) -> tuple[str, ...]:
-        """Clusters of the configuration, and the one that flags have named."""
+        """The names of the configured clusters, and of the one given by flags."""
         return tuple(sorted({*self.settings.clusters, *self._extra}))
 
     def cluster(self, name: str) -> ClusterSettings:
-        """How the cluster of that name is reached.
+        """How to reach the cluster of that name.
 
         Raises:
-            Misconfigured: naming those that there are.
+            Misconfigured: there is no such cluster; the message names the configured ones.
         """
         return self._extra.get(name) or self.settings.cluster(name)
 
     def bootstrap(self, name: str) -> str | None:
-        """Where the cluster of that name is reached from this host; None: it is not configured here."""
+        """`host:port,...` of the cluster of that name; None: it is not configured on this host."""
         try:
             return ",".join(map(str, self.cluster(name).endpoint.bootstrap))
         except Misconfigured:
@@ -79,23 +79,23 @@ class ClusterRegistry:
         """The cluster of that name.
 
         Raises:
-            Misconfigured: naming those that there are.
+            Misconfigured: there is no such cluster; the message names the configured ones.
         """
         return side_of(self.open(name))
 
     def source(self, spec: MirrorSpec) -> Cluster:
-        """The source of a mirror. Where its name leads to another cluster now, whatever is asked raises AnotherCluster.
+        """The source of a mirror. If another cluster answers under its name, every call raises AnotherCluster.
 
         Raises:
-            Misconfigured: naming those that there are.
+            Misconfigured: there is no such cluster; the message names the configured ones.
         """
         return side_of(self.open(spec.source, spec.source_cluster_id))
 
     def open(self, name: str, cluster_id: str | None = None) -> KafkaCluster:
-        """The cluster of that name with all its ports; it is closed with everything else. `cluster_id`: only this one.
+        """The cluster of that name with all its ports; the registry closes it. `cluster_id`: the only id accepted.
 
         Raises:
-            Misconfigured: naming those that there are.
+            Misconfigured: there is no such cluster; the message names the configured ones.
         """
         from tanist.kafka.adapters.cluster import (  # noqa: PLC0415 -- `tanist --help` needs no client library
             KafkaCluster,
@@ -117,7 +117,7 @@ class ClusterRegistry:
         return self._others[-1]
 
     def group_contacts(self, spec: MirrorSpec, destination: Cluster) -> GroupContacts:
-        """What asks both ends of a mirror about consumer groups; a source that is not configured here is silent."""
+        """The access to the groups of both clusters; a source that is not configured here counts as not answering."""
         there = self.open(destination.name)
         try:
             here = self.open(spec.source, spec.source_cluster_id)
@@ -129,15 +129,15 @@ class ClusterRegistry:
         return GroupContacts(destination=destination, positions=there.positions(spec.mirror), source=source)
 
     def describer(self, destination: Cluster, include: Sequence[str] = (".*",)) -> Describer:
-        """What describes mirrors of `destination`."""
+        """The describer of mirrors of `destination`."""
         return Describer(destination, self.connect, tuple(include))
 
     def destinations(self, mirror: MirrorName | None, context: CommandContext) -> tuple[Cluster, ...]:
-        """The clusters that answer with such a mirror; without a name those that have state topics of ours.
+        """The clusters that have the mirror; with None those that have state topics.
 
         Raises:
-            UnknownMirror: none has it. CouldNotTell: none has it, but not all have answered.
-            Misconfigured: several have it, or there is no cluster to ask.
+            UnknownMirror: no cluster has it. CouldNotTell: none has it, but not all have answered.
+            Misconfigured: several clusters have it, or no cluster is configured.
         """
         names = self.names()
         if not names:

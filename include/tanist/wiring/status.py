@@ -1,4 +1,4 @@
-"""The status of mirrors, wired to their clusters."""
+"""Connects `tanist status` to the clusters of its mirrors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def look(
     registry: ClusterRegistry, destination: Cluster, mirror: MirrorName | None, context: CommandContext
 ) -> tuple[status.MirrorStatus, ...]:
-    """One mirror, or all of a destination, with everything that `tanist status` asks.
+    """The status of one mirror, or of all mirrors of a destination (None).
 
     Raises:
-        NoStateTopic, UnknownMirror, UnsafeStateTopic, and what the destination answers if it cannot be read.
+        NoStateTopic, UnknownMirror, UnsafeStateTopic; CouldNotTell, BrokerError: the destination cannot be read.
     """
 
     def clusters(spec: MirrorSpec) -> FailoverContext:

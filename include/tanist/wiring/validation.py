@@ -1,4 +1,4 @@
-"""A validation, wired: the state topics say what, the configuration how to get there, Spark does it."""
+"""Connects a validation to its clusters: the Spark job that compares a mirror with its source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def validation(
     folder: Path,
     context: CommandContext,
 ) -> Submission:
-    """The job that validates `mirror`; both clusters have said who they are.
+    """The job that validates `mirror`, after the cluster ids of both clusters were checked.
 
     Raises:
         UnknownMirror, TopicNotInMirror, AnotherCluster, MissingDependency; SourceSilent; CouldNotTell: the destination

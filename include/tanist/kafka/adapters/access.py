@@ -1,4 +1,4 @@
-"""What our principal may do, as the brokers tell it (KIP-430): the port `Access`."""
+"""Permissions of our login, as the brokers report them (KIP-430): the port `Access`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class KafkaAccess:
         return {(_GROUP, name): self._granted(f"{_GROUP} {name}", found[name]) for name in names}
 
     def _of_groups(self, router: Router, names: list[str], by: Deadline) -> ByGroup[frozenset[str]]:
-        """Asked again while a coordinator moves, or is created: the first question about any group creates them."""
+        """Repeated while a coordinator moves, or is created by the first request for any group."""
         found = group_operations(router, names, by)
         while any(map(passing, found.values())) and by.left(self._clock.monotonic()) > _AGAIN:
             router.pause(_AGAIN, by)
@@ -116,7 +116,7 @@ def _acl_check(right: Permission, granted: Mapping[tuple[str, str], _Operations]
 
 
 def _absent(right: Permission, granted: Mapping[tuple[str, str], _Operations]) -> AclCheck:
-    """A topic that is not there yet: CREATE may come from the cluster, DESCRIBE is proven, the rest is not told."""
+    """A topic that does not exist: DESCRIBE is proved, CREATE may be granted on the cluster, others are unknown."""
     cluster = granted.get((_CLUSTER, ""))
     if right.operation.upper() == "DESCRIBE":
         return AclCheck(

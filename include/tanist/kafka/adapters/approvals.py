@@ -1,4 +1,4 @@
-"""The approvers' topic: the port `Approvals`."""
+"""The topic of approvals: the port `Approvals`."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ CONFIGS: Final = {
 }
 _POLL: Final = 0.2
 _STATE: Final = At(STATE_TOPIC, 0)
-"""Where operators write what they do."""
+"""The state topic to which operators' commands write."""
 _LOOK: Final = "check the topic before approving again"
 _FORGETFUL: Final = "approvals need unlimited retention and broker timestamps"
 
 
 class KafkaApprovals:
-    """Owned by one thread. One partition, so that there is one order."""
+    """Owned by one thread. The topic has one partition, so its records have one order."""
 
     def __init__(self, router: Router, *, allow_small: bool = False) -> None:
         self._endpoint, self._allow_small = router.endpoint, allow_small
@@ -92,7 +92,7 @@ class KafkaApprovals:
         return tuple(entry for entry in found if entry is not None)
 
     def brokers_time(self, by: Deadline) -> EpochMs | None:
-        """What the leader remembers of commits: records have their writers' time, commit markers have its own."""
+        """The latest commit marker that the leaders report: a marker has the broker's time, a record its writer's."""
         ends = [
             each.last_timestamp
             for each in self._writers(by)
@@ -173,7 +173,7 @@ class KafkaApprovals:
         return found
 
     def _write(self, value: bytes, by: Deadline) -> int | None:
-        """The offset of what was written; None: it was, and no broker has told where."""
+        """The offset of the record; None: it was appended, but no broker reported where."""
         doing = Operation("approve", f"WRITE on topic {APPROVALS_TOPIC}, which only approvers have")
         options = {"acks": "all", "enable_idempotence": True, "linger_ms": 0}
         producer = Producer(configuration(self._endpoint, "approvals", self._errors, **options))
@@ -202,7 +202,7 @@ def _passes(error: KafkaError) -> bool:
 
 
 def _entry(message: Message) -> Entry | None:
-    """What cannot be read, or is not in the brokers' time, neither approves nor withdraws anything."""
+    """A record that cannot be decoded, or has no LogAppendTime, neither approves nor withdraws anything."""
     kind, at = message.timestamp()
     if kind != TIMESTAMP_LOG_APPEND_TIME:
         return None

@@ -1,4 +1,4 @@
-"""Questions to a cluster as a command asks them: again where that helps, and errors that name the missing right."""
+"""Requests of a command to a cluster: repeated if that helps, with errors that name the missing permission."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _AUTHORIZATION: Final = (
 
 
 class Asking:
-    """Owned by one thread. A cluster that does not listen is asked again for a moment: a rolling restart passes."""
+    """Owned by one thread. A cluster that refuses connections is retried for a moment: a rolling restart passes."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
     def read(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
-        """What `ask` returns; asked once more where a broker has frozen or hung up, as nothing is changed by asking.
+        """The result of `ask`, which changes nothing; repeated once if a broker does not answer or disconnects.
 
         Raises:
-            AuthorizationFailed: naming the right that `doing` needs. BrokerError, CouldNotTell: as they say.
+            AuthorizationFailed: names the permission that `doing` needs. BrokerError, CouldNotTell: as `ask`.
         """
         try:
             return self._patiently(ask, share(by, 2), doing)
@@ -50,11 +50,11 @@ class Asking:
             return self._patiently(ask, by, doing)
 
     def change(self, ask: Callable[[Router, Deadline], _T], by: Deadline, doing: Operation) -> _T:
-        """As `read`, but not asked again once a broker may have got it (ConnectionLost, TimedOut)."""
+        """As `read`, but not repeated if a broker may have received the request (ConnectionLost, TimedOut)."""
         return self._patiently(ask, by, doing)
 
     def named(self, error: TanistError, doing: Operation) -> TanistError:
-        """`error` with what was being done; a missing right by its name."""
+        """`error` with the operation in its message; AuthorizationFailed if a permission is missing."""
         context = f"{doing.what} of {self._router.endpoint.name}"
         if isinstance(error, _AUTHORIZATION):
             return AuthorizationFailed(f"{context} needs {doing.right}: {error.reason}")

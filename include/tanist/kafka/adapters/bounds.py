@@ -1,7 +1,7 @@
-"""Where the partitions of a topic begin and end, over our own wire.
+"""Start and end offsets of the partitions of a topic, over `kafka.wire`.
 
-Not over librdkafka: after a restart of a broker its AdminClient goes on asking with the leader epoch that it knows, and
-gets FENCED_LEADER_EPOCH for half a minute.
+Not over librdkafka: after a restart of a broker its AdminClient keeps sending the old leader epoch, and gets
+FENCED_LEADER_EPOCH for half a minute.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _AGAIN: Final = 0.1
 _BELIEVED: Final = 3.0
-"""Seconds until "there is no such topic" is believed: of a new one, brokers hear at different times."""
+"""Seconds until UNKNOWN_TOPIC is final: brokers learn of a new topic at different times."""
 
 
 class LogBoundsReader:
-    """Of one topic. Thread-safe: callers share the answer to a question that was asked after they came."""
+    """Of one topic. Thread-safe: concurrent callers share the answer to a request that was sent after their call."""
 
     def __init__(self, router: Router, topic: str, partitions: int) -> None:
-        """`router`: no other thread may use it while one asks here."""
+        """`router`: no other thread may use it during a call."""
         self.topic, self.endpoint = topic, router.endpoint
         self._what = f"topic {topic} of {router.endpoint.name}"
         self._router = router
@@ -46,10 +46,10 @@ class LogBoundsReader:
         return self._ask(End.EARLIEST, by)
 
     def ends(self, by: Deadline) -> Mapping[int, int]:
-        """Per partition, the offset behind the last committed record or marker; a moment without leader is waited out.
+        """Per partition, the offset after the last committed record or marker; waits while a partition has no leader.
 
         Raises:
-            TimedOut, Unreachable, AuthorizationFailed, UnknownTopicOrPartition (it was deleted).
+            TimedOut, Unreachable, AuthorizationFailed; UnknownTopicOrPartition: the topic was deleted.
         """
         with self._changed:
             wanted = self._started + 1
@@ -64,7 +64,7 @@ class LogBoundsReader:
         return self._ask_for_all(number, by)
 
     def close(self) -> None:
-        """Close the router, for those to whom alone it belongs: whoever is waiting for an answer gets Stopped."""
+        """Close the router, if this reader is its only user; callers that wait get Stopped."""
         self._router.interrupt()
         with self._turn:
             self._router.close()

@@ -1,4 +1,4 @@
-"""One cluster as a command works with it: the ports over one router, its state topics over one consumer."""
+"""One cluster of a command: the ports over one router, its state topics over one consumer."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ PARTITIONS: Final = {STATE_TOPIC: STATE_PARTITIONS, OFFSETS_TOPIC: 1, GROUPS_TOP
 
 
 class KafkaCluster:
-    """The port `Cluster`. Used by one thread at a time; nothing is connected before something is asked.
+    """The port `Cluster`. Used by one thread at a time; connects at the first request.
 
-    `small_state`: its state topics may have fewer replicas than are safe. `cluster_id`: where another cluster answers,
-    whatever is asked raises AnotherCluster.
+    `small_state`: state topics may have fewer than three replicas. `cluster_id`: if another cluster answers, every
+    call raises AnotherCluster.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class KafkaCluster:
         self.close()
 
     def positions(self, mirror: MirrorName) -> KafkaPositions:
-        """The positions of groups, committed on behalf of `mirror`."""
+        """Committed offsets of groups; commits use the transactional ids of `mirror`."""
         if mirror not in self._positions:
             self._positions[mirror] = KafkaPositions(self.router, mirror)
         return self._positions[mirror]
 
     def proofs(self, destination: KafkaCluster) -> KafkaProofs:
-        """What compares records of this cluster with their copies at `destination`."""
+        """Compares records of this cluster with those of `destination`."""
         return KafkaProofs(self.router, destination.router)
 
     def open_store(
@@ -102,7 +102,7 @@ class KafkaCluster:
         return LogBoundsReader(self.router, topic, partitions).starts(by)
 
     def close(self) -> None:
-        """End everything that was opened here."""
+        """Close all connections and stores."""
         self._state.follower.close()
         for positions in self._positions.values():
             positions.close()

@@ -1,7 +1,7 @@
 """A compacted topic as a database: the port `StateStore`.
 
-Ready means that the position reached the end offset that the brokers named after the call, never "the last record was
-seen": behind a transaction marker there is nothing to see.
+A view is current when the position has reached the end offset that the brokers reported after the call. Waiting for
+the last record would never end if the log ends with a transaction marker.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _FOLLOWED: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the state topics of one cluster share within a command: one router, one consumer."""
+    """The router and the consumer that the state topics of one cluster share within a command."""
 
     router: Router
     follower: Follower
 
 
 class CompactedTopic:
-    """Made by `open`. Thread-safe; a thread of its own reads."""
+    """Created by `open`. Thread-safe; reads in a thread of its own."""
 
     def __init__(
         self, bounds: LogBoundsReader, reader: Reader, writer: StateWriter | None, end: Callable[[], None]
@@ -64,15 +64,14 @@ class CompactedTopic:
         within: Shared | None = None,
         cluster_id: str | None = None,
     ) -> Self:
-        """The topic, checked, replayed to its end, and open for changes unless `writer` is None.
+        """Check the topic and read it to its end; open it for changes unless `writer` is None.
 
-        `writer`: `operator_of(mirror)` fences whoever opened the same mirror before (and is fenced by whoever opens it
-        next), WORKER fences nobody. An operator is fenced before the replay, so what it decides is based on the last
-        word of the one before. `within`: the connections of a command, which all its state topics share.
-        `cluster_id`: only of this cluster.
+        `writer`: `operator_of(mirror)` fences the command that opened the same mirror before, and is fenced by the next
+        one; WORKER fences none. The earlier operator is fenced before the topic is read, so the view contains its last
+        write. `within`: the shared connections of a command. `cluster_id`: the only id accepted.
 
         Raises:
-            UnknownTopicOrPartition: there is no such topic, and `create` is false.
+            UnknownTopicOrPartition: the topic does not exist, and `create` is False.
             UnsafeStateTopic, AuthorizationFailed, AuthenticationFailed, Unreachable, TimedOut, AnotherCluster.
         """
         with contextlib.ExitStack() as undo:
@@ -108,7 +107,7 @@ class CompactedTopic:
         return self._reader.view()
 
     def problems(self) -> tuple[Unreadable, ...]:
-        """Records that this version cannot read, with the reason. They count as if they were not there."""
+        """Records that this version cannot decode, with the reason; the view does not contain them."""
         return self._reader.problems()
 
     def ended(self) -> TanistError | None:
@@ -140,5 +139,5 @@ class CompactedTopic:
             tail.close()
 
     def close(self) -> None:
-        """End its reader and writer; what is shared stays open."""
+        """Close its reader and writer; shared connections stay open."""
         self._end()

@@ -1,4 +1,4 @@
-"""Configurations of brokers, over our own wire: librdkafka's Python cannot name the default of all brokers."""
+"""Configurations of brokers, over `kafka.wire`: the Python client of librdkafka cannot set the cluster-wide default."""
 
 from __future__ import annotations
 

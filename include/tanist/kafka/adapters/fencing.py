@@ -1,4 +1,4 @@
-"""Keeping producers off topics of the source: the port `Fencing`."""
+"""Source fences, as ACLs or as a topic config: the port `Fencing`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class KafkaFencing:
         return answers | {each.topic: self._limit(each.topic, each.max_message_bytes, by) for each in _limiting(before)}
 
     def _limits(self, topics: Sequence[str], by: Deadline) -> dict[str, FenceBefore | TanistError]:
-        """The topics' own settings, in one request."""
+        """The topics' own `max.message.bytes`, in one request."""
         found = topic_config(self._router, topics, MAX_MESSAGE_BYTES, by)
         return {
             topic: each if isinstance(each, TanistError) else _limited(topic, each) for topic, each in found.items()
@@ -77,7 +77,7 @@ def _limited(topic: str, limit: ConfigValue | None) -> FenceBefore:
 
 
 def _denying(before: Sequence[FenceBefore], *, ours: bool = False) -> list[str]:
-    """Topics fenced by a rule; `ours`: by one that was not there before."""
+    """Topics with a DENY of WRITE for everybody; `ours`: that did not exist before the fence."""
     return [e.topic for e in before if e.kind is FenceKind.DENY_WRITE and not (ours and e.had_deny)]
 
 

@@ -1,8 +1,8 @@
-"""What makes a barrier outlive the cleaner: a record of the new epoch, the last key and value again.
+"""Makes a producer fence survive log compaction: the last record with a key is appended again in the new epoch.
 
-Between reading the last record and repeating it nobody may write that key, or the newer value would be superseded. In
-a failover nobody can: the topic is not open yet. Later that is made unlikely by waiting for a log at rest, seen by
-where the copy landed, and mended by repeating the newer value.
+If another client wrote that key between reading and repeating it, the repeated value would replace the newer one.
+During a failover no client can, because the topic is not open yet. Later, the log must have been idle; a write in
+between is detected by the offset of the repeated record, and the newer value is repeated again.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Keeping:
     def _remembered(
         self, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline
     ) -> dict[TopicPartition, Kept | TanistError]:
-        """Whether each leader knows of a record of the new epoch: after the marker alone there is no last sequence."""
+        """Whether each leader knows a record of the new epoch: after a marker alone it has no last sequence."""
         found: dict[TopicPartition, Kept | TanistError] = {}
         for at, answer in describe_producers(self._router, data_ids, by).items() if data_ids else ():
             if isinstance(answer, TanistError):
@@ -124,7 +124,7 @@ class Keeping:
         data_ids: Mapping[TopicPartition, ProducerId],
         by: Deadline,
     ) -> dict[TopicPartition, TanistError]:
-        """Why it could not be, of each where it could not. `ends`: up to where each log was read."""
+        """The errors of the partitions that failed. `ends`: the offset up to which each log was read."""
         sequence, refused = 0, dict[TopicPartition, TanistError]()
         read, todo = dict(ends), dict(lasts)
         while todo:
@@ -141,7 +141,7 @@ class Keeping:
     def _newer(
         self, repeated: Mapping[TopicPartition, Last], between: Mapping[TopicPartition, OffsetSpan], by: Deadline
     ) -> dict[TopicPartition, Last]:
-        """What others have written to the very key that was repeated, between reading and repeating it."""
+        """Records that others have written to the repeated key between reading and repeating it."""
 
         def of_that_key(at: TopicPartition, message: Message) -> bool:
             return message.key() == repeated[at].key
@@ -151,7 +151,7 @@ class Keeping:
 
 
 def _batch(last: Last, data_id: ProducerId, sequence: int) -> bytearray:
-    """Of this moment: brokers forget an id whose last record is old."""
+    """A batch with the current time: brokers forget a producer id whose last record is old."""
     now = time.time_ns() // 1_000_000
     return single_record_batch(encoded(last.key, last.value, last.headers), data_id, DATA_EPOCH, sequence, now)
 

@@ -1,4 +1,4 @@
-"""The last record of a partition, whatever codec it lies there in: librdkafka unpacks all of them."""
+"""The last record of a partition, read with librdkafka, which decompresses every codec."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Last(NamedTuple):
 
 
 class OffsetSpan(NamedTuple):
-    """`start` of the log, and the `end` of what is committed in it."""
+    """`start`: the log start offset; `end`: the end of committed records."""
 
     start: int
     end: int
@@ -54,10 +54,10 @@ def last_records(
 ) -> dict[TopicPartition, Last | None]:
     """The last record that is `wanted` in each span; None: there is none.
 
-    What lies at the end may be markers only, so the look begins near the end and goes further back each time.
+    The end may have markers only, so reading starts near the end and then further back each time.
 
     Raises:
-        TimedOut: not all of it could be read. AuthorizationFailed, BrokerError: what the brokers said of one.
+        TimedOut: not every span could be read. AuthorizationFailed, BrokerError: of any partition.
     """
     found: dict[TopicPartition, Last | None] = {}
     left = {at: span for at, span in spans.items() if span.start < span.end}
@@ -110,7 +110,7 @@ def _read(
 
 
 def _passes(message: Message, endpoint: Endpoint) -> bool:
-    """Whether it is trouble that passes. Raises what a broker says otherwise."""
+    """Whether the error is temporary; otherwise raises it."""
     error = message.error()
     if error is None or error.code() == _EOF:
         return False

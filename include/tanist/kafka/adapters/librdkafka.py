@@ -1,7 +1,7 @@
-"""librdkafka as the rest of this room sees it: how it is configured, how it is waited for, and what its errors mean.
+"""Configuration and errors of librdkafka clients.
 
-librdkafka tells only its error callback why a connection failed; the call that waits for it ends in a time-out. So
-every client here has a `ConnectionErrorTracker`, which turns a wrong password into AuthenticationFailed at once.
+librdkafka reports only to its error callback why a connection failed; the waiting call times out. So every client has a
+`ConnectionErrorTracker`, which turns a wrong password into AuthenticationFailed at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SILENT.addHandler(logging.NullHandler())
 
 AUTHENTICATION: Final = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
 _LOST: Final = "Broker transport failure"
-"""In the text of an authentication error: the connection was lost in the handshake, nobody was refused."""
+"""In the text of an authentication error: the connection was lost during the handshake, the login was not refused."""
 UNREACHABLE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}  # noqa: SLF001
 TIMED_OUT: Final = {KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE}  # noqa: SLF001
 _FENCED: Final = {
@@ -50,7 +50,7 @@ _AUTHORIZATION: Final = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 _LOCAL_NAMES: Final = {KafkaError._UNKNOWN_TOPIC: 3, KafkaError._UNKNOWN_PARTITION: 3, KafkaError._NOENT: 3}  # noqa: SLF001
-"""librdkafka's own codes that say what a broker's code says."""
+"""librdkafka's own codes with the meaning of a broker's code."""
 
 
 # ── configuration ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -77,14 +77,14 @@ def configuration(endpoint: Endpoint, role: str, errors: ConnectionErrorTracker,
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What was being done, for messages: `describe topic orders of east`, and the right that it needs."""
+    """An operation for messages, such as `describe topic orders of east`, and the permission that it needs."""
 
     what: str
     right: str
 
 
 def translate(error: KafkaError, doing: Operation, endpoint: Endpoint) -> TanistError:
-    """Our error for librdkafka's, whose negative codes are its own and whose others are the broker's."""
+    """The error for a KafkaError: negative codes are librdkafka's own, the others the broker's."""
     code, context = error.code(), f"{doing.what} of {endpoint.name}"
     if _is_refusal(error):
         return AuthenticationFailed(f"{context}: {_readable(error)}")
@@ -117,7 +117,7 @@ def cause(exception: KafkaException) -> KafkaError:
 
 
 def addresses(endpoint: Endpoint) -> str:
-    """The bootstrap servers as a message names them."""
+    """The bootstrap servers, for messages."""
     return ", ".join(map(str, endpoint.bootstrap))
 
 
@@ -127,7 +127,7 @@ def _readable(error: KafkaError) -> str:
 
 
 class ConnectionErrorTracker:
-    """The error callback of one client: remembers why connections fail. Called by whoever polls the client."""
+    """The error callback of one client: remembers why connections fail. Called in the thread that polls the client."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -144,16 +144,16 @@ class ConnectionErrorTracker:
             self._transport = error
 
     def alive(self) -> None:
-        """A broker has answered: what was seen before is history."""
+        """A broker has answered: forget earlier errors."""
         self._refused = self._transport = None
         self._down = False
 
     def login_error(self, doing: Operation) -> TanistError | None:
-        """A login that was refused, as an error."""
+        """The error of a refused login; None: none was refused."""
         return translate(self._refused, doing, self._endpoint) if self._refused else None
 
     def likely_cause(self, doing: Operation) -> TanistError | None:
-        """The best reason known for a time-out; None: no connection has failed."""
+        """The most likely reason of a timeout; None: no connection has failed."""
         if self._refused:
             return self.login_error(doing)
         if self._down:

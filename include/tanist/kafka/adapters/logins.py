@@ -1,4 +1,4 @@
-"""Who we are to the brokers of a cluster, as far as its configuration tells."""
+"""The principal of a login, as far as the configuration determines it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def login_of(endpoint: Endpoint) -> Login:
     """The setting; else the SASL user name; else the subject of the client certificate, as it is in its file now.
 
-    Who logs in with nothing is ANONYMOUS to brokers, as is everybody else who does so: nobody in particular.
+    Without credentials brokers call every client ANONYMOUS, so there is no principal of this login.
     """
     if endpoint.principal:
         return Login(endpoint.principal, Origin.SETTING)

@@ -1,4 +1,4 @@
-"""Partition logs and producer ids, over our own wire: the port `Logs`."""
+"""Partition logs and producer ids, over `kafka.wire`: the port `Logs`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class KafkaLogs:
 
 
 def _producer(at: TopicPartition, records: memoryview, offset: int) -> ProducerId | TanistError | None:
-    """Who wrote the batch that holds `offset`; None: it did not come, as nothing did."""
+    """The producer id of the batch with `offset`; None: the answer has no batch."""
     if len(records) < HEADER_SIZE:
         return None
     try:
@@ -99,7 +99,7 @@ def _producer(at: TopicPartition, records: memoryview, offset: int) -> ProducerI
 
 
 def _look(at: TopicPartition, records: memoryview, position: int, end: int) -> bool | int | TanistError:
-    """Whether the span holds control batches alone; where to read on where it goes on behind these."""
+    """Whether the span has only control batches, or the offset at which to continue reading."""
     before = position
     try:
         for header, _ in split(records):

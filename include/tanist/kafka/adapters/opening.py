@@ -1,4 +1,4 @@
-"""Who may write to a topic that takes over: the port `Opening`."""
+"""ACLs of a topic that is failed over: the port `Opening`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class KafkaOpening:
-    """Owned by one thread. Who logs in without a name is nobody that could be denied anything."""
+    """Owned by one thread. A login without a principal cannot be denied anything."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -33,7 +33,7 @@ class KafkaOpening:
     def open(
         self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
     ) -> Mapping[str, TanistError | None]:
-        """The mirror is shut out first; then rules are given; last goes what kept everybody off."""
+        """In this order: deny the mirror, create the ACLs, remove a DENY for everybody."""
         if not self.has_authorizer(by):
             return dict.fromkeys(topics)
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
@@ -79,14 +79,14 @@ class KafkaOpening:
         return login_of(self._router.endpoint).principal
 
     def _logins(self, mirrors: Collection[str]) -> frozenset[str]:
-        """Those that copy; where nobody has told, ours, which may do all that they may."""
+        """The principals of workers; if none has reported one, that of this connection."""
         return frozenset(mirrors) or frozenset({self._own} if self._own else ())
 
     def _ruled(self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline) -> frozenset[str]:
-        """Topics on which a DENY is one rule more.
+        """Topics that have ACLs already, so that a DENY may be added.
 
-        Where there is none at all a cluster may let everybody write (`allow.everyone.if.no.acl.found`), and the first
-        one would keep all others off as well.
+        On a topic without ACLs everybody may be allowed to write (`allow.everyone.if.no.acl.found`), and the first ACL
+        would block all other clients.
         """
         found = rules.covered(self._router, list(topics), by)
         return frozenset(topic for topic, held in topics.items() if held or topic in found)
@@ -94,7 +94,7 @@ class KafkaOpening:
     def _lacking(
         self, wanted: Mapping[str, Sequence[AclEntry]], mirrors: Collection[str], by: Deadline
     ) -> dict[str, list[AclEntry]]:
-        """Rules that are not there in any form. The mirror's own principals are never given one."""
+        """The ACLs that do not exist in any form, without those of the mirror's principals."""
         found, ours = rules.writing(self._router, list(wanted), by), self._logins(mirrors)
         return {
             topic: [rule for rule in held if rule not in found[topic] and rule.principal not in ours]
