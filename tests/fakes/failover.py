@@ -191,7 +191,9 @@ class MemoryFencing:
         self._cluster.answer()
         return self._cluster.authorizer
 
-    def snapshot(self, topics: Sequence[str], by: Deadline) -> Mapping[str, FenceBefore | TanistError]:
+    def snapshot(
+        self, topics: Sequence[str], by: Deadline, *, authorizer: bool | None = None
+    ) -> Mapping[str, FenceBefore | TanistError]:
         self._cluster.answer()
         return {topic: self._snapshot(topic) for topic in topics}
 
@@ -268,7 +270,12 @@ class MemoryOpening:
         return dict.fromkeys(topics)
 
     def is_open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
         if not self._cluster.authorizer:
@@ -277,7 +284,12 @@ class MemoryOpening:
         return {topic: (topic, ANYBODY) not in self._cluster.deny and topic not in lacking for topic in topics}
 
     def shut_out(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Sequence[str],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
         own, others = f"User:{self._cluster.user}", self._logins(mirrors)

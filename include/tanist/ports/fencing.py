@@ -22,8 +22,13 @@ class Fencing(Protocol):
         """Whether the cluster enforces ACLs."""
         ...
 
-    def snapshot(self, topics: Sequence[str], by: Deadline) -> Mapping[str, FenceBefore | TanistError]:
-        """The settings that a fence would replace; to be stored before `apply`."""
+    def snapshot(
+        self, topics: Sequence[str], by: Deadline, *, authorizer: bool | None = None
+    ) -> Mapping[str, FenceBefore | TanistError]:
+        """The settings that a fence would replace; to be stored before `apply`.
+
+        `authorizer`: the answer of `has_authorizer`; None: the cluster is asked.
+        """
         ...
 
     def apply(self, before: Sequence[FenceBefore], by: Deadline) -> Mapping[str, TanistError | None]:

@@ -30,18 +30,31 @@ class Opening(Protocol):
         ...
 
     def is_open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
-        """Whether the ACLs given for each topic exist, and no DENY of WRITE applies to everybody."""
+        """Whether the ACLs given for each topic exist, and no DENY of WRITE applies to everybody.
+
+        `authorizer`: the answer of `has_authorizer`; None: the cluster is asked.
+        """
         ...
 
     def shut_out(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Sequence[str],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
         """Whether the mirror may no longer write to each topic; False without an authorizer, and for a super user.
 
         If this connection has the login of the workers, the brokers report it (KIP-430). For another principal only
-        ACLs can be checked: True then means that a DENY names it.
+        ACLs can be checked: True then means that a DENY names it. `authorizer`: as for `is_open`.
         """
         ...
 

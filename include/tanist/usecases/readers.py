@@ -32,9 +32,12 @@ class StateReaders:
         Raises:
             UnsafeStateTopic: its configuration could lose records; and the destination's error if it cannot be read.
         """
-        if not self.has(topic, by):
-            return NOTHING_YET
-        return self._open[topic].catch_up(by)
+        found = self.find(topic, by)
+        return NOTHING_YET if found is None else found
+
+    def find(self, topic: str, by: Deadline) -> StateView | None:
+        """As `view`; None if the topic does not exist."""
+        return self._open[topic].catch_up(by) if self.has(topic, by) else None
 
     def has(self, topic: str, by: Deadline) -> bool:
         """Whether the topic exists."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain import records
@@ -44,13 +45,16 @@ def read(cluster: Cluster, topic: str, by: Deadline) -> StateView:
     Raises:
         UnsafeStateTopic: its configuration could lose records.
     """
+    found = find(cluster, topic, by)
+    return NOTHING_YET if found is None else found
+
+
+def find(cluster: Cluster, topic: str, by: Deadline) -> StateView | None:
+    """As `read`; None if the topic does not exist."""
     if not exists(cluster, topic, by):
-        return NOTHING_YET
-    store = cluster.open_store(topic, None, by)
-    try:
+        return None
+    with closing(cluster.open_store(topic, None, by)) as store:
         return store.catch_up(by)
-    finally:
-        store.close()
 
 
 def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec:

@@ -83,14 +83,24 @@ class Watched:
         return self.real.open(topics, by, mirrors)
 
     def is_open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
-        return self.real.is_open(topics, by, mirrors)
+        return self.real.is_open(topics, by, mirrors, authorizer=authorizer)
 
     def shut_out(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Sequence[str],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
-        return self.real.shut_out(topics, by, mirrors)
+        return self.real.shut_out(topics, by, mirrors, authorizer=authorizer)
 
     def others(
         self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()

@@ -398,6 +398,6 @@ def test_a_promotion_writes_nothing_into_the_copy_that_another_mirror_has_now() 
         at: end for at, end in before.items() if at.topic == "orders"
     }
     assert [each.topic for each in still_promoted(view(world), DR, {})] == ["payments"]
-    found = {each.name: each for each in checks(world.clusters(), view(world), Silence(world.clock), world.command())}
+    found = {each.name: each for each in checks(world.clusters().snapshot(), Silence(world.clock), world.command())}
     assert found["barrier"].verdict is Verdict.PASS, found["barrier"]
     assert found["openings"].verdict is Verdict.PASS, found["openings"]

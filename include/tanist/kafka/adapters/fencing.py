@@ -29,8 +29,10 @@ class KafkaFencing:
     def has_authorizer(self, by: Deadline) -> bool:
         return rules.has_authorizer(self._router, by)
 
-    def snapshot(self, topics: Sequence[str], by: Deadline) -> Mapping[str, FenceBefore | TanistError]:
-        if rules.has_authorizer(self._router, by):
+    def snapshot(
+        self, topics: Sequence[str], by: Deadline, *, authorizer: bool | None = None
+    ) -> Mapping[str, FenceBefore | TanistError]:
+        if self.has_authorizer(by) if authorizer is None else authorizer:
             denied = rules.denied(self._router, ANYBODY, by)
             kind = FenceKind.DENY_WRITE
             return {topic: FenceBefore(topic=topic, kind=kind, had_deny=topic in denied) for topic in topics}

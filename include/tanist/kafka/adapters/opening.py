@@ -45,20 +45,31 @@ class KafkaOpening:
         return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
 
     def is_open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
-        if not self.has_authorizer(by):
+        if not (self.has_authorizer(by) if authorizer is None else authorizer):
             return dict.fromkeys(topics, True)
         kept_off = rules.denied(self._router, ANYBODY, by)
         lacking = self._lacking(topics, mirrors, by)
         return {topic: topic not in kept_off and not lacking[topic] for topic in topics}
 
     def shut_out(
-        self, topics: Sequence[str], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Sequence[str],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        authorizer: bool | None = None,
     ) -> Mapping[str, bool | TanistError]:
         logins = self._logins(mirrors)
         others = sorted(logins - {self._own})
-        denied = [rules.denied(self._router, other, by) for other in others] if self.has_authorizer(by) else []
+        guarded = self.has_authorizer(by) if authorizer is None else authorizer
+        denied = [rules.denied(self._router, other, by) for other in others] if guarded else []
         by_name = {topic: len(denied) == len(others) and all(topic in each for each in denied) for topic in topics}
         if self._own not in logins and others:
             return by_name

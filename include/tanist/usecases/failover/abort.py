@@ -118,9 +118,9 @@ def fences(clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow
 
 
 def _rows(view: StateView, clusters: FailoverContext, command: CommandContext) -> tuple[FenceRow, ...]:
-    mirror, source, by = clusters.spec.mirror, clusters.source, command.clock.deadline(SOURCE_SECONDS)
+    mirror, source, by = clusters.spec.mirror, clusters.snapshot().source, command.clock.deadline(SOURCE_SECONDS)
     held = view.source_fences(mirror)
-    seen = source if isinstance(source, TanistError) else attempt(lambda: look_at_all(source.fencing, view, mirror, by))
+    seen = source if isinstance(source, TanistError) else attempt(lambda: look_at_all(source, view, mirror, by))
     if isinstance(seen, TanistError):
         return tuple(FenceRow(source_fence=each, stands=None, reason=str(seen)) for each in held)
     strange = (FenceRow(source_fence=each, stands=True, reason=UNRECORDED) for each in seen.unrecorded.values())

@@ -33,6 +33,12 @@ def attempt(look: Callable[[], _T]) -> _T | TanistError:
         return error
 
 
+def answered(look: Callable[[], _T]) -> _T | None:
+    """What `look` returns; None: it could not be told."""
+    found = attempt(look)
+    return None if isinstance(found, TanistError) else found
+
+
 def answered_only(look: Callable[[], Mapping[str, bool | TanistError]]) -> dict[str, bool]:
     """What could be told; nothing where nobody answers."""
     answers = attempt(look)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tanist.usecases.snapshot import MirrorSnapshot
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.usecases.readers import StateReaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,10 @@ class FailoverContext:
     source: Cluster | TanistError
     destination: Cluster
     move_groups: MoveGroups
+
+    def snapshot(self, readers: StateReaders | None = None) -> MirrorSnapshot:
+        """A new snapshot of both, of which nothing has been read. `readers`: of the state topics, which stay open."""
+        return MirrorSnapshot.of(self.spec, self.source, self.destination, readers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import TopicPartition
     from tanist.ports.clock import Deadline
-    from tanist.ports.replicas import Replicas
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class Coordinated:
     _before: frozenset[tuple[str, int, int]] | None = None
 
     def ask(
-        self, replicas: Replicas, partitions: Sequence[TopicPartition], by: Deadline, *, fenced: bool
+        self, source: ClusterSnapshot, partitions: Sequence[TopicPartition], by: Deadline, *, fenced: bool
     ) -> NamedTransactions:
         """`fenced`: the fences of all of `partitions` stand."""
         try:
-            found = replicas.named_in_transactions(partitions, by)
+            found = source.named_in_transactions(partitions, by)
         except (TransactionalIdAuthorizationFailed, UnsupportedVersion) as never:
             return NamedTransactions(complete=False, reason=str(never))
         except Stopped:

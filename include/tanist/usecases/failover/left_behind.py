@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.logs import Logs
-    from tanist.ports.replicas import ClusterSeen, Replicas
+    from tanist.ports.replicas import ClusterSeen
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 NOT_ON_RECORD = "how far it was copied at the failover is not recorded"
 
 
 def left_behind(
-    spec: MirrorSpec, view: StateView, logs: Logs, replicas: Replicas, by: Deadline
+    spec: MirrorSpec, view: StateView, source: ClusterSnapshot, by: Deadline
 ) -> dict[TopicPartition, int | TanistError]:
     """Offsets that the source's logs have behind what was copied, of each partition that took over; markers are none.
 
@@ -34,7 +34,7 @@ def left_behind(
         CouldNotTell, BrokerError: the source does not answer. AnotherCluster: its connection leads elsewhere.
     """
     topics = view.removed(spec.mirror)
-    seen = replicas.cluster([topic.topic for topic in topics], by)
+    seen = source.registry([topic.topic for topic in topics], by)
     cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
     found: dict[TopicPartition, int | TanistError] = {}
     copied: dict[TopicPartition, int] = {}
@@ -50,17 +50,17 @@ def left_behind(
             else:
                 copied[at] = end
     more = growth((topic for topic in topics if not _gone(topic, seen)), seen.partitions).partitions
-    return found | _without_copy(more, logs, by) | _behind(copied, logs, by)
+    return found | _without_copy(more, source, by) | _behind(copied, source, by)
 
 
 def _without_copy(
-    partitions: Sequence[TopicPartition], logs: Logs, by: Deadline
+    partitions: Sequence[TopicPartition], source: ClusterSnapshot, by: Deadline
 ) -> dict[TopicPartition, int | TanistError]:
     """Of partitions that were never mirrored, left behind by name or added since, everything they still have counts."""
-    starts = logs.ends(partitions, by) if partitions else {}
+    starts = source.ends(partitions, by) if partitions else {}
     errors = {at: each for at, each in starts.items() if isinstance(each, TanistError)}
     begins = {at: each.start for at, each in starts.items() if not isinstance(each, TanistError)}
-    return errors | _behind(begins, logs, by)
+    return errors | _behind(begins, source, by)
 
 
 def _gone(topic: TopicDesired, seen: ClusterSeen) -> bool:
@@ -70,10 +70,12 @@ def _gone(topic: TopicDesired, seen: ClusterSeen) -> bool:
     return now is not None and now != topic.source_topic_id
 
 
-def _behind(copied: Mapping[TopicPartition, int], logs: Logs, by: Deadline) -> dict[TopicPartition, int | TanistError]:
-    ends = logs.true_ends(tuple(copied), by) if copied else {}
+def _behind(
+    copied: Mapping[TopicPartition, int], source: ClusterSnapshot, by: Deadline
+) -> dict[TopicPartition, int | TanistError]:
+    ends = source.true_ends(copied, by) if copied else {}
     more = {at: (copied[at], end) for at, end in ends.items() if not isinstance(end, TanistError) and end > copied[at]}
-    only_control = logs.only_control(more, by) if more else {}
+    only_control = source.only_control(more, by) if more else {}
     found: dict[TopicPartition, int | TanistError] = {}
     for at, end in ends.items():
         markers = only_control.get(at, True)

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState, Uncopied
+from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.takeover import missing
-from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
-from tanist.domain.growth import growth
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap
@@ -21,31 +19,27 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS,
 from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import DesiredState, MirrorState
 from tanist.domain.topic_configs import altered_configs
-from tanist.ports.clock import Deadline
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
-from tanist.usecases import cluster_ids
-from tanist.usecases.failover import source_fences
-from tanist.usecases.failover.answers import answered_only, attempt, known, raise_first
-from tanist.usecases.failover.context import SOURCE_SECONDS, FailoverContext
-from tanist.usecases.failover.coordinated import Coordinated, NamedTransactions
-from tanist.usecases.failover.new_topics import besides, new_topics_of
-from tanist.usecases.failover.source_fences import SourceFences
+from tanist.usecases.failover.answers import answered, answered_only, known
+from tanist.usecases.failover.coordinated import Coordinated
+from tanist.usecases.failover.source_seen import SourceSeen, see_source, silent, soon
+from tanist.usecases.failover.step import wanted_topics
 from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from tanist.domain.failover.facts import OpenTransaction
+    from tanist.domain.failover.plan import Intent
     from tanist.domain.lag import KnownEnd
-    from tanist.domain.names import TopicPartition
     from tanist.domain.records import GroupSyncStatus, PartitionObserved, TopicDesired
     from tanist.domain.state_view import StateView
-    from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,31 +49,6 @@ class Look:
     facts: Facts
     source: MirrorEnds
     destination: MirrorEnds
-
-
-_WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
-"""What stands, and what was lifted: the request of a command that was frozen may put that up again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FromSource:
-    state: SourceState
-    reason: str = ""
-    another_cluster: str = ""
-    ends: MirrorEnds = field(default_factory=MirrorEnds)
-    true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    open: tuple[OpenTransaction, ...] = ()
-    named: NamedTransactions = field(default_factory=NamedTransactions)
-    uncopied: tuple[Uncopied, ...] = ()
-    new_topics: tuple[str, ...] = ()
-    ids: Mapping[str, str] = field(default_factory=dict)
-    fences: SourceFences = field(default_factory=SourceFences)
-    authorizer: bool | None = None
-
-
-def _silent(why: TanistError) -> _FromSource:
-    elsewhere = why.reason if isinstance(why, AnotherCluster) else ""
-    return _FromSource(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere, ends=MirrorEnds(down=why))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +63,6 @@ class Observer:
     shared: StateReaders | None = None
     silence: Silence | None = None
     _own: StateReaders | None = None
-    _authorizer: bool | None = None
     _coordinated: Coordinated = field(default_factory=Coordinated)
 
     def close(self) -> None:
@@ -113,26 +81,40 @@ class Observer:
         """A state topic as it is now."""
         return self.readers.view(topic, self.context.by)
 
+    def snapshot(self) -> MirrorSnapshot:
+        """A new snapshot of both clusters, of which nothing has been read."""
+        return self.clusters.snapshot(self.readers)
+
+    def look_for(self, intent: Intent, plan: str, *, ask_source: bool = True) -> Facts:
+        """The facts of `see`, of the topics of a plan as they are on record now."""
+        snapshot = self.snapshot()
+        wanted = wanted_topics(snapshot.destination.state(STATE_TOPIC, self.context.by), intent)
+        return self.look(wanted, plan, snapshot, whole=intent.whole, ask_source=ask_source)
+
     def look(
         self,
         wanted: Sequence[TopicDesired],
         plan: str | None = None,
+        snapshot: MirrorSnapshot | None = None,
         *,
         whole: bool | None = None,
         ask_source: bool = True,
     ) -> Facts:
         """The facts of `see`."""
-        return self.see(wanted, plan, whole=whole, ask_source=ask_source).facts
+        return self.see(wanted, plan, snapshot, whole=whole, ask_source=ask_source).facts
 
     def see(
         self,
         wanted: Sequence[TopicDesired],
         plan: str | None = None,
+        snapshot: MirrorSnapshot | None = None,
         *,
         whole: bool | None = None,
         ask_source: bool = True,
     ) -> Look:
         """Everything about `wanted`. `whole`: as in `Intent`; None: whether no other topic is in the mirror now.
+
+        `snapshot`: what is read from, so far as it has been read already; None: a new one.
 
         New topics of the source are looked for only where `wanted` is the whole mirror, which costs one request: who
         fails over a part of it leaves the rest on purpose. Nor where it has no topic left: what a source that was
@@ -145,11 +127,13 @@ class Observer:
         Raises:
             CouldNotTell, BrokerError: the destination does not answer; without it nothing can be decided.
         """
-        spec, view = self.clusters.spec, self.view()
-        copies = self._copies(wanted)
-        others = besides(spec.mirror, wanted, view)
+        both, spec, by = snapshot or self.snapshot(), self.clusters.spec, self.context.by
+        view = both.destination.state(STATE_TOPIC, by)
+        copies = self._copies(wanted, both.destination)
+        names = {each.topic for each in wanted}
+        others = tuple(each.topic for each in view.mirrored(spec.mirror) if each.topic not in names)
         whole = bool(wanted) and (not others if whole is None else whole)
-        source = self._source(wanted, view, ask=ask_source, whole=whole)
+        source = self._source(wanted, view, both.source, ask=ask_source, whole=whole)
         now = self.context.clock.now()
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         facts = Facts(
@@ -158,12 +142,12 @@ class Observer:
             source_reason=source.reason,
             another_cluster=source.another_cluster,
             source_authorizer=source.authorizer,
-            destination_authorizer=self._destination_authorizer(),
-            partitions=self._without_markers(self._partitions(wanted, view, copies, source), source),
+            destination_authorizer=answered(lambda: both.destination.authorizer(by)),
+            partitions=self._without_markers(self._partitions(wanted, both.destination, copies, source), both, source),
             uncopied=source.uncopied,
             new_topics=source.new_topics,
             besides=others,
-            topics=tuple(self._topics(wanted, view, source)),
+            topics=tuple(self._topics(wanted, both.destination, source)),
             transactions=source.open,
             named=source.named.transactions,
             transactions_told=source.named.complete,
@@ -171,109 +155,68 @@ class Observer:
             logins=logins_of(view.workers()),
             workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
             left=tuple(each.topic for each in view.removed(spec.mirror)),
-            map_missing=not self.readers.has(OFFSETS_TOPIC, self.context.by),
-            followed=None if source.state is SourceState.ALIVE else self._followed(),
+            map_missing=both.destination.stored(OFFSETS_TOPIC, by) is None,
+            followed=None if source.state is SourceState.ALIVE else self._followed(both.destination),
             run=view.failover(spec.mirror, plan),
             others_running=tuple(each for each in running if each.plan != plan),
         )
         return Look(facts=facts, source=source.ends, destination=copies)
 
-    def _followed(self) -> GroupSyncStatus | None:
+    def _followed(self, destination: ClusterSnapshot) -> GroupSyncStatus | None:
         """Asked for only where the source cannot be: a topic that cannot be read is as good as none."""
-        found = attempt(lambda: self.view(GROUPS_TOPIC))
-        return None if isinstance(found, TanistError) else found.groups_followed(self.clusters.spec)
+        found = answered(lambda: destination.state(GROUPS_TOPIC, self.context.by))
+        return None if found is None else found.groups_followed(self.clusters.spec)
 
     # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _soon(self) -> Deadline:
-        return Deadline(min(self.context.by.at, self.context.clock.deadline(SOURCE_SECONDS).at))
-
-    def _source(self, wanted: Sequence[TopicDesired], view: StateView, *, ask: bool, whole: bool) -> _FromSource:
-        source = self.clusters.source
+    def _source(
+        self,
+        wanted: Sequence[TopicDesired],
+        view: StateView,
+        source: ClusterSnapshot | TanistError,
+        *,
+        ask: bool,
+        whole: bool,
+    ) -> SourceSeen:
         if isinstance(source, TanistError):
-            return _silent(source)
+            return silent(source)
         if not ask:
-            return _FromSource(state=SourceState.SILENT, reason="not asked any more")
+            return SourceSeen(state=SourceState.SILENT, reason="not asked any more")
         if self.silence is None:
             self.silence = Silence(self.context.clock)
         if (why := self.silence.of(source.name)) is not None:
-            return _silent(why)
+            return silent(why)
         try:
-            return self._ask(source, wanted, view, whole=whole)
+            return see_source(self.clusters.spec, source, wanted, view, self._coordinated, self.context, whole=whole)
         except AnotherCluster as elsewhere:
-            return _silent(elsewhere)
+            return silent(elsewhere)
         except TanistError as error:
             self.silence.keep(source.name, error)
-            return _silent(error)
-
-    def _ask(self, source: Cluster, wanted: Sequence[TopicDesired], view: StateView, *, whole: bool) -> _FromSource:
-        spec, by = self.clusters.spec, self._soon()
-        partitions = [at for topic in wanted for at in topic.all_partitions()]
-        true_ends = source.logs.true_ends(partitions, by)  # first: it knows soonest that nobody is there
-        answers = source.logs.ends(partitions, by)  # after the true ends: what is committed by then was in the log
-        seen = source.replicas.cluster([topic.topic for topic in wanted], by)
-        cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
-        ends = known(answers)
-        errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
-        if partitions and not ends:
-            raise_first(answers)
-        more = growth(wanted, seen.partitions)
-        errors += [f"{topic}: {more.trouble(topic)}" for topic in more.unreported]
-        beyond = known(source.logs.ends(more.partitions, by)) if more.partitions else {}
-        names = {topic.topic for topic in wanted}
-        fences = {each.topic: each for each in view.source_fences(spec.mirror)}
-        watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
-        fencing = source_fences.look(source.fencing, watched, names - fences.keys(), by)
-        fenced = all(fencing.stands.get(topic) is True for topic in names)
-        authorizer = source.fencing.has_authorizer(by)
-        stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
-        named = self._coordinated.ask(source.replicas, partitions, self._soon(), fenced=fenced)
-        unended = attempt(lambda: source.replicas.open_transactions(stuck, self._soon())) if stuck else ()
-        if isinstance(unended, TanistError):
-            unended, named = (), NamedTransactions(reason=str(unended))
-        return _FromSource(
-            state=SourceState.PARTLY if errors else SourceState.ALIVE,
-            reason="; ".join(errors[:3]),
-            ends=_ends(answers),
-            true_ends=known(true_ends),
-            open=unended,
-            named=named,
-            uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
-            new_topics=new_topics_of(spec, view, source.topics, by) if whole else (),
-            ids=seen.topic_ids,
-            fences=fencing,
-            authorizer=authorizer,
-        )
+            return silent(error)
 
     # ── the destination ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _destination_authorizer(self) -> bool | None:
-        if self._authorizer is None:
-            try:
-                self._authorizer = self.clusters.destination.opening.has_authorizer(self.context.by)
-            except TanistError:
-                return None
-        return self._authorizer
-
-    def _copies(self, wanted: Sequence[TopicDesired]) -> MirrorEnds:
-        partitions = [at for topic in wanted for at in topic.all_partitions()]
-        return _ends(self.clusters.destination.logs.ends(partitions, self.context.by)) if partitions else MirrorEnds()
+    def _copies(self, wanted: Sequence[TopicDesired], destination: ClusterSnapshot) -> MirrorEnds:
+        return MirrorEnds.of(
+            destination.ends([at for topic in wanted for at in topic.all_partitions()], self.context.by)
+        )
 
     def _partitions(
-        self, wanted: Sequence[TopicDesired], view: StateView, copies: MirrorEnds, source: _FromSource
+        self, wanted: Sequence[TopicDesired], destination: ClusterSnapshot, copies: MirrorEnds, source: SourceSeen
     ) -> tuple[PartitionFacts, ...]:
-        spec, destination, by = self.clusters.spec, self.clusters.destination, self.context.by
+        spec, by = self.clusters.spec, self.context.by
+        view = destination.state(STATE_TOPIC, by)
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         if not partitions:
             return ()
-        offsets = maps(self.view(OFFSETS_TOPIC), spec)
-        replicas = known(destination.replicas.in_sync(partitions, by))
+        offsets = maps(destination.state(OFFSETS_TOPIC, by), spec)
+        replicas = known(destination.in_sync(partitions, by))
         writers = spec.producer_ids
-        barriers = known(destination.producer_fencing.proof(dict.fromkeys(partitions, writers), by))
+        barriers = known(destination.producer_fences(dict.fromkeys(partitions, writers), by))
         fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
-        strangers = foreign(destination.logs, copies.found, writers, fenced, by)
+        strangers = foreign(destination, copies.found, writers, fenced, by)
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
-        beyond = longer(destination.logs, ours, offsets, source.true_ends, by)
+        beyond = longer(destination, ours, offsets, source.true_ends, by)
         last = last_known(view, spec.mirror)
         heard = {each.worker: each.at for each in view.workers()}
         found = []
@@ -305,24 +248,27 @@ class Observer:
             )
         return tuple(found)
 
-    def _without_markers(self, found: tuple[PartitionFacts, ...], seen: _FromSource) -> tuple[PartitionFacts, ...]:
-        source = self.clusters.source
-        if isinstance(source, TanistError):
+    def _without_markers(
+        self, found: tuple[PartitionFacts, ...], both: MirrorSnapshot, seen: SourceSeen
+    ) -> tuple[PartitionFacts, ...]:
+        if isinstance(both.source, TanistError):
             return found
-        return without_markers(source.logs, found, seen.fences.known(), self._soon())
+        return without_markers(both.source, found, seen.fences.known(), soon(self.context))
 
-    def _topics(self, wanted: Sequence[TopicDesired], view: StateView, source: _FromSource) -> list[ObservedTopic]:
-        mirror, side = self.clusters.spec.mirror, self.clusters.destination
+    def _topics(
+        self, wanted: Sequence[TopicDesired], destination: ClusterSnapshot, source: SourceSeen
+    ) -> list[ObservedTopic]:
+        mirror, by = self.clusters.spec.mirror, self.context.by
+        view = destination.state(STATE_TOPIC, by)
         names = [each.topic for each in wanted]
         fences = {each.topic: each for each in view.source_fences(mirror)}
-        described = side.topics.describe(names, self.context.by)
+        described = destination.described(names, by)
         stands = source.fences.known()
         held = {each.topic: each.deferred_acls for each in wanted}
-        opening, by = self.clusters.destination.opening, self.context.by
         ours = principals(logins_of(view.workers()))
-        opened = answered_only(lambda: opening.is_open(held, by, ours))
-        shut_out = answered_only(lambda: opening.shut_out(names, by, ours))
-        others = attempt(lambda: opening.others(names, by, ours))
+        opened = answered_only(lambda: destination.is_open(held, by, ours))
+        shut_out = answered_only(lambda: destination.shut_out(names, by, ours))
+        others = answered(lambda: destination.others(names, by, ours))
         found = []
         for topic in wanted:
             now, copy = view.topic(mirror, topic.topic), described[topic.topic]
@@ -344,7 +290,7 @@ class Observer:
                     configs_restored=not missing(topic, there.replication_factor, there.configs) if there else None,
                     writable=opened.get(topic.topic),
                     shut_out=shut_out.get(topic.topic),
-                    others=None if isinstance(others, TanistError) else tuple(sorted(others[topic.topic])),
+                    others=None if others is None else tuple(sorted(others[topic.topic])),
                 )
             )
         return found
@@ -355,16 +301,6 @@ def _live(ends: LogEnds | None, true_end: int | None) -> LiveEnd | None:
         return None
     log_end = None if true_end is None else SourceOffset(true_end)
     return LiveEnd(SourceOffset(ends.high_watermark), SourceOffset(ends.last_stable), log_end)
-
-
-def _record_span(ends: LogEnds | None) -> int | None:
-    return None if ends is None else ends.high_watermark - ends.start
-
-
-def _ends(answers: Mapping[TopicPartition, LogEnds | TanistError]) -> MirrorEnds:
-    return MirrorEnds(
-        found=known(answers), errors={at: each for at, each in answers.items() if isinstance(each, TanistError)}
-    )
 
 
 def _first(live: LogEnds | None, seen: KnownEnd | None, map_: OffsetMap) -> DestinationOffset | None:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.names import MirrorName
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
+    from tanist.usecases.snapshot import MirrorSnapshot
 
 
 class AnotherPlan(Refused):
@@ -88,9 +88,10 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
     """
     with closing(Observer(clusters=clusters, context=command)) as observer:
-        wanted = chosen(observer.view(STATE_TOPIC), clusters, request.include)
-        _must_match(request.groups, observer, clusters.spec.mirror)
-        facts = observer.look(wanted)
+        snapshot = observer.snapshot()
+        wanted = chosen(snapshot.destination.state(STATE_TOPIC, command.by), clusters, request.include)
+        _must_match(request.groups, snapshot, command)
+        facts = observer.look(wanted, snapshot=snapshot)
         bare = intent_of(clusters.spec, request.mode, wanted, request.groups)
         made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
     left = ids(remaining(made.intent, facts))
@@ -133,15 +134,16 @@ def chosen(view: StateView, clusters: FailoverContext, include: Sequence[str]) -
     return tuple(inside[name] for name in selection.of(inside))
 
 
-def _must_match(groups: tuple[str, ...], observer: Observer, mirror: MirrorName) -> None:
+def _must_match(groups: tuple[str, ...], snapshot: MirrorSnapshot, command: CommandContext) -> None:
     """An expression that matches none of the groups that are kept is a typing mistake."""
     if problems := pattern_problems(groups):
         refuse(problems)
     if groups == EVERYTHING:
         return
-    kept = {each.group for each in observer.view(GROUPS_TOPIC).group_positions(observer.clusters.spec)}
+    spec, view = snapshot.spec, snapshot.destination.state(GROUPS_TOPIC, command.by)
+    kept = {each.group for each in view.group_positions(spec)}
     if idle := Selection(groups).idle(tuple(kept)):
-        refuse(GroupNotInMirror(f"{text!r} matches no group of mirror {mirror!r}") for text in idle)
+        refuse(GroupNotInMirror(f"{text!r} matches no group of mirror {spec.mirror!r}") for text in idle)
 
 
 def must_not_be_blocked(found: Planned) -> None:

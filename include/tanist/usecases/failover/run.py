@@ -30,7 +30,6 @@ from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import GROUPS, ids, remaining, route_to
 from tanist.usecases.failover.runner import Runner
 from tanist.usecases.failover.session import WAIT_SECONDS, RunSession, record_of
-from tanist.usecases.failover.step import wanted_topics
 from tanist.usecases.lock import Purpose, ensure_unlocked, mirror_lock
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def _look(gate: ApprovalGate, observer: Observer, view: StateView) -> _Look:
     at, held = gate.command.clock.monotonic(), view.lock(gate.clusters.spec.mirror)
     permit = gate.permit(view)
     intent = permit.approved.intent
-    facts = observer.look(wanted_topics(view, intent), gate.plan, whole=intent.whole)
+    facts = observer.look_for(intent, gate.plan)
     gate.must_permit(permit, facts)
     return _Look(permit, facts, at, 0 if held is None else None if held.holder else held.epoch)
 

@@ -12,7 +12,7 @@ from tanist.domain.records import RunStatus
 from tanist.usecases.failover.context import UNDO_SECONDS
 from tanist.usecases.failover.journal import BEGINS, DONE
 from tanist.usecases.failover.route import GROUPS, ROUTE, STEP_IDS, ids, remaining, route_to
-from tanist.usecases.failover.step import StepContext, wanted_topics
+from tanist.usecases.failover.step import StepContext
 from tanist.usecases.failover.steps.drain import DrainMissed
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tanist.usecases.failover.undo import undo
@@ -185,8 +185,7 @@ class Runner:
     # ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self, *, ask_source: bool = True) -> Facts:
-        wanted = wanted_topics(self.observer.view(), self.intent)
-        return self.observer.look(wanted, self.session.record.plan, whole=self.intent.whole, ask_source=ask_source)
+        return self.observer.look_for(self.intent, self.session.record.plan, ask_source=ask_source)
 
     def _seen(self, step: Step, done: Done | None) -> Facts:
         """The facts after `step`. A broker that dies meanwhile is no answer: nothing is decided before all is seen."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.fencing import Fencing
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +30,17 @@ class SourceFences:
         return answered | dict.fromkeys(self.unrecorded, True)
 
 
-def look_at_all(fencing: Fencing, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
+def look_at_all(source: ClusterSnapshot, view: StateView, mirror: MirrorName, by: Deadline) -> SourceFences:
     """All fences on record of a mirror, and those of its other topics that stand.
 
     Raises as `look`.
     """
     held = view.source_fences(mirror)
     others = {each.topic for each in view.topics(mirror)} - {each.topic for each in held}
-    return look(fencing, held, others, by)
+    return look(source, held, others, by)
 
 
-def look(fencing: Fencing, held: Sequence[FencedTopic], topics: Iterable[str], by: Deadline) -> SourceFences:
+def look(source: ClusterSnapshot, held: Sequence[FencedTopic], topics: Iterable[str], by: Deadline) -> SourceFences:
     """`held`: the fences on record that are to be looked at. `topics`: of which there is no record.
 
     Raises:
@@ -48,7 +48,7 @@ def look(fencing: Fencing, held: Sequence[FencedTopic], topics: Iterable[str], b
     """
     before = [each.before for each in held if each.before]
     others = sorted(topics)
-    stands = fencing.fence_status(before, by) if before else {}
-    found = fencing.snapshot(others, by) if others else {}
+    stands = source.fence_status(before, by) if before else {}
+    found = source.unfenced(others, by) if others else {}
     stray = [unrecorded(each) for each in found.values() if not isinstance(each, TanistError)]
     return SourceFences(stands=stands, unrecorded={each.topic: each for each in stray if each is not None})

@@ -11,7 +11,6 @@ from tanist.domain.failover.plan import ApprovedPlan
 from tanist.domain.records import FailoverRun, RunStatus
 from tanist.usecases.failover.observe import Observer
 from tanist.usecases.failover.route import STEP_IDS, ids, remaining
-from tanist.usecases.failover.step import wanted_topics
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
@@ -45,7 +44,7 @@ def _seen(record: FailoverRun, observer: Observer, command: CommandContext) -> R
     if record.status is not RunStatus.RUNNING:
         return RunSeen(record=record, left=() if record.status is RunStatus.DONE else STEP_IDS, facts=None, age_ms=age)
     intent = approved_plan.intent
-    facts = observer.look(wanted_topics(observer.view(), intent), record.plan, whole=intent.whole)
+    facts = observer.look_for(intent, record.plan)
     left = ids(remaining(intent, facts))
     return RunSeen(record=record, left=left, facts=facts, age_ms=age, broken=check_invariants(facts))
 

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
-    from tanist.ports.logs import LogEnds, Logs
+    from tanist.ports.logs import LogEnds
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 
 def foreign(
-    logs: Logs,
+    copies: ClusterSnapshot,
     ends: Mapping[TopicPartition, LogEnds],
     ours: ProducerIds,
     fenced: Collection[TopicPartition],
@@ -33,7 +34,7 @@ def foreign(
     last = {at: each.high_watermark - 1 for at, each in ends.items() if each.start < each.high_watermark}
     asked = {at: offset for at, offset in last.items() if at not in fenced}
     try:
-        answers = logs.producers(asked, by) if asked else {}
+        answers = copies.last_producers(asked, by) if asked else {}
     except TanistError:
         answers = {}
     reported = {at: each not in ours for at, each in answers.items() if not isinstance(each, TanistError)}
@@ -41,7 +42,7 @@ def foreign(
 
 
 def longer(
-    logs: Logs,
+    copies: ClusterSnapshot,
     ends: Mapping[TopicPartition, LogEnds],
     maps: Mapping[TopicPartition, OffsetMap],
     true_ends: Mapping[TopicPartition, int],
@@ -58,19 +59,19 @@ def longer(
         offsets, source_end = maps.get(at, OffsetMap()), true_ends.get(at)
         if source_end is not None and offsets.origin(DestinationOffset(copy.high_watermark)) > source_end:
             spans[at] = (max(copy.start, offsets.locate(SourceOffset(source_end))), copy.high_watermark)
-    answers = _only_control(logs, {at: span for at, span in spans.items() if span[0] < span[1]}, by)
+    answers = _only_control(copies, {at: span for at, span in spans.items() if span[0] < span[1]}, by)
     return {at: None if at not in answers else not answers[at] for at in spans}
 
 
 def without_markers(
-    logs: Logs, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool], by: Deadline
+    source: ClusterSnapshot, found: tuple[PartitionFacts, ...], fence_status: Mapping[str, bool], by: Deadline
 ) -> tuple[PartitionFacts, ...]:
     """`found`, with the end of the data where markers alone follow it behind a fence.
 
     There a producer that tries again and again still spends offsets, on markers of its aborts.
     """
     spans = {each.partition: each.tail for each in found if each.tail and fence_status.get(each.partition.topic)}
-    answers = _only_control(logs, spans, by)
+    answers = _only_control(source, spans, by)
     return tuple(_without_tail(each) if answers.get(each.partition) is True else each for each in found)
 
 
@@ -79,10 +80,10 @@ def _without_tail(each: PartitionFacts) -> PartitionFacts:
 
 
 def _only_control(
-    logs: Logs, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    cluster: ClusterSnapshot, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
 ) -> dict[TopicPartition, bool]:
     try:
-        answers = logs.only_control(spans, by) if spans else {}
+        answers = cluster.only_control(spans, by) if spans else {}
     except TanistError:
         answers = {}
     return {at: each for at, each in answers.items() if not isinstance(each, TanistError)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tanist.domain import records
 from tanist.domain.errors import AnotherCluster, TanistError, TopicNotInMirror
@@ -17,6 +17,7 @@ from tanist.domain.selection import EVERYTHING, Selection
 from tanist.domain.states import MIRROR_STATES, MirrorState
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +40,12 @@ class MirrorEnds:
     found: Mapping[TopicPartition, LogEnds] = field(default_factory=dict)
     errors: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
     down: TanistError | None = None
+
+    @classmethod
+    def of(cls, answers: Mapping[TopicPartition, LogEnds | TanistError]) -> Self:
+        """As the cluster has answered."""
+        found = {at: each for at, each in answers.items() if not isinstance(each, TanistError)}
+        return cls(found=found, errors={at: each for at, each in answers.items() if isinstance(each, TanistError)})
 
     def error(self, partition: TopicPartition) -> str | None:
         """Why `partition` is unknown."""
@@ -67,27 +74,22 @@ def listing(view: StateView) -> tuple[Listed, ...]:
     return tuple(Listed(spec=spec, topics=len(view.mirrored(spec.mirror))) for spec in view.mirrors())
 
 
-def ask(cluster: Cluster | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> MirrorEnds:
+def ask(cluster: ClusterSnapshot | TanistError, partitions: Sequence[TopicPartition], by: Deadline) -> MirrorEnds:
     """The ends of `partitions`. Never raises: a cluster that does not answer is a fact here."""
     if isinstance(cluster, TanistError):
         return MirrorEnds(down=cluster)
-    if not partitions:
-        return MirrorEnds()
     try:
-        answers = cluster.logs.ends(partitions, by)
+        return MirrorEnds.of(cluster.ends(partitions, by))
     except TanistError as error:
         return MirrorEnds(down=error)
-    found = {p: a for p, a in answers.items() if not isinstance(a, TanistError)}
-    errors = {p: a for p, a in answers.items() if isinstance(a, TanistError)}
-    return MirrorEnds(found=found, errors=errors)
 
 
-def ask_growth(source: Cluster | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
+def ask_growth(source: ClusterSnapshot | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
     """Partitions of `topics` that only the source has. Never raises."""
     names = [topic.topic for topic in topics]
     try:
         answers = (
-            dict.fromkeys(names, source) if isinstance(source, TanistError) else source.topics.partitions(names, by)
+            dict.fromkeys(names, source) if isinstance(source, TanistError) else source.partition_counts(names, by)
         )
     except TanistError as error:
         answers = dict.fromkeys(names, error)
@@ -189,35 +191,42 @@ class Describer:
         Raises:
             UnknownMirror: no mirror has that name; and the destination's error if it cannot be read.
         """
-        cluster_ids.identify((self.destination,), context)
-        state, runs = (self.view(topic, context.by) for topic in (records.STATE_TOPIC, records.OFFSETS_TOPIC))
-        named = (state_topics.spec_of(state, mirror, self.destination.name),) if mirror else state.mirrors()
-        return tuple(self._described(spec, state, maps(runs, spec), context) for spec in named)
+        destination = ClusterSnapshot(cluster=self.destination, readers=self._state_readers())
+        destination.cluster_id(context.first_contact())
+        state = destination.state(records.STATE_TOPIC, context.by)
+        specs = (state_topics.spec_of(state, mirror, destination.name),) if mirror else state.mirrors()
+        sources: dict[str, ClusterSnapshot | TanistError] = {}
+        for spec in specs:
+            sources.setdefault(spec.source, self._snapshot(spec.source))
+        pairs = (MirrorSnapshot(spec=each, source=sources[each.source], destination=destination) for each in specs)
+        return tuple(self._described(both, context) for both in pairs)
 
     def view(self, topic: str, by: Deadline) -> StateView:
         """The current view of a state topic; the reader stays open."""
-        if self._readers is None:
-            self._readers = StateReaders(self.destination)
-        return self._readers.view(topic, by)
+        return self._state_readers().view(topic, by)
 
     def close(self) -> None:
         """Close the readers; the clusters are closed by the caller that opened them."""
         if self._readers is not None:
             self._readers.close()
 
-    def _described(
-        self, spec: MirrorSpec, state: StateView, offsets: Mapping[TopicPartition, OffsetMap], context: CommandContext
-    ) -> Described:
+    def _state_readers(self) -> StateReaders:
+        if self._readers is None:
+            self._readers = StateReaders(self.destination)
+        return self._readers
+
+    def _described(self, both: MirrorSnapshot, context: CommandContext) -> Described:
+        spec, state = both.spec, both.destination.state(records.STATE_TOPIC, context.by)
         topics = state.mirrored(spec.mirror)
         shown = set(Selection(self.include).of(topic.topic for topic in topics))
         topics = tuple(topic for topic in topics if topic.topic in shown)
         partitions = [partition for topic in topics for partition in topic.all_partitions()]
-        source = self._source(spec, context)
+        source = self._source(both, context)
         seen = Observed(
             state=state,
-            maps=offsets,
+            maps=maps(both.destination.state(records.OFFSETS_TOPIC, context.by), spec),
             source=ask(source, partitions, context.first_contact()),
-            destination=ask(self.destination, partitions, context.by),
+            destination=ask(both.destination, partitions, context.by),
         )
         down = seen.source.down
         return Described(
@@ -227,18 +236,16 @@ class Describer:
             source_down=down,
         )
 
-    def _source(self, spec: MirrorSpec, context: CommandContext) -> Cluster | TanistError:
+    def _source(self, both: MirrorSnapshot, context: CommandContext) -> ClusterSnapshot | TanistError:
         """The source whose id the spec pins, or why it cannot be reached."""
-        if spec.source not in self._sources:
-            self._sources[spec.source] = self._open(spec)
-        source = self._sources[spec.source]
+        spec, source = both.spec, both.source
         self._silence = self._silence or Silence(context.clock)
         if isinstance(source, TanistError):
             return source
         if (why := self._silence.of(spec.source)) is not None:
             return why
         try:
-            (cluster_id,) = cluster_ids.identify((source,), context)
+            cluster_id = source.cluster_id(context.first_contact())
             cluster_ids.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
         except AnotherCluster as elsewhere:
             return elsewhere
@@ -247,8 +254,12 @@ class Describer:
             return error
         return source
 
-    def _open(self, spec: MirrorSpec) -> Cluster | TanistError:
-        try:
-            return self.connect(spec.source)
-        except TanistError as error:
-            return error
+    def _snapshot(self, source: str) -> ClusterSnapshot | TanistError:
+        """A new snapshot of the source of that name, or why there is no way to it."""
+        if source not in self._sources:
+            try:
+                self._sources[source] = self.connect(source)
+            except TanistError as error:
+                self._sources[source] = error
+        cluster = self._sources[source]
+        return cluster if isinstance(cluster, TanistError) else ClusterSnapshot(cluster=cluster)

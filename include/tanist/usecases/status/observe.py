@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
@@ -12,14 +13,14 @@ from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failover.facts import Facts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
-from tanist.ports.clock import Deadline
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
 from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import intent_of
+from tanist.usecases.failover.source_seen import soon
 from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble, maps
+from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext
     from tanist.usecases.readers import Silence, StateReaders
+    from tanist.usecases.snapshot import MirrorSnapshot
 
 _SIDE_BY_SIDE: Final = 64
 """How many sources are probed at the same time, one thread each."""
@@ -73,6 +75,10 @@ class StatusContext:
     clusters: Callable[[MirrorSpec], FailoverContext]
     context: CommandContext
 
+    def snapshot(self) -> ClusterSnapshot:
+        """Of the destination; nothing has been read."""
+        return ClusterSnapshot(cluster=self.readers.destination, readers=self.readers)
+
 
 def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorStatus, ...]:
     """One mirror, or all of a destination.
@@ -80,14 +86,15 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
     Raises:
         NoStateTopic, UnknownMirror, UnsafeStateTopic, and the destination's error if it cannot be read.
     """
-    destination, run = reading.readers.destination, reading.context
-    (found,) = cluster_ids.identify((destination,), run)
-    if not reading.readers.has(STATE_TOPIC, run.by):
-        raise NoStateTopic(f"{destination.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
-    view = reading.readers.view(STATE_TOPIC, run.by)
-    specs = (state_topics.spec_of(view, mirror, destination.name),) if mirror else view.mirrors()
+    run, first = reading.context, reading.snapshot()
+    found = first.cluster_id(run.first_contact())
+    view = first.stored(STATE_TOPIC, run.by)
+    if view is None:
+        raise NoStateTopic(f"{first.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
+    specs = (state_topics.spec_of(view, mirror, first.name),) if mirror else view.mirrors()
     _find_silent(reading, specs)
-    return tuple(_seen(reading, spec, view, found) for spec in specs)
+    destinations = chain((first,), (reading.snapshot() for _ in specs))  # no mirror is judged by an old state
+    return tuple(_seen(reading, spec, each, found) for spec, each in zip(specs, destinations, strict=False))
 
 
 def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
@@ -102,30 +109,27 @@ def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
     if len(asked) <= 1:
         return
     with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(asked)), "tanist-source") as pool:
-        answers = pool.map(lambda source: attempt(lambda: source.replicas.cluster((), _soon(run))), asked)
+        answers = pool.map(lambda source: attempt(lambda: source.replicas.cluster((), soon(run))), asked)
         for source, answer in zip(asked, answers, strict=True):
             if isinstance(answer, TanistError) and not isinstance(answer, AnotherCluster):
                 silence.keep(source.name, answer)
 
 
-def _soon(context: CommandContext) -> Deadline:
-    return Deadline(min(context.by.at, context.clock.deadline(SOURCE_SECONDS).at))
-
-
-def _seen(reading: StatusContext, spec: MirrorSpec, view: StateView, destination_id: str) -> MirrorStatus:
-    run, alive = reading.context, view.workers()
-    wanted = view.mirrored(spec.mirror)
+def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot, destination_id: str) -> MirrorStatus:
+    run, view = reading.context, destination.state(STATE_TOPIC, reading.context.by)
+    wanted, alive = view.mirrored(spec.mirror), view.workers()
     clusters = reading.clusters(spec)
-    look = _look(reading, clusters, wanted, destination_id)
-    followed = reading.readers.view(GROUPS_TOPIC, run.by).groups_followed(spec)
+    both = replace(clusters.snapshot(), destination=destination)
+    look = _look(reading, clusters, both, wanted, destination_id)
+    followed = destination.state(GROUPS_TOPIC, run.by).groups_followed(spec)
     now = run.clock.now()
     past = (
         workers_check(alive, now),
         groups_check(followed, now),
-        *standing.checks(clusters, view, reading.silence, run),
+        *standing.checks(both, reading.silence, run),
     )
     intents = {mode: intent_of(spec, mode, wanted) for mode in Mode}
-    offsets = maps(reading.readers.view(OFFSETS_TOPIC, run.by), spec)
+    offsets = maps(destination.state(OFFSETS_TOPIC, run.by), spec)
     ends = Observed(state=view, maps=offsets, source=look.source, destination=look.destination)
     return MirrorStatus(
         spec=spec,
@@ -137,7 +141,11 @@ def _seen(reading: StatusContext, spec: MirrorSpec, view: StateView, destination
 
 
 def _look(
-    reading: StatusContext, clusters: FailoverContext, wanted: Sequence[TopicDesired], destination_id: str
+    reading: StatusContext,
+    clusters: FailoverContext,
+    both: MirrorSnapshot,
+    wanted: Sequence[TopicDesired],
+    destination_id: str,
 ) -> Look:
     """Observe one mirror. If its destination is another cluster now, nothing is queried."""
     try:
@@ -153,4 +161,4 @@ def _look(
         return Look(facts=facts, source=nothing, destination=nothing)
     shared, silence = reading.readers, reading.silence
     with closing(Observer(clusters=clusters, context=reading.context, shared=shared, silence=silence)) as observer:
-        return observer.see(wanted)
+        return observer.see(wanted, snapshot=both)

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def fences(world: FailoverWorld) -> Check:
-    view = world.worker.catch_up(world.soon())
-    found = checks(world.clusters(), view, Silence(world.clock), world.command())
+    found = checks(world.clusters().snapshot(), Silence(world.clock), world.command())
     return next(each for each in found if each.name == "fences")
 
 

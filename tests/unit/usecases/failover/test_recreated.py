@@ -61,7 +61,7 @@ def promote_by_another(world: FailoverWorld, topic_id: str) -> None:
 
 
 def found(world: FailoverWorld) -> dict[str, Check]:
-    past = checks(world.clusters(), view(world), Silence(world.clock), world.command())
+    past = checks(world.clusters().snapshot(), Silence(world.clock), world.command())
     return {each.name: each for each in past}
 
 

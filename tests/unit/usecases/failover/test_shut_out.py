@@ -32,9 +32,7 @@ def opened(outcome: RunOutcome) -> dict[str, Any]:
 
 def opening_told(world: FailoverWorld) -> tuple[Verdict, str]:
     """What `tanist status` says of what took over."""
-    clusters, command = world.clusters(), world.command()
-    view = clusters.destination.open_store("__mirror_state", None, command.by).view()
-    reported = checks(clusters, view, Silence(world.clock), command)
+    reported = checks(world.clusters().snapshot(), Silence(world.clock), world.command())
     found = next(each for each in reported if each.name == "openings")
     return found.verdict, found.reason
 

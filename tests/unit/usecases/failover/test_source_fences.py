@@ -36,7 +36,7 @@ def view(world: FailoverWorld) -> StateView:
 
 def fences(world: FailoverWorld) -> Check:
     """The check of `tanist status`."""
-    found = checks(world.clusters(), view(world), Silence(world.clock), world.command())
+    found = checks(world.clusters().snapshot(), Silence(world.clock), world.command())
     return next(check for check in found if check.name == "fences")
 
 

@@ -15,6 +15,7 @@ from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.steps.generation import generations
 from tanist.usecases.failover.watching import Watch
+from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +62,7 @@ def _seen(context: StepContext) -> dict[str, Any]:
 
 def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
     by, view = context.command.clock.deadline(SOURCE_SECONDS), context.session.view()
-    behind = attempt(lambda: left_behind(context.clusters.spec, view, source.logs, source.replicas, by))
+    behind = attempt(lambda: left_behind(context.clusters.spec, view, ClusterSnapshot(cluster=source), by))
     if isinstance(behind, TanistError):
         return {"left_behind": None, "untold": str(behind)}
     ours = {at: count for at, count in behind.items() if at.topic in context.intent.names and count != 0}

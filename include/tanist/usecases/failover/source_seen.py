@@ -1,0 +1,129 @@
+"""What a failover asks the source, in this order. Nothing of it is decided here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.errors import AnotherCluster, TanistError
+from tanist.domain.failover.facts import SourceState, Uncopied
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
+from tanist.domain.growth import growth, new_topics
+from tanist.ports.clock import Deadline
+from tanist.usecases import cluster_ids
+from tanist.usecases.failover import source_fences
+from tanist.usecases.failover.answers import attempt, known, raise_first
+from tanist.usecases.failover.context import SOURCE_SECONDS
+from tanist.usecases.failover.coordinated import NamedTransactions
+from tanist.usecases.failover.source_fences import SourceFences
+from tanist.usecases.mirrors.describe import MirrorEnds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.failover.facts import OpenTransaction
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
+    from tanist.ports.logs import LogEnds
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.coordinated import Coordinated
+    from tanist.usecases.snapshot import ClusterSnapshot
+
+_WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
+"""What stands, and what was lifted: the request of a command that was frozen may put that up again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSeen:
+    """`another_cluster`: where its connection leads elsewhere. `ids`: of its topics; `authorizer`: None: not known."""
+
+    state: SourceState
+    reason: str = ""
+    another_cluster: str = ""
+    ends: MirrorEnds = field(default_factory=MirrorEnds)
+    true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    open: tuple[OpenTransaction, ...] = ()
+    named: NamedTransactions = field(default_factory=NamedTransactions)
+    uncopied: tuple[Uncopied, ...] = ()
+    new_topics: tuple[str, ...] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
+    fences: SourceFences = field(default_factory=SourceFences)
+    authorizer: bool | None = None
+
+
+def silent(why: TanistError) -> SourceSeen:
+    """A source that does not answer."""
+    elsewhere = why.reason if isinstance(why, AnotherCluster) else ""
+    return SourceSeen(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere, ends=MirrorEnds(down=why))
+
+
+def soon(command: CommandContext) -> Deadline:
+    """Until when a source has to answer that may be gone."""
+    return Deadline(min(command.by.at, command.clock.deadline(SOURCE_SECONDS).at))
+
+
+def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
+    spec: MirrorSpec,
+    source: ClusterSnapshot,
+    wanted: Sequence[TopicDesired],
+    view: StateView,
+    coordinated: Coordinated,
+    command: CommandContext,
+    *,
+    whole: bool,
+) -> SourceSeen:
+    """Everything about `wanted`. `whole`: they are the whole mirror, so new topics of the source are looked for, too.
+
+    Raises:
+        CouldNotTell, BrokerError: it does not answer. AnotherCluster: its connection leads elsewhere.
+    """
+    by = soon(command)
+    partitions = [at for topic in wanted for at in topic.all_partitions()]
+    true_ends = source.true_ends(partitions, by)  # first: it knows soonest that nobody is there
+    answers = source.ends(partitions, by)  # after the true ends: what is committed by then was in the log
+    seen = source.registry([topic.topic for topic in wanted], by)
+    cluster_ids.same_as_pinned(spec, seen.cluster_id, spec.destination_cluster_id)
+    ends = known(answers)
+    errors = [f"{at}: {answer}" for at, answer in answers.items() if isinstance(answer, TanistError)]
+    if partitions and not ends:
+        raise_first(answers)
+    more = growth(wanted, seen.partitions)
+    errors += [f"{topic}: {more.trouble(topic)}" for topic in more.unreported]
+    beyond = known(source.ends(more.partitions, by)) if more.partitions else {}
+    names = {topic.topic for topic in wanted}
+    fences = {each.topic: each for each in view.source_fences(spec.mirror)}
+    watched = [each for each in fences.values() if each.topic in names and each.status in _WATCHED]
+    fencing = source_fences.look(source, watched, names - fences.keys(), by)
+    fenced = all(fencing.stands.get(topic) is True for topic in names)
+    authorizer = source.authorizer(by)
+    stuck = [at for at, each in ends.items() if each.last_stable < each.high_watermark]
+    named = coordinated.ask(source, partitions, soon(command), fenced=fenced)
+    unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
+    if isinstance(unended, TanistError):
+        unended, named = (), NamedTransactions(reason=str(unended))
+    return SourceSeen(
+        state=SourceState.PARTLY if errors else SourceState.ALIVE,
+        reason="; ".join(errors[:3]),
+        ends=MirrorEnds.of(answers),
+        true_ends=known(true_ends),
+        open=unended,
+        named=named,
+        uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
+        new_topics=_new_topics(spec, view, source, by) if whole else (),
+        ids=seen.topic_ids,
+        fences=fencing,
+        authorizer=authorizer,
+    )
+
+
+def _new_topics(spec: MirrorSpec, view: StateView, source: ClusterSnapshot, by: Deadline) -> tuple[str, ...]:
+    """What `metadata sync` would take in: new topics that no other mirror has. One request."""
+    if not spec.include:
+        return ()
+    others = view.of_other_mirrors(spec.mirror)
+    return tuple(name for name in new_topics(spec, source.topic_names(by), view) if name not in others)
+
+
+def _record_span(ends: LogEnds | None) -> int | None:
+    return None if ends is None else ends.high_watermark - ends.start

@@ -1,0 +1,256 @@
+"""What a command sees of a mirror's clusters: named parts, each read when it is first needed, and only once.
+
+Whoever needs newer answers takes another snapshot: a run before each action, a wait each time that it looks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from tanist.domain.errors import TanistError
+from tanist.domain.state_view import NOTHING_YET
+from tanist.ports.replicas import ClusterSeen
+from tanist.usecases import state_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.failover.facts import OpenTransaction
+    from tanist.domain.fences import FenceBefore
+    from tanist.domain.names import ProducerId, TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
+    from tanist.ports.logs import LogEnds
+    from tanist.ports.producer_fencing import Kept, ProducerFence
+    from tanist.ports.replicas import InSync
+    from tanist.ports.topics import TopicFacts
+    from tanist.usecases.readers import StateReaders
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+_UNTOLD: Final = object()
+"""The answer about an item that the cluster left out of its answers."""
+_ALL: Final = ""
+"""The item of a part that is one answer."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Answers by item. `failed`: why none came; nothing more of this part is asked then."""
+
+    answers: dict[Any, Any] = field(default_factory=dict)
+    failed: TanistError | None = None
+
+    def of(self, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[_K, _V]]) -> dict[_K, _V]:
+        wanted = list(items)
+        if new := [item for item in wanted if item not in self.answers]:
+            if self.failed is not None:
+                raise self.failed
+            try:
+                found = ask(new)
+            except TanistError as error:
+                self.failed = error
+                raise
+            self.answers |= dict.fromkeys(new, _UNTOLD) | dict(found)
+        return {item: self.answers[item] for item in wanted if self.answers[item] is not _UNTOLD}
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterSnapshot:
+    """Parts of one cluster, under the names and with the answers of its ports.
+
+    No item of a part is asked about twice. A part that fails as a whole raises the same error whenever it is read
+    again. `readers`: of its state topics, which stay open; None: they are opened for this snapshot.
+    """
+
+    cluster: Cluster
+    readers: StateReaders | None = None
+    _parts: dict[str, _Part] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of the connection."""
+        return self.cluster.name
+
+    def _each(self, part: str, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[_K, _V]]) -> dict[_K, _V]:
+        return self._parts.setdefault(part, _Part()).of(items, ask)
+
+    def _one(self, part: str, ask: Callable[[], _V]) -> _V:
+        return self._each(part, (_ALL,), lambda _: {_ALL: ask()})[_ALL]
+
+    # ── state topics ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def stored(self, topic: str, by: Deadline) -> StateView | None:
+        """A state topic; None: it does not exist.
+
+        Raises:
+            UnsafeStateTopic: its configuration could lose records.
+        """
+        return self._one(f"state topic {topic}", lambda: self._stored(topic, by))
+
+    def state(self, topic: str, by: Deadline) -> StateView:
+        """As `stored`; empty if the topic does not exist."""
+        found = self.stored(topic, by)
+        return NOTHING_YET if found is None else found
+
+    def _stored(self, topic: str, by: Deadline) -> StateView | None:
+        return self.readers.find(topic, by) if self.readers else state_topics.find(self.cluster, topic, by)
+
+    # ── topics ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def cluster_id(self, by: Deadline) -> str:
+        """As its brokers tell it now."""
+        return self._one("cluster id", lambda: self.cluster.topics.cluster_id(by))
+
+    def topic_names(self, by: Deadline) -> tuple[str, ...]:
+        """All topics that this login may see, without internal ones."""
+        return self._one("topic names", lambda: self.cluster.topics.names(by))
+
+    def described(self, topics: Iterable[str], by: Deadline) -> dict[str, TopicFacts | TanistError]:
+        """Topics with their configurations, which takes DESCRIBE_CONFIGS."""
+        return self._each("descriptions", topics, lambda new: self.cluster.topics.describe(new, by))
+
+    def partition_counts(self, topics: Iterable[str], by: Deadline) -> dict[str, int | TanistError]:
+        """How many partitions each topic has, which takes DESCRIBE alone."""
+        return self._each("partition counts", topics, lambda new: self.cluster.topics.partitions(new, by))
+
+    def registry(self, topics: Sequence[str], by: Deadline) -> ClusterSeen:
+        """The id of the cluster, and partitions and ids of `topics`, as any one broker tells them."""
+
+        def ask(new: list[str]) -> dict[str, Any]:
+            seen = self.cluster.replicas.cluster([topic for topic in new if topic != _ALL], by)
+            named = {topic: (count, seen.topic_ids.get(topic)) for topic, count in seen.partitions.items()}
+            return {_ALL: seen.cluster_id, **named}
+
+        found: dict[str, Any] = self._each("registry", (_ALL, *topics), ask)
+        cluster_id = found.pop(_ALL)
+        return ClusterSeen(
+            cluster_id=cluster_id,
+            partitions={topic: count for topic, (count, _) in found.items()},
+            topic_ids={topic: topic_id for topic, (_, topic_id) in found.items() if topic_id is not None},
+        )
+
+    # ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, LogEnds | TanistError]:
+        """Log start, last stable offset and high watermark."""
+        return self._each("ends", partitions, lambda new: self.cluster.logs.ends(new, by))
+
+    def true_ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, int | TanistError]:
+        """Where each leader's log ends, also above the high watermark."""
+        return self._each("true ends", partitions, lambda new: self.cluster.logs.true_ends(new, by))
+
+    def only_control(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    ) -> dict[TopicPartition, bool | TanistError]:
+        """Whether each span (first offset, end) holds control batches and nothing else."""
+
+        def ask(new: list[tuple[TopicPartition, tuple[int, int]]]) -> dict[Any, bool | TanistError]:
+            return {(at, spans[at]): each for at, each in self.cluster.logs.only_control(dict(new), by).items()}
+
+        return {at: each for (at, _), each in self._each("control batches", spans.items(), ask).items()}
+
+    def last_producers(
+        self, offsets: Mapping[TopicPartition, int], by: Deadline
+    ) -> dict[TopicPartition, ProducerId | TanistError]:
+        """The producer id of the batch at each partition's last offset."""
+        return self._each("last producers", offsets, lambda new: self.cluster.logs.producers(_of(offsets, new), by))
+
+    def in_sync(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, InSync | TanistError]:
+        """Replicas in sync."""
+        return self._each("replicas in sync", partitions, lambda new: self.cluster.replicas.in_sync(new, by))
+
+    # ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        """Transactions that are open on these partitions, which are the same in each call."""
+        return self._one("open transactions", lambda: self.cluster.replicas.open_transactions(partitions, by))
+
+    def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
+        """Transactions that name these partitions, which are the same in each call, at a coordinator."""
+        return self._one("transactions", lambda: self.cluster.replicas.named_in_transactions(partitions, by))
+
+    # ── source fences, and who may write ──────────────────────────────────────────────────────────────────────────
+
+    def authorizer(self, by: Deadline) -> bool:
+        """Whether the cluster has one."""
+        return self._one("authorizer", lambda: self.cluster.fencing.has_authorizer(by))
+
+    def fence_status(self, before: Iterable[FenceBefore], by: Deadline) -> dict[str, bool | TanistError]:
+        """Whether the fence of each topic stands."""
+        held = {each.topic: each for each in before}
+        fencing = self.cluster.fencing
+        return self._each("fence status", held, lambda new: fencing.fence_status([held[topic] for topic in new], by))
+
+    def unfenced(self, topics: Iterable[str], by: Deadline) -> dict[str, FenceBefore | TanistError]:
+        """What a fence of each topic would find."""
+        ask = self.cluster.fencing.snapshot
+        return self._each("before a fence", topics, lambda new: ask(new, by, authorizer=self.authorizer(by)))
+
+    def is_open(
+        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, logins: Collection[str]
+    ) -> dict[str, bool | TanistError]:
+        """Whether each topic's ACLs are there. `logins`: of the mirror."""
+        ask = self.cluster.opening.is_open
+        return self._each(
+            "open topics", topics, lambda new: ask(_of(topics, new), by, logins, authorizer=self.authorizer(by))
+        )
+
+    def shut_out(self, topics: Iterable[str], by: Deadline, logins: Collection[str]) -> dict[str, bool | TanistError]:
+        """Whether the mirror, which has `logins`, may not write to each topic any more."""
+        ask = self.cluster.opening.shut_out
+        return self._each("shut out", topics, lambda new: ask(new, by, logins, authorizer=self.authorizer(by)))
+
+    def others(self, topics: Iterable[str], by: Deadline, logins: Collection[str]) -> dict[str, frozenset[str]]:
+        """Principals besides the mirror's `logins` that may write to each topic."""
+        return self._each("other writers", topics, lambda new: self.cluster.opening.others(new, by, logins))
+
+    # ── producer fences ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def producer_fences(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> dict[TopicPartition, ProducerFence | TanistError]:
+        """Whether the mirror's producers would be refused."""
+        fencing = self.cluster.producer_fencing
+        return self._each("producer fences", producer_ids, lambda new: fencing.proof(_of(producer_ids, new), by))
+
+    def compacted(self, topics: Iterable[str], by: Deadline) -> dict[str, bool | TanistError]:
+        """Whether each topic is compacted."""
+        return self._each("compacted", topics, lambda new: self.cluster.producer_fencing.compacted(new, by))
+
+    def kept(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> dict[TopicPartition, Kept | TanistError]:
+        """Whether the producer fences of compacted partitions are durable."""
+        fencing = self.cluster.producer_fencing
+        return self._each("durable fences", producer_ids, lambda new: fencing.kept(_of(producer_ids, new), by))
+
+
+def _of(items: Mapping[_K, _V], names: Iterable[_K]) -> dict[_K, _V]:
+    return {name: items[name] for name in names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSnapshot:
+    """Both clusters of a mirror. `source`: why it cannot be reached at all."""
+
+    spec: MirrorSpec
+    source: ClusterSnapshot | TanistError
+    destination: ClusterSnapshot
+
+    @classmethod
+    def of(
+        cls, spec: MirrorSpec, source: Cluster | TanistError, destination: Cluster, readers: StateReaders | None = None
+    ) -> Self:
+        """A new one, of which nothing has been read."""
+        return cls(
+            spec=spec,
+            source=source if isinstance(source, TanistError) else ClusterSnapshot(cluster=source),
+            destination=ClusterSnapshot(cluster=destination, readers=readers),
+        )
