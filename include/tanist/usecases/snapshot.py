@@ -116,6 +116,10 @@ class ClusterSnapshot:
         """Topics with their configurations, which takes DESCRIBE_CONFIGS."""
         return self._each("descriptions", topics, lambda new: self.cluster.topics.describe(new, by))
 
+    def write_rules(self, topics: Iterable[str], by: Deadline) -> dict[str, tuple[AclEntry, ...] | None]:
+        """The ACLs for writing to each topic; None: a source fence hides them."""
+        return self._each("ACLs for writing", topics, lambda new: self.cluster.access.write_rules(new, by))
+
     def partition_counts(self, topics: Iterable[str], by: Deadline) -> dict[str, int | TanistError]:
         """How many partitions each topic has, which takes DESCRIBE alone."""
         return self._each("partition counts", topics, lambda new: self.cluster.topics.partitions(new, by))
@@ -243,6 +247,12 @@ class MirrorSnapshot:
     spec: MirrorSpec
     source: ClusterSnapshot | TanistError
     destination: ClusterSnapshot
+
+    def reachable_source(self) -> ClusterSnapshot:
+        """The source. Raises why it cannot be reached at all."""
+        if isinstance(self.source, TanistError):
+            raise self.source
+        return self.source
 
     @classmethod
     def of(

@@ -13,8 +13,9 @@ from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, Grou
 from tanist.domain.selection import EVERYTHING, topic_pattern
 from tanist.domain.states import MirrorState
 from tanist.domain.translation import CopySpan
-from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases import cluster_ids
 from tanist.usecases.mirrors.describe import last_known, maps
+from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.cluster import Cluster
     from tanist.ports.logs import LogEnds
     from tanist.ports.positions import GroupFacts
     from tanist.usecases.command import CommandContext
@@ -60,15 +60,13 @@ class Views:
     groups: StateView
 
 
-def views(destination: Cluster, context: CommandContext) -> Views:
+def views(destination: ClusterSnapshot, context: CommandContext) -> Views:
     """All three state topics, read to their ends.
 
     Raises:
         UnsafeStateTopic, and what the destination answers if it cannot be read.
     """
-    return Views(
-        *(state_topics.read(destination, topic, context.by) for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC))
-    )
+    return Views(*(destination.state(topic, context.by) for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +134,13 @@ def gather(
     Raises:
         what the destination answers if it cannot be read.
     """
-    seen = seen or views(contacts.destination, context)
+    destination = ClusterSnapshot(cluster=contacts.destination)
+    seen = seen or views(destination, context)
     partitions = _partitions(seen.state, spec.mirror, chosen)
     kept = seen.groups.group_positions(spec)
     ours = [each for each in kept if each.partition in partitions]
     source_answer = _ask(spec, contacts, chosen, {each.group for each in ours}, sorted(partitions), context)
-    copies = contacts.destination.logs.ends(sorted(partitions), context.by) if partitions else {}
+    copies = destination.ends(sorted(partitions), context.by)
     return Gathered(
         spec=spec,
         partitions=partitions,
@@ -234,15 +233,20 @@ def _ask(
     if isinstance(source, TanistError):
         return SourceAnswer(down=source)
     try:
-        (cluster_id,) = cluster_ids.identify((source.cluster,), context)
-        cluster_ids.same_as_pinned(spec, cluster_id, spec.destination_cluster_id)
-        return _answers(source, chosen, kept, partitions, context.first_contact())
+        cluster = ClusterSnapshot(cluster=source.cluster)
+        cluster_ids.same_as_pinned(spec, cluster.cluster_id(context.first_contact()), spec.destination_cluster_id)
+        return _answers(source, cluster, chosen, kept, partitions, context.first_contact())
     except TanistError as down:
         return SourceAnswer(down=down)
 
 
 def _answers(
-    source: SourceContacts, chosen: Chosen, kept: set[str], partitions: Sequence[TopicPartition], by: Deadline
+    source: SourceContacts,
+    cluster: ClusterSnapshot,
+    chosen: Chosen,
+    kept: set[str],
+    partitions: Sequence[TopicPartition],
+    by: Deadline,
 ) -> SourceAnswer:
     groups = source.positions.groups(by)
     names = sorted(chosen.of(groups.keys() | kept))
@@ -255,7 +259,7 @@ def _answers(
             if not isinstance(answer, TanistError)
         },
         errors={group: answer for group, answer in answers.items() if isinstance(answer, TanistError)},
-        ends=source.cluster.logs.ends(partitions, by) if partitions else {},
+        ends=cluster.ends(partitions, by),
     )
 
 

@@ -23,6 +23,7 @@ from tanist.usecases.lock import ensure_unlocked
 from tanist.usecases.mirrors import observe, take
 from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, read_promotions
+from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.decide import Situation, TopicPlan
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 _Seen = TopicMetadata | TanistError | None
 
@@ -63,13 +65,6 @@ class MetadataComparison:
     @property
     def rows(self) -> tuple[MetadataRow, ...]:
         return tuple(row for decision in self.decisions for row in decision.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    spec: MirrorSpec
-    source: Cluster
-    destination: Cluster
 
 
 def diff(
@@ -103,7 +98,7 @@ def comparing(
 
         def compare(only: Collection[str] | None) -> MetadataComparison:
             now = state_topics.still(store.catch_up(context.by), spec)
-            return _compare(request, _Pair(now, source, destination), store, context, only)
+            return _compare(request, MirrorSnapshot.of(now, source, destination), store, context, only)
 
         yield compare
 
@@ -116,18 +111,22 @@ def _checked(request: MetadataRequest) -> MirrorName:
 
 
 def _compare(
-    request: MetadataRequest, both: _Pair, store: StateStore, context: CommandContext, only: Collection[str] | None
+    request: MetadataRequest,
+    both: MirrorSnapshot,
+    store: StateStore,
+    context: CommandContext,
+    only: Collection[str] | None,
 ) -> MetadataComparison:
-    spec = both.spec
+    spec, at_source = both.spec, both.reachable_source()
     ensure_unlocked(store.view(), spec.mirror)
-    (source_id,) = cluster_ids.identify((both.source,), context)
+    source_id = at_source.cluster_id(context.first_contact())
     cluster_ids.same_as_pinned(spec, source_id, spec.destination_cluster_id)
-    names = both.source.topics.names(context.by)
+    names = at_source.topic_names(context.by)
     inside, outside = _names(request, spec, store.view(), names)
     if only is not None:
         inside, outside = (tuple(name for name in some if name in only) for some in (inside, outside))
-    reported = read_promotions(both.source, context.by)
-    source = _with_rules(both.source, _seen(both.source, inside, context), context)
+    reported = read_promotions(at_source, context.by)
+    source = _with_rules(at_source, _seen(at_source, inside, context), context)
     copies = _seen(both.destination, inside, context)
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
     view = store.catch_up(context.by)
@@ -153,12 +152,12 @@ def _names(
     return inside, outside
 
 
-def _seen(cluster: Cluster, names: Sequence[str], context: CommandContext) -> dict[str, _Seen]:
-    described = cluster.topics.describe(names, context.by) if names else {}
-    return {name: _one(cluster, name, answer) for name, answer in described.items()}
+def _seen(cluster: ClusterSnapshot, names: Sequence[str], context: CommandContext) -> dict[str, _Seen]:
+    described = cluster.described(names, context.by)
+    return {name: _one(cluster.cluster, name, answer) for name, answer in described.items()}
 
 
-def _with_rules(source: Cluster, seen: Mapping[str, _Seen], context: CommandContext) -> dict[str, _Seen]:
+def _with_rules(source: ClusterSnapshot, seen: Mapping[str, _Seen], context: CommandContext) -> dict[str, _Seen]:
     """`seen` with the ACLs for writing. If they cannot be read, each topic gets a row; the comparison continues."""
     there = [name for name, each in seen.items() if isinstance(each, TopicMetadata)]
     found: Mapping[str, tuple[AclEntry, ...] | None] | TanistError
@@ -188,8 +187,10 @@ def _one(cluster: Cluster, name: str, answer: TopicFacts | TanistError) -> _Seen
     )
 
 
-def _rules(both: _Pair, view: StateView, situation: Situation, *, lost: bool, context: CommandContext) -> MetadataRules:
-    runs = state_topics.read(both.destination, OFFSETS_TOPIC, context.by) if lost else NOTHING_YET
+def _rules(
+    both: MirrorSnapshot, view: StateView, situation: Situation, *, lost: bool, context: CommandContext
+) -> MetadataRules:
+    runs = both.destination.state(OFFSETS_TOPIC, context.by) if lost else NOTHING_YET
     return MetadataRules(
         known=situation.known_configs,
         replication_factor=both.spec.replication_factor,
@@ -226,17 +227,16 @@ def _of_mirror(
 
 
 def _outside(
-    both: _Pair, names: Sequence[str], view: StateView, situation: Situation, context: CommandContext
+    both: MirrorSnapshot, names: Sequence[str], view: StateView, situation: Situation, context: CommandContext
 ) -> Iterator[Decision]:
+    source = both.reachable_source()
     for name in names:
         if owner := situation.owners.get(name):
             yield metadata.left(name, Outcome.SKIPPED, f"it is in mirror {owner!r}")
             continue
         try:
-            (plan,) = take.examine(both.source, both.destination, [name], situation, context.by)
-            entered = promotion_epochs_on_add(
-                both.source, view, both.spec.mirror, [name], context.by, acknowledged=False
-            )
+            (plan,) = take.examine(source, both.destination, [name], situation, context.by)
+            entered = promotion_epochs_on_add(source, view, both.spec.mirror, [name], context.by, acknowledged=False)
         except TanistError as error:
             certain = exit_code(error) in {1, 2}
             yield metadata.left(name, Outcome.CONFLICT if certain else Outcome.UNKNOWN, str(error))

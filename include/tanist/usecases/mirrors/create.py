@@ -15,6 +15,7 @@ from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors import take
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,13 +120,14 @@ def examine(request: CreateRequest, source: Cluster, destination: Cluster, conte
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
     found.attempt(lambda: state_topics.read(destination, OFFSETS_TOPIC, by))
-    situation = take.situation(destination, view, request.replication_factor, by)
+    at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
+    situation = take.situation(copies, view, request.replication_factor, by)
     selection = Selection(request.include, request.exclude)
-    names = found.attempt(lambda: take.selection_names(source, selection, by)) or ()
-    plans = found.attempt(lambda: take.examine(source, destination, names, situation, by)) or ()
+    names = found.attempt(lambda: take.selection_names(at_source, selection, by)) or ()
+    plans = found.attempt(lambda: take.examine(at_source, copies, names, situation, by)) or ()
     mirror, promoted = spec.mirror, request.promoted
     entered = (
-        found.attempt(lambda: promotion_epochs_on_add(source, view, mirror, names, by, acknowledged=promoted)) or {}
+        found.attempt(lambda: promotion_epochs_on_add(at_source, view, mirror, names, by, acknowledged=promoted)) or {}
     )
     found.raise_all()
     return Draft(spec=spec, exists=False, view=view, plans=plans, generations=entered)

@@ -23,6 +23,7 @@ from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take
 from tanist.usecases.mirrors.ownership import take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
+from tanist.usecases.snapshot import MirrorSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -156,9 +157,10 @@ def add(
     cluster_ids.same_as_pinned(spec, source_id, destination_id)
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
-        plans = _examine(state_topics.still(view, spec), tuple(include), (source, destination), view, context.by)
+        both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)
+        plans = _examine(both, tuple(include), view, context.by)
         return plans, promotion_epochs_on_add(
-            source, view, name, [p.name for p in plans], context.by, acknowledged=promoted
+            both.reachable_source(), view, name, [p.name for p in plans], context.by, acknowledged=promoted
         )
 
     with changing(destination, name, "mirrors add", context, examined) as mirror_now:
@@ -183,10 +185,8 @@ def _forget_earlier_maps(
         forget.runs(destination, mirror_now, back)
 
 
-def _examine(
-    spec: MirrorSpec, include: tuple[str, ...], pair: tuple[Cluster, Cluster], view: StateView, by: Deadline
-) -> tuple[TopicPlan, ...]:
-    source, destination = pair
+def _examine(both: MirrorSnapshot, include: tuple[str, ...], view: StateView, by: Deadline) -> tuple[TopicPlan, ...]:
+    spec, source, destination = both.spec, both.reachable_source(), both.destination
     situation = take.situation(destination, view, spec.replication_factor, by)
     names = take.selection_names(source, Selection(include, spec.exclude), by)
     taken = [

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.selection import Selection
     from tanist.ports.clock import Deadline
-    from tanist.ports.cluster import Cluster
     from tanist.ports.topics import TopicFacts
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -33,21 +33,21 @@ class DestinationTopic:
     records: int
 
 
-def select(source: Cluster, selection: Selection, by: Deadline) -> tuple[str, ...]:
+def select(source: ClusterSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
     """Names of the source's topics that `selection` matches.
 
     Raises:
         UnknownTopic: an expression matches no topic. AuthorizationFailed: we lack the permission to see it.
     """
-    names = source.topics.names(by)
+    names = source.topic_names(by)
     if idle := selection.idle(names):
         refuse([_not_found(source, text, len(names), selection, by) for text in idle])
     return selection.of(names)
 
 
-def _not_found(source: Cluster, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
+def _not_found(source: ClusterSnapshot, text: str, seen: int, selection: Selection, by: Deadline) -> TanistError:
     spelled_out = [name for name in selection.literals() if name == text.replace("\\", "")]
-    for found in source.topics.describe(spelled_out, by).values() if spelled_out else ():
+    for found in source.described(spelled_out, by).values():
         if isinstance(found, (TopicAuthorizationFailed, AuthorizationFailed)):
             return AuthorizationFailed(
                 f"on {source.name!r}, the principal of this login lacks DESCRIBE on Topic {spelled_out[0]}"
@@ -55,35 +55,37 @@ def _not_found(source: Cluster, text: str, seen: int, selection: Selection, by: 
     return UnknownTopic(f"{text!r} matches none of the {seen} topics that this login can see on {source.name!r}")
 
 
-def source_topics(source: Cluster, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
+def source_topics(source: ClusterSnapshot, names: Sequence[str], by: Deadline) -> tuple[TopicFacts, ...]:
     """Facts about `names` at the source. Reports all missing permissions at once."""
     if not names:
         return ()
-    if missing := rights.refusals(source, rights.source_needs(names), by):
+    if missing := rights.refusals(source.cluster, rights.source_needs(names), by):
         refuse(missing)
-    facts = _all_or_refuse(source, source.topics.describe(names, by), "DESCRIBE or DESCRIBE_CONFIGS on Topic")
+    facts = _all_or_refuse(source, source.described(names, by), "DESCRIBE or DESCRIBE_CONFIGS on Topic")
     return tuple(facts[name] for name in names)
 
 
-def write_rules(source: Cluster, names: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
+def write_rules(
+    source: ClusterSnapshot, names: Sequence[str], by: Deadline
+) -> Mapping[str, tuple[AclEntry, ...] | None]:
     """The ACLs for writing to `names` at the source.
 
     Raises:
         AuthorizationFailed: with the missing permission.
     """
     try:
-        return source.access.write_rules(names, by) if names else {}
+        return source.write_rules(names, by)
     except TanistError as error:
-        raise rights.named(error, source, "DESCRIBE on Cluster kafka-cluster") from error
+        raise rights.named(error, source.cluster, "DESCRIBE on Cluster kafka-cluster") from error
 
 
-def destination_topics(destination: Cluster, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:
+def destination_topics(destination: ClusterSnapshot, names: Sequence[str], by: Deadline) -> dict[str, DestinationTopic]:
     """Those of `names` that exist at the destination already."""
     if not names:
         return {}
     found = {
         name: facts
-        for name, facts in destination.topics.describe(names, by).items()
+        for name, facts in destination.described(names, by).items()
         if not isinstance(facts, UnknownTopicOrPartition)
     }
     facts = _all_or_refuse(destination, found, "DESCRIBE or DESCRIBE_CONFIGS on Topic")
@@ -91,15 +93,15 @@ def destination_topics(destination: Cluster, names: Sequence[str], by: Deadline)
     return {name: DestinationTopic(facts=each, records=spent[name]) for name, each in facts.items()}
 
 
-def _records(cluster: Cluster, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
+def _records(cluster: ClusterSnapshot, topics: Iterable[TopicFacts], by: Deadline) -> dict[str, int]:
     partitions = [TopicPartition(topic.name, n) for topic in topics for n in range(topic.partitions)]
-    ends = _all_or_refuse(cluster, cluster.logs.ends(partitions, by) if partitions else {}, "DESCRIBE on Topic")
+    ends = _all_or_refuse(cluster, cluster.ends(partitions, by), "DESCRIBE on Topic")
     return {tp.topic: sum(e.high_watermark for p, e in ends.items() if p.topic == tp.topic) for tp in partitions}
 
 
-def _all_or_refuse(cluster: Cluster, answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
+def _all_or_refuse(cluster: ClusterSnapshot, answers: Mapping[_K, _V | TanistError], right: str) -> dict[_K, _V]:
     problems = [
-        rights.named(answer, cluster, f"{right} {item}")
+        rights.named(answer, cluster.cluster, f"{right} {item}")
         for item, answer in answers.items()
         if isinstance(answer, TanistError)
     ]
@@ -108,10 +110,10 @@ def _all_or_refuse(cluster: Cluster, answers: Mapping[_K, _V | TanistError], rig
     return {item: answer for item, answer in answers.items() if not isinstance(answer, TanistError)}
 
 
-def known_configs(destination: Cluster, by: Deadline) -> frozenset[str] | None:
+def known_configs(destination: ClusterSnapshot, by: Deadline) -> frozenset[str] | None:
     """Names of topic configs that the destination supports, read from any of its topics; None: it has no topic."""
-    for name in (*destination.topics.names(by)[:1], STATE_TOPIC):
-        facts = destination.topics.describe([name], by)[name]
+    for name in (*destination.topic_names(by)[:1], STATE_TOPIC):
+        facts = destination.described([name], by)[name]
         if not isinstance(facts, TanistError):
             return frozenset(facts.effective)
     return None

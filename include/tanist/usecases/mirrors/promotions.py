@@ -8,7 +8,7 @@ from tanist.domain.errors import TanistError
 from tanist.domain.problems import refuse
 from tanist.domain.promotions import replaced
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
-from tanist.usecases import rights, state_topics
+from tanist.usecases import rights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,23 +17,29 @@ if TYPE_CHECKING:
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
-    from tanist.ports.cluster import Cluster
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 
-def read_promotions(source: Cluster, by: Deadline) -> StateView:
+def read_promotions(source: ClusterSnapshot, by: Deadline) -> StateView:
     """The promotions that are recorded at a source.
 
     Raises:
         AuthorizationFailed: we lack the permission to read it. Otherwise the source's error.
     """
     try:
-        return state_topics.read(source, STATE_TOPIC, by)
+        return source.state(STATE_TOPIC, by)
     except TanistError as error:
-        raise rights.named(error, source, f"READ on Topic {STATE_TOPIC}") from error
+        raise rights.named(error, source.cluster, f"READ on Topic {STATE_TOPIC}") from error
 
 
 def promotion_epochs_on_add(
-    source: Cluster, view: StateView, mirror: MirrorName, names: Sequence[str], by: Deadline, *, acknowledged: bool
+    source: ClusterSnapshot,
+    view: StateView,
+    mirror: MirrorName,
+    names: Sequence[str],
+    by: Deadline,
+    *,
+    acknowledged: bool,
 ) -> Mapping[str, int]:
     """The promotion epoch of each topic to add. `acknowledged`: also topics in which the source was replaced.
 

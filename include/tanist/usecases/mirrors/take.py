@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import NewTopic, TopicFacts
+    from tanist.usecases.snapshot import ClusterSnapshot
 
 
 def examine(
-    source: Cluster,
-    destination: Cluster,
+    source: ClusterSnapshot,
+    destination: ClusterSnapshot,
     names: Sequence[str],
     situation: Situation,
     by: Deadline,
@@ -55,7 +56,7 @@ def examine(
         found.raise_all()
         return ()
     needs = rights.destination_needs(existing, state=situation.state_exists)
-    found.problems += found.attempt(lambda: rights.refusals(destination, needs, by)) or ()
+    found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [fenced for topic in at_source if (fenced := _fenced(topic, writers))]
     answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]
     found.problems += [answer for answer in answers if isinstance(answer, TanistError)]
@@ -65,7 +66,7 @@ def examine(
         if not isinstance(answer, TanistError)
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in existing]
-    found.problems += found.attempt(lambda: rehearse(destination, new, by)) or ()
+    found.problems += found.attempt(lambda: rehearse(destination.cluster, new, by)) or ()
     found.raise_all()
     return plans
 
@@ -80,7 +81,7 @@ def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None
     return TopicFenced(f"{topic.name!r} has {limit} at the source, which blocks producers like a source fence")
 
 
-def situation(destination: Cluster, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
+def situation(destination: ClusterSnapshot, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
     """The inputs that all topics of one command share."""
     return Situation(
         destination=destination.name,
@@ -141,6 +142,6 @@ def partial(error: TanistError) -> TanistError:
     return error
 
 
-def selection_names(source: Cluster, selection: Selection, by: Deadline) -> tuple[str, ...]:
+def selection_names(source: ClusterSnapshot, selection: Selection, by: Deadline) -> tuple[str, ...]:
     """Names that `selection` matches at the source; none without an expression."""
     return observe.select(source, selection, by) if selection.include else ()

@@ -11,6 +11,7 @@ from tanist.domain.errors import Misconfigured, TanistError
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
 from tanist.usecases import cluster_ids
+from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.validation.prepare import mirrored
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def of_mirror(
         UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
         CouldNotTell: a cluster does not answer.
     """
-    found = mirrored(destination, mirror, include, connect, context)
+    found = mirrored(ClusterSnapshot(cluster=destination), mirror, include, connect, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
     pairs = (
         TopicPair(t.topic, t.topic, counts.get(t.topic, t.partitions), found.growth.trouble(t.topic))

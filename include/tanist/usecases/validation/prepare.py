@@ -14,6 +14,7 @@ from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.describe import maps, reason
+from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,9 +66,10 @@ def prepare(
         UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
         SourceSilent; CouldNotTell: the destination does not answer.
     """
-    found = mirrored(destination, mirror, request.include, connect, context)
+    copies = ClusterSnapshot(cluster=destination)
+    found = mirrored(copies, mirror, request.include, connect, context)
     spec = found.spec
-    offsets = maps(state_topics.read(destination, OFFSETS_TOPIC, context.by), spec)
+    offsets = maps(copies.state(OFFSETS_TOPIC, context.by), spec)
     return Prepared(
         spec=spec,
         level=request.level or (Level.BATCHES if spec.engine is Engine.BATCHES else Level.RECORDS),
@@ -79,7 +81,7 @@ def prepare(
 
 
 def mirrored(
-    destination: Cluster,
+    destination: ClusterSnapshot,
     mirror: MirrorName,
     include: tuple[str, ...],
     connect: Callable[[str], Cluster],
@@ -88,21 +90,28 @@ def mirrored(
     """The topics of a mirror that `include` selects; announces them, then queries the source. Raises as `prepare`."""
     if wrong := pattern_problems(include):
         refuse(wrong)
-    (found,) = cluster_ids.identify((destination,), context)
-    view = state_topics.read(destination, STATE_TOPIC, context.by)
+    found = destination.cluster_id(context.first_contact())
+    view = destination.state(STATE_TOPIC, context.by)
     spec = state_topics.spec_of(view, mirror, destination.name)
     cluster_ids.same_as_pinned(spec, None, found)
     topics = chosen(view, mirror, include)
     context.announce([topic.topic for topic in topics])
-    return Mirrored(view=view, spec=spec, topics=topics, growth=_growth(connect(spec.source), spec, topics, context))
+    return Mirrored(
+        view=view,
+        spec=spec,
+        topics=topics,
+        growth=_growth(ClusterSnapshot(cluster=connect(spec.source)), spec, topics, context),
+    )
 
 
-def _growth(source: Cluster, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext) -> Growth:
+def _growth(
+    source: ClusterSnapshot, spec: MirrorSpec, topics: Sequence[TopicDesired], context: CommandContext
+) -> Growth:
     """Partitions that only the source has, after its cluster id was checked."""
     try:
-        (found,) = cluster_ids.identify((source,), context)
+        found = source.cluster_id(context.first_contact())
         cluster_ids.same_as_pinned(spec, found, spec.destination_cluster_id)
-        return growth(topics, source.topics.partitions([topic.topic for topic in topics], context.by))
+        return growth(topics, source.partition_counts([topic.topic for topic in topics], context.by))
     except (Unreachable, TimedOut, ConnectionLost) as silent:
         raise SourceSilent(silent.reason) from silent
 

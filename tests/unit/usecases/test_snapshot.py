@@ -1,0 +1,192 @@
+"""A command asks its clusters each question once; a part that failed is not asked for again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.errors import Unreachable
+from tanist.domain.names import SourceOffset, TopicPartition
+from tanist.domain.records import GROUPS_TOPIC, GroupPosition
+from tanist.usecases.failover import planning
+from tanist.usecases.failover.planning import FailoverRequest
+from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
+from tanist.usecases.groups.gather import Chosen
+from tanist.usecases.groups.listing import list_groups
+from tanist.usecases.metadata.compare import MetadataRequest, diff
+from tanist.usecases.mirrors.describe import Describer
+from tanist.usecases.readers import Silence, StateReaders
+from tanist.usecases.snapshot import ClusterSnapshot
+from tanist.usecases.status.observe import MirrorStatus, StatusContext, observe
+from tanist.usecases.validation.prepare import ValidationRequest, prepare
+from tests.explorer.groups import NothingToCompare
+from tests.fakes.counting import Questions
+from tests.fakes.positions import MemoryGroups, MemoryPositions
+from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.failover.context import FailoverContext
+
+AT = PARTITIONS[0]
+
+
+@dataclass
+class Counted:
+    """A world whose clusters count what they are asked."""
+
+    world: FailoverWorld
+    questions: Questions
+    clusters: FailoverContext
+    source: Cluster
+
+    @classmethod
+    def of(cls, world: FailoverWorld) -> Counted:
+        questions, clusters = Questions(), world.clusters()
+        source = questions.of(world.east.side())
+        destination = questions.of(clusters.destination)
+        return cls(world, questions, replace(clusters, source=source, destination=destination), source)
+
+    def connect(self, _name: str) -> Cluster:
+        return self.source
+
+
+def status(counted: Counted) -> MirrorStatus:
+    """`tanist status`, and the status page."""
+    reading = StatusContext(
+        readers=StateReaders(counted.clusters.destination),
+        silence=Silence(counted.world.clock),
+        clusters=lambda _: counted.clusters,
+        context=counted.world.command(),
+    )
+    (found,) = observe(reading, DR)
+    return found
+
+
+def plan(counted: Counted) -> None:
+    planning.plan(FailoverRequest(groups=("billing",)), counted.clusters, counted.world.command())
+
+
+def describe(counted: Counted) -> None:
+    (found,) = Describer(counted.clusters.destination, counted.connect).describe(DR, counted.world.command())
+    assert found.source_down is None
+
+
+def validate(counted: Counted) -> None:
+    prepare(counted.clusters.destination, DR, ValidationRequest(), counted.connect, counted.world.command())
+
+
+def list_of_groups(counted: Counted) -> None:
+    east, west = MemoryGroups(counted.world.east), MemoryGroups(counted.world.west)
+    contacts = GroupContacts(
+        destination=counted.clusters.destination,
+        positions=MemoryPositions(west, DR),
+        source=SourceContacts(cluster=counted.source, positions=MemoryPositions(east, DR), proofs=NothingToCompare()),
+    )
+    found = list_groups(counted.world.spec, contacts, Chosen(), counted.world.command())
+    assert [line.group for line in found.lines] == ["billing"]
+
+
+def metadata(counted: Counted) -> None:
+    request = MetadataRequest(mirror="dr")
+    diff(request, counted.clusters.destination, counted.connect, counted.world.command())
+
+
+COMMANDS = (status, plan, describe, validate, list_of_groups, metadata)
+AGAIN: dict[Callable[[Counted], object], dict[str, int]] = {metadata: {"west __mirror_state.catch_up": 3}}
+"""To find the mirror, before the source is asked, and after: a fence that shows there has its run on record by then."""
+
+
+@pytest.fixture
+def world() -> FailoverWorld:
+    """With one group, a transaction that is open, and a partition that the mirror does not know of yet."""
+    made = FailoverWorld()
+    kept = GroupPosition(mirror=DR, group="billing", partition=AT, offset=SourceOffset(3), at=made.clock.now())
+    made.west.with_topic(GROUPS_TOPIC).write(GROUPS_TOPIC, kept)
+    start, stable, high = made.east.ends[AT]
+    made.east.ends[AT] = (start, stable - 1, high)
+    return made
+
+
+def taken_over(world: FailoverWorld) -> FailoverWorld:
+    """One topic was failed over; the other one is mirrored still."""
+    world.run(world.approve(Mode.PLANNED, "payments").plan)
+    return world
+
+
+def grown(world: FailoverWorld) -> FailoverWorld:
+    """The source has a partition more, which is not mirrored."""
+    facts = world.east.topics["orders"]
+    world.east.topics["orders"] = replace(facts, partitions=3)
+    world.east.ends[TopicPartition("orders", 2)] = (0, 0, 0)
+    return world
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("before", [None, grown, taken_over])
+def test_nothing_is_asked_twice(
+    world: FailoverWorld, command: Callable[[Counted], object], before: Callable[[FailoverWorld], FailoverWorld] | None
+) -> None:
+    """Of a topic or partition; whether the source has an authorizer was asked twice, of the destination three times."""
+    counted = Counted.of(before(world) if before else world)
+    command(counted)
+    repeated = {method: count for (method, _), count in counted.questions.repeated().items()}
+    assert repeated == AGAIN.get(command, {})
+    assert counted.questions.calls.total() > len(repeated)
+
+
+@pytest.mark.parametrize("command", [status, plan])
+def test_a_port_is_called_once(world: FailoverWorld, command: Callable[[Counted], object]) -> None:
+    """Of a mirror at work: each part is one request, but for whether each state topic exists, which is asked of it."""
+    counted = Counted.of(world)
+    command(counted)
+    assert {call for call, count in counted.questions.calls.items() if count > 1} == {"west topics.describe"}
+
+
+def test_describe_asks_for_what_any_reader_may_see(world: FailoverWorld) -> None:
+    """No ACL, no transaction, no configuration of a topic."""
+    counted = Counted.of(world)
+    describe(counted)
+    assert set(counted.questions.calls) == {
+        "east logs.ends",
+        "east topics.cluster_id",
+        "east topics.partitions",
+        "west __mirror_offsets.catch_up",
+        "west __mirror_state.catch_up",
+        "west logs.ends",
+        "west topics.cluster_id",
+        "west topics.describe",
+    }
+    described = {item for method, item in counted.questions.items if method == "west topics.describe"}
+    assert described == {"__mirror_state", "__mirror_offsets"}
+
+
+def test_a_part_that_failed_is_not_asked_for_again() -> None:
+    """Neither about the same partitions nor about others; another part is."""
+    world = FailoverWorld()
+    counted = Counted.of(world)
+    world.east.dead = True
+    seen, by = ClusterSnapshot(cluster=counted.source), world.soon()
+    for partitions in (PARTITIONS[:1], PARTITIONS[:1], PARTITIONS[1:]):
+        with pytest.raises(Unreachable):
+            seen.ends(partitions, by)
+    assert counted.questions.calls == {"east logs.ends": 1}
+    world.east.dead = False
+    assert seen.cluster_id(by) == "id-east"
+
+
+def test_what_was_answered_stays_where_other_items_fail() -> None:
+    """And it is as old as the first answer: who needs a newer one takes another snapshot."""
+    world = FailoverWorld()
+    seen, by = ClusterSnapshot(cluster=world.east.side()), world.soon()
+    first = seen.ends([AT], by)
+    world.east.grow(AT)
+    world.east.dead = True
+    with pytest.raises(Unreachable):
+        seen.ends(PARTITIONS, by)
+    assert seen.ends([AT], by) == first
