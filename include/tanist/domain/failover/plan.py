@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.failover.facts import Facts
-    from tanist.domain.records import FailoverRun
+    from tanist.domain.records import FailoverRun, TopicDesired
+    from tanist.domain.state_view import StateView
 
 PlanHash = NewType("PlanHash", str)
 VERSION: Final = 1
@@ -196,13 +197,22 @@ def past_return(facts: Facts) -> bool:
 def replaced_since(facts: Facts) -> frozenset[str]:
     """The topics that were deleted and re-created at the destination since the run's point of no return.
 
-    By topic id: the new topic is not the copy that was approved. A topic whose id is unknown counts as the same one.
+    By topic id: the new topic is not the copy that was approved.
     """
     if not past_return(facts):
         return frozenset()
-    return frozenset(
-        each.topic for each in facts.topics if each.copy_id and each.sealed_id and each.copy_id != each.sealed_id
-    )
+    return frozenset(each.topic for each in facts.topics if is_another_topic(each.copy_id, each.sealed_id))
+
+
+def is_another_topic(now: str, approved: str) -> bool:
+    """Whether two topic ids are those of two topics; an id that is unknown, empty, counts as the same one."""
+    return bool(now and approved and now != approved)
+
+
+def wanted_topics(view: StateView, intent: Intent) -> tuple[TopicDesired, ...]:
+    """The topics that `intent` names, as far as there are such."""
+    names = frozenset(intent.names)
+    return tuple(topic for topic in view.topics(intent.mirror) if topic.topic in names)
 
 
 def of_copies(intent: Intent, facts: Facts) -> Intent:

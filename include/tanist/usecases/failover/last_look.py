@@ -52,7 +52,7 @@ def must_have_rights(context: StepContext) -> None:
         AuthorizationFailed: it names the rights that are certainly missing. What brokers do not tell is left to the
         steps.
     """
-    side, run = context.clusters.destination, context.command
+    side, run = context.destination, context.command
     if missing := refusals(side, promotion_needs(context.intent.names), run.first_contact()):
         more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise AuthorizationFailed("; ".join(each.reason for each in missing[:_MOST_NAMED]) + more)

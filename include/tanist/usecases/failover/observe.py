@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import AnotherCluster, TanistError
 from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState
 from tanist.domain.failover.limitations import SILENT_MS
+from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
@@ -24,7 +25,6 @@ from tanist.ports.topics import TopicFacts
 from tanist.usecases.failover.answers import answered, answered_only, known
 from tanist.usecases.failover.coordinated import Coordinated
 from tanist.usecases.failover.source_seen import SourceSeen, see_source, silent, soon
-from tanist.usecases.failover.step import wanted_topics
 from tanist.usecases.failover.tails import foreign, longer, without_markers
 from tanist.usecases.mirrors.describe import MirrorEnds, last_known, maps
 from tanist.usecases.readers import Silence, StateReaders

@@ -146,7 +146,7 @@ class Runner:
             patience=self.tools.patience,
             facts=facts,
             session=self.session,
-            look=self._look,
+            observer=self.observer,
             checkpoint=self.tools.checkpoint,
         )
 
@@ -184,16 +184,14 @@ class Runner:
 
     # ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _look(self, *, ask_source: bool = True) -> Facts:
-        return self.observer.look_for(self.intent, self.session.record.plan, ask_source=ask_source)
-
     def _seen(self, step: Step, done: Done | None) -> Facts:
         """The facts after `step`. A broker that dies meanwhile is no answer: nothing is decided before all is seen."""
         if done is not None and done.facts is not None:
             return replace(done.facts, run=self.session.record)
         while True:
             try:
-                return self._look(ask_source=not self.session.record.no_return)
+                record = self.session.record
+                return self.observer.look_for(self.intent, record.plan, ask_source=not record.no_return)
             except Stopped as lost:
                 raise Interrupted(f"step {step.id} was done, but its result could not be read: {lost.reason}") from lost
             except (CouldNotTell, BrokerError) as why:

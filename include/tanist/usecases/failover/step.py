@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tanist.domain.errors import CouldNotTell, TanistError, TimedOut
-from tanist.domain.failover.plan import of_copies
+from tanist.domain.failover.plan import is_another_topic, wanted_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import ApprovedPlan, Intent
-    from tanist.domain.records import TopicDesired
-    from tanist.domain.state_view import StateView
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.context import FailoverContext, Timeouts
+    from tanist.usecases.failover.observe import Observer
     from tanist.usecases.failover.session import RunSession
 
 _K = TypeVar("_K")
@@ -51,9 +53,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """Made anew for each attempt of a step. What it changes of its run goes through `session`.
+    """All that the action of a step is given, the same for all steps; made anew for each attempt.
 
-    `facts`: of the last look before. `look`: looks at both clusters again. `checkpoint`: as in `Tools`.
+    What a step changes of its run goes through `session`. `facts`: of the last look before. `checkpoint`: as in
+    `Tools`.
     """
 
     approved: ApprovedPlan
@@ -62,23 +65,57 @@ class StepContext:
     patience: Timeouts
     facts: Facts
     session: RunSession
-    look: Callable[[], Facts]
+    observer: Observer
     checkpoint: Callable[[str], None]
 
     @property
     def intent(self) -> Intent:
         return self.approved.intent
 
+    @property
+    def spec(self) -> MirrorSpec:
+        return self.clusters.spec
+
+    @property
+    def source(self) -> Cluster | TanistError:
+        """Why, where there is no way to it at all."""
+        return self.clusters.source
+
+    @property
+    def destination(self) -> Cluster:
+        return self.clusters.destination
+
+    @property
+    def clock(self) -> Clock:
+        return self.command.clock
+
+    @property
+    def by(self) -> Deadline:
+        """Of the whole run."""
+        return self.command.by
+
+    def look(self) -> Facts:
+        """What both clusters are like now."""
+        return self.observer.look_for(self.intent, self.session.record.plan)
+
+    def copies(self) -> Intent:
+        """`intent` for the topics alone that were approved, by the ids that the destination has now.
+
+        Behind the point of no return, where the ids that were approved are on record.
+
+        Raises:
+            CouldNotTell, BrokerError: the destination does not tell.
+        """
+        view, intent = self.session.view(), self.intent
+        now = self.observer.snapshot().destination.registry(intent.names, self.by).topic_ids
+        approved = {topic: each.topic_id for topic in intent.names if (each := view.copied_up_to(intent.mirror, topic))}
+        same = (t for t in intent.topics if not is_another_topic(now.get(t.topic, ""), approved.get(t.topic, "")))
+        return replace(intent, topics=tuple(same))
+
     def taking_over(self) -> tuple[TopicDesired, ...]:
         """As `wanted`, without the topics that were re-created at the destination since the point of no return."""
-        return wanted_topics(self.session.view(), of_copies(self.intent, self.facts))
+        return wanted_topics(self.session.view(), self.copies())
 
     def wanted(self) -> tuple[TopicDesired, ...]:
         """The topics of this run as the state topic has them, removed ones too."""
         return wanted_topics(self.session.view(), self.intent)
-
-
-def wanted_topics(view: StateView, intent: Intent) -> tuple[TopicDesired, ...]:
-    """The topics that `intent` names, as far as there are such."""
-    names = frozenset(intent.names)
-    return tuple(topic for topic in view.topics(intent.mirror) if topic.topic in names)

@@ -160,6 +160,32 @@ def test_a_topic_that_is_created_again_behind_the_barrier_is_named_and_gets_noth
     assert found(world)["barrier"].verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize("step", ["configs", "canary", "open"])
+def test_a_topic_that_is_created_again_after_the_last_look_gets_nothing_of_the_step(step: str) -> None:
+    """The step acted on the topics of the look before it."""
+    world = FailoverWorld(authorizer=True)
+    plan = world.approve().plan
+    at_recreation: list[object] = []
+
+    def meanwhile(point: str) -> None:
+        if point == f"before:{step}":
+            recreate(world)
+            at_recreation.append(written(world))
+
+    done = world.run(plan, meanwhile)
+    assert done.record.status is RunStatus.DONE
+    assert at_recreation == [written(world)]
+    assert [(each.name, each.topic) for each in done.broken] == [("TOPIC_RECREATED", "orders")]
+    assert world.west.may_write("payments", "app"), "the other topics have taken over"
+
+
+def written(world: FailoverWorld) -> object:
+    """All that a run could change of the topic."""
+    ends = {at: end for at, end in world.west.ends.items() if at.topic == "orders"}
+    west = world.west
+    return ends, dict(west.topics["orders"].configs), rules_of(world, "orders"), west.canaries.count("orders")
+
+
 def test_a_run_whose_topics_were_all_created_again_ends_and_says_so() -> None:
     """Killed between the point of no return and the first marker: there is nothing left to fence."""
     world = FailoverWorld(authorizer=True)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def do(context: StepContext) -> Done:
     """It spends two offsets of one partition of each topic, behind the barrier."""
-    side, names = context.clusters.destination, [each.topic for each in context.taking_over()]
+    side, names = context.destination, [each.topic for each in context.taking_over()]
     context.session.confirm()
-    answers = side.opening.canary(context.clusters.spec.mirror, names, context.command.by) if names else {}
+    answers = side.opening.canary(context.spec.mirror, names, context.by) if names else {}
     failed = {topic: named(error, side, f"WRITE on Topic {topic}") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) did not accept the test transaction")
     context.checkpoint("canary:sung")

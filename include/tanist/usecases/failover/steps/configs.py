@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 def do(context: StepContext) -> Done:
     """Compaction first touches a log once nobody compares it with the source any more."""
-    side = context.clusters.destination
+    side = context.destination
     topics = side.topics
     ours = context.taking_over()
-    described = topics.describe([each.topic for each in ours], context.command.by)
+    described = topics.describe([each.topic for each in ours], context.by)
     done: dict[str, dict[str, str | None]] = {}
     failed: dict[str, TanistError] = {}
     for topic in ours:
@@ -50,7 +50,7 @@ def _alter(
     """
     if not changes:
         return None
-    by, topics = context.command.by, context.clusters.destination.topics
+    by, topics = context.by, context.destination.topics
     context.session.confirm()
     now = topics.describe([topic], by)[topic]
     if not isinstance(now, TopicFacts):

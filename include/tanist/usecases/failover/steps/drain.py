@@ -48,7 +48,7 @@ def _planned(context: StepContext) -> Done:
     Raises:
         DrainMissed: not in time; whoever runs the steps undoes the fence.
     """
-    clock = context.command.clock
+    clock = context.clock
     by = clock.deadline(context.patience.drain)
     heard = clock.monotonic()
     while not drained(context.intent, facts := context.look()):
@@ -64,7 +64,7 @@ def _planned(context: StepContext) -> Done:
 
 def _unplanned(context: StepContext) -> Done:
     """While the source answers, partitions move, and the budget lasts."""
-    clock = context.command.clock
+    clock = context.clock
     by = clock.deadline(context.patience.budget)
     facts = context.facts
     while by.left(clock.monotonic()) and _gives(facts := context.look()):

@@ -36,19 +36,19 @@ class FenceLeaks(TimedOut):
 
 def do(context: StepContext) -> Done:
     """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
-    if isinstance(context.clusters.source, TanistError) or context.facts.source is SourceState.SILENT:
+    if isinstance(context.source, TanistError) or context.facts.source is SourceState.SILENT:
         return _owe_all(context, context.facts.source_reason)
-    by = context.command.clock.deadline(SOURCE_SECONDS)
-    entries = _snapshot(context, context.clusters.source, by)
+    by = context.clock.deadline(SOURCE_SECONDS)
+    entries = _snapshot(context, context.source, by)
     context.checkpoint("fence:stored")
-    entries = _apply(context, context.clusters.source, entries, by)
+    entries = _apply(context, context.source, entries, by)
     context.checkpoint("fence:applied")
     standing = [each for each in entries.values() if each.status in HOLDS_PRODUCERS_OFF]
-    waited, unproved = _prove(context, context.clusters.source, standing)
+    waited, unproved = _prove(context, context.source, standing)
     status = {each.topic: FenceStatus.UNPROVED if each.topic in unproved else FenceStatus.PROVED for each in standing}
     store(
         context.session,
-        context.clusters.spec,
+        context.spec,
         (replace(each, status=status[each.topic], reason="") for each in standing),
     )
     statuses = {each.topic: each.status for each in context.session.view().source_fences(context.intent.mirror)}
@@ -67,7 +67,7 @@ def _owe_all(context: StepContext, reason: str) -> Done:
     held = {each.topic: each for each in context.session.view().source_fences(context.intent.mirror)}
     store(
         context.session,
-        context.clusters.spec,
+        context.spec,
         (_pending(context, name, held.get(name), reason) for name in context.intent.names),
     )
     return Done({"owed": sorted(context.intent.names), "reason": reason})
@@ -104,7 +104,7 @@ def _snapshot(context: StepContext, source: Cluster, by: Deadline) -> dict[str, 
     for name in new:
         found = answers if isinstance(answers, TanistError) else answers[name]
         entries[name] = _taken(context, name, found)
-    store(context.session, context.clusters.spec, entries.values())
+    store(context.session, context.spec, entries.values())
     return entries
 
 
@@ -129,7 +129,7 @@ def _apply(
         else:
             _must_not_be_planned(context, each.topic, error)
             after[each.topic] = replace(entries[each.topic], status=FenceStatus.PENDING, reason=str(error))
-    store(context.session, context.clusters.spec, after.values())
+    store(context.session, context.spec, after.values())
     return after
 
 
@@ -149,7 +149,7 @@ def _prove(context: StepContext, source: Cluster, in_force: list[FencedTopic]) -
     partitions = [at for at in context.intent.partitions if at.topic in fenced_topics]
     if not window or not partitions:
         return 0.0, frozenset(fenced_topics)
-    clock, watch = context.command.clock, Watch(source.logs, partitions)
+    clock, watch = context.clock, Watch(source.logs, partitions)
     began = still = clock.monotonic()
     seen = watch.look(clock.deadline(SOURCE_SECONDS))
     while clock.monotonic() - still < window or (seen.unreported and context.intent.mode is Mode.PLANNED):

@@ -23,17 +23,15 @@ if TYPE_CHECKING:
 def do(context: StepContext) -> Done:
     """All or nothing."""
     context.session.write(tuple(_records(context)))
-    return Done(
-        {"generations": {each.topic: each.count for each in generations(context.intent, context.clusters.spec)}}
-    )
+    return Done({"generations": {each.topic: each.count for each in generations(context.intent, context.spec)}})
 
 
 def _records(context: StepContext) -> Iterator[StateRecord]:
-    view, now = context.session.view(), context.command.clock.now()
+    view, now = context.session.view(), context.clock.now()
     for topic in context.wanted():
         if topic.desired is not DesiredState.REMOVED:
             yield replace(topic, desired=DesiredState.REMOVED, changed_at=now)
-    for each in generations(context.intent, context.clusters.spec):
+    for each in generations(context.intent, context.spec):
         copy = view.copied_up_to(each.mirror, each.topic)  # as approved: by now the topic may be another one
         yield replace(each, topic_id=copy.topic_id if copy is not None else "")
     for at in context.intent.partitions:
@@ -54,7 +52,7 @@ def _stopped(context: StepContext, view: StateView, at: TopicPartition, now: Epo
     state = held.state if held else MirrorState.UNKNOWN
     blank = PartitionObserved(
         mirror=context.intent.mirror,
-        mirror_id=context.clusters.spec.mirror_id,
+        mirror_id=context.spec.mirror_id,
         partition=at,
         state=state,
         row=0,

@@ -22,7 +22,7 @@ def do(context: StepContext) -> Done:
     """
     asked = context.facts.source is not SourceState.SILENT
     moved = context.clusters.move_groups(
-        context.intent.names, context.intent.groups, context.command.by, context.session.confirm, ask_source=asked
+        context.intent.names, context.intent.groups, context.by, context.session.confirm, ask_source=asked
     )
     context.checkpoint("groups:moved")
     context.session.mark("groups")

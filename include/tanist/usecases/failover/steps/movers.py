@@ -31,9 +31,9 @@ _WINDOWS: Final = 3
 
 def do(context: StepContext) -> Done:
     """A list, no judgement: `tanist status` goes on watching (`left_behind`)."""
-    began = context.command.clock.monotonic()
+    began = context.clock.monotonic()
     found = {"fences_owed": _pending_fences(context), **_seen(context)}
-    waited = context.command.clock.monotonic() - began
+    waited = context.clock.monotonic() - began
     reported = attempt(lambda: _tell_source(context)) if "why" not in found else TimedOut(str(found["why"]))
     context.checkpoint("movers:told")
     context.session.mark("movers")
@@ -50,7 +50,7 @@ def _pending_fences(context: StepContext) -> list[str]:
 
 def _seen(context: StepContext) -> dict[str, Any]:
     """Who still wrote while we watched, and what the source has that was not copied, earlier writes included."""
-    source = context.clusters.source
+    source = context.source
     if isinstance(source, TanistError):
         return {"still_growing": None, "why": str(source)}
     watched = attempt(lambda: _watched(context, source))
@@ -61,8 +61,8 @@ def _seen(context: StepContext) -> dict[str, Any]:
 
 
 def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
-    by, view = context.command.clock.deadline(SOURCE_SECONDS), context.session.view()
-    behind = attempt(lambda: left_behind(context.clusters.spec, view, ClusterSnapshot(cluster=source), by))
+    by, view = context.clock.deadline(SOURCE_SECONDS), context.session.view()
+    behind = attempt(lambda: left_behind(context.spec, view, ClusterSnapshot(cluster=source), by))
     if isinstance(behind, TanistError):
         return {"left_behind": None, "untold": str(behind)}
     ours = {at: count for at, count in behind.items() if at.topic in context.intent.names and count != 0}
@@ -71,7 +71,7 @@ def _lacking(context: StepContext, source: Cluster) -> dict[str, Any]:
 
 def _watched(context: StepContext, source: Cluster) -> tuple[set[TopicPartition], bool]:
     """Partitions that took a record, and whether none did for a whole window at last: as long as producers rest."""
-    window, clock = context.patience.proof, context.command.clock
+    window, clock = context.patience.proof, context.clock
     watch = Watch(source.logs, context.intent.partitions)
     watch.look(clock.deadline(SOURCE_SECONDS))
     began = still = clock.monotonic()
@@ -94,11 +94,11 @@ def _tell_source(context: StepContext) -> None:
     Raises:
         TanistError: it does not answer, or we may not write there.
     """
-    source = context.clusters.source
+    source = context.source
     if isinstance(source, TanistError):
         raise source
-    by = context.command.clock.deadline(2 * SOURCE_SECONDS)
-    source.topics.cluster_id(context.command.clock.deadline(SOURCE_SECONDS))
+    by = context.clock.deadline(2 * SOURCE_SECONDS)
+    source.topics.cluster_id(context.clock.deadline(SOURCE_SECONDS))
     with closing(source.open_store(STATE_TOPIC, context.intent.mirror, by, create=True)) as store:
-        if missing := tuple(unreported(store.catch_up(by), generations(context.intent, context.clusters.spec))):
+        if missing := tuple(unreported(store.catch_up(by), generations(context.intent, context.spec))):
             store.append(missing, by)

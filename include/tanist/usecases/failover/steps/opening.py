@@ -32,15 +32,15 @@ class MirrorNotShutOut(CouldNotTell):
 
 
 def do(context: StepContext) -> Done:
-    opening = context.clusters.destination.opening
+    opening = context.destination.opening
     held = {topic.topic: topic.deferred_acls for topic in context.taking_over()}
     context.session.confirm()
-    answers = opening.open(held, context.command.by, principals(context.facts.logins))
-    side = context.clusters.destination
+    answers = opening.open(held, context.by, principals(context.facts.logins))
+    side = context.destination
     failed = {topic: named(error, side, "ALTER on Cluster kafka-cluster") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) could not be opened")
     given = {topic: [str(rule) for rule in rules] for topic, rules in held.items()}
-    guarded = opening.has_authorizer(context.command.by)
+    guarded = opening.has_authorizer(context.by)
     detail = {"topics": sorted(answers), "authorizer": guarded, "writers": given}
     return Done(detail | _proved(context, sorted(answers)) if guarded else detail)
 
@@ -55,7 +55,7 @@ def _proved(context: StepContext, topics: Sequence[str]) -> dict[str, Any]:
     if may and not has_accepted(context.session.record, NOT_SHUT_OUT):
         raise MirrorNotShutOut(f"the mirror's login may still write to {len(may)} topic(s): {', '.join(may[:3])}")
     context.session.mark("open")
-    own, reported = context.clusters.destination.opening.principal(), principals(context.facts.logins)
+    own, reported = context.destination.opening.principal(), principals(context.facts.logins)
     proof = (
         "authorized operations of this login"
         if own in reported or not reported
@@ -67,10 +67,10 @@ def _proved(context: StepContext, topics: Sequence[str]) -> dict[str, Any]:
 
 def _may_write(context: StepContext, topics: Sequence[str]) -> list[str]:
     """The topics that the mirror may still write to, by its brokers' own word, once they have had time to learn."""
-    clock, ours = context.command.clock, principals(context.facts.logins)
+    clock, ours = context.clock, principals(context.facts.logins)
     by = clock.deadline(_PROVE_SECONDS)
     while True:
-        reported = context.clusters.destination.opening.shut_out(topics, context.command.by, ours)
+        reported = context.destination.opening.shut_out(topics, context.by, ours)
         if unknown := [f"{topic}: {reported[topic]}" for topic in topics if not isinstance(reported[topic], bool)]:
             raise NotYet(
                 f"cannot determine what the mirror may do on {len(unknown)} topic(s): {'; '.join(unknown[:3])}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError
-from tanist.domain.failover.plan import of_copies
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
@@ -31,20 +30,18 @@ def do(context: StepContext) -> Done:
     facts = context.facts
     if not context.session.record.no_return:
         facts = last_look(context)
-        looked = context.command.clock.monotonic()
+        looked = context.clock.monotonic()
         context.session.write(_copied(context, facts))
-        if context.command.clock.monotonic() - looked > LOOKED_SECONDS:
+        if context.clock.monotonic() - looked > LOOKED_SECONDS:
             raise NotYet(f"the clusters were last observed more than {LOOKED_SECONDS:.0f} s ago")
         context.session.save(no_return=True)
     context.checkpoint("seal:no-return")
-    writers = context.clusters.spec.producer_ids
-    ours = of_copies(context.intent, facts)
+    writers = context.spec.producer_ids
+    ours = context.copies()
     partitions = set(ours.partitions)
     open_yet = [e.partition for e in facts.partitions if e.producer_fenced is not True and e.partition in partitions]
     context.session.confirm()
-    ends = context.clusters.destination.producer_fencing.fence_producers(
-        dict.fromkeys(open_yet, writers), context.command.by
-    )
+    ends = context.destination.producer_fencing.fence_producers(dict.fromkeys(open_yet, writers), context.by)
     must_all({at: _named(context, end) for at, end in ends.items()}, "partition(s) could not be fenced")
     context.checkpoint("seal:sealed")
     by_marker_alone = _keep(context, ours, writers)
@@ -54,14 +51,14 @@ def do(context: StepContext) -> Done:
 
 def _named(context: StepContext, end: DestinationOffset | TanistError) -> TanistError | None:
     right = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
-    return named(end, context.clusters.destination, right) if isinstance(end, TanistError) else None
+    return named(end, context.destination, right) if isinstance(end, TanistError) else None
 
 
 def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
     """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
     seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
-    spec, now = context.clusters.spec, context.command.clock.now()
+    spec, now = context.spec, context.clock.now()
     found = []
     for topic in context.intent.topics:
         ends = (copied.get(TopicPartition(topic.topic, n)) for n in range(topic.partitions))
@@ -88,9 +85,7 @@ def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict
         return {}
     partitions = _compacted(context, ours)
     context.session.confirm()
-    answers = context.clusters.destination.producer_fencing.keep(
-        dict.fromkeys(partitions, producer_ids), context.command.by
-    )
+    answers = context.destination.producer_fencing.keep(dict.fromkeys(partitions, producer_ids), context.by)
     if failed := [f"{at}: {why}" for at, why in answers.items() if isinstance(why, TanistError) and why.retriable]:
         raise NotYet(
             f"{len(failed)} producer fence(s) of compacted topics are not durable yet: {'; '.join(failed[:3])}"
@@ -103,7 +98,7 @@ def _keep(context: StepContext, ours: Intent, producer_ids: ProducerIds) -> dict
 
 def _compacted(context: StepContext, ours: Intent) -> tuple[TopicPartition, ...]:
     """Of topics that are compacted, or will be once they are configured as at the source."""
-    own = context.clusters.destination.producer_fencing.compacted(ours.names, context.command.by)
+    own = context.destination.producer_fencing.compacted(ours.names, context.by)
     raise_first(own)
     held = {
         topic.topic for topic in context.wanted() if "compact" in dict(topic.deferred_configs).get(CLEANUP_POLICY, "")
