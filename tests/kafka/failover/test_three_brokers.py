@@ -164,7 +164,7 @@ class Each(Random):
 
 def finished(pair: Pair, plan: str, losing: Callable[[str], None]) -> RunOutcome:
     """The run, continued on the same approval as often as it is interrupted."""
-    by = CLOCK.deadline(90)
+    by, opened = CLOCK.deadline(90), 0
     while True:
         command = CommandContext(clock=CLOCK, by=CLOCK.deadline(60))
         with at_work(pair, command) as clusters:
@@ -186,7 +186,9 @@ def finished(pair: Pair, plan: str, losing: Callable[[str], None]) -> RunOutcome
             except Interrupted:
                 assert by.left(CLOCK.monotonic())
                 continue
-            assert watched.opened
+            finally:
+                opened += watched.opened
+            assert opened
             return outcome
 
 
