@@ -5,7 +5,8 @@ Trigger it with the mirror and its destination. It reads both clusters and chang
 - Success: every partition was read to its end and is equal. Failure: the mirror differs or the result is unknown; the
   error states which, and lists the differences.
 - `result.json` and `report.html` are written to `validation/<mirror>/<run>` below `TANIST_EVIDENCE`.
-- Spark runs on the worker that runs the task (connection `spark_default`) and needs Java and 3 GB of memory.
+- Spark runs where the connection `spark_default` says; its driver, on the worker of the task, needs Java and 3 GB of
+  memory.
 """
 
 from datetime import timedelta

@@ -61,7 +61,7 @@ DRIVER: Final = """
         tell(f"{os.getppid()} {os.getpid()} {os.environ['TMPDIR']}")
         threading.Event().wait(60)
 
-    main.session, main.validate = lambda name: nullcontext(), endless
+    main.session, main.validate = lambda *_: nullcontext(), endless
     main.validation(Path(sys.argv[2]), Path(sys.argv[4]))
 """
 
@@ -294,7 +294,7 @@ def test_a_bug_of_a_job_is_no_difference(
 ) -> None:
     """70, one line, and the traceback for the log."""
 
-    def crash(name: str) -> None:
+    def crash(name: str, *_: object) -> None:
         raise KeyError(f"{name}\nand more")
 
     monkeypatch.setattr(main, "session", crash)

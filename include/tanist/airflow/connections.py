@@ -30,14 +30,15 @@ def settings() -> Settings:
     return Settings("Airflow connections, which are asked for by name", _Connections())
 
 
-def must_be_there(name: str, kind: str) -> None:
-    """Check that a connection exists. For a missing one Airflow's Spark hook would assume YARN.
+def found(name: str, kind: str) -> Connection:
+    """The connection of that name. For a missing one Airflow's Spark hook would assume YARN.
 
     Raises:
         Misconfigured: it does not exist, or we may not read it.
     """
     with _translate_error(name, kind):
-        Connection.get(name)
+        there: Connection = Connection.get(name)
+    return there
 
 
 class _Connections(Mapping[str, ClusterSettings]):

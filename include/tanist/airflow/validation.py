@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import ValidationVerdict
+from tanist.spark_submit.place import LOCAL, SparkPlace
 from tanist.spark_submit.submission import application, bound, environment, spark_submit
 from tanist.spark_submit.submit import handed_over, result_of
 from tanist.usecases.validation.prepare import ValidationRequest
@@ -70,7 +72,33 @@ class _Bound(SparkSubmitHook):
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command = super()._build_spark_submit_command(application)
-        return bound(command, Path((self._env or {})["TMPDIR"]), *supervisors())
+        self._env = dict(self._env_vars or {})  # for Kubernetes the hook would set it in the driver's pod alone
+        return bound(command, Path(self._env["TMPDIR"]), *supervisors())
+
+
+def place() -> SparkPlace:
+    """Where Spark runs, as the connection says: its master, and keys of Tanist in its extra (docs/spark.md).
+
+    Raises:
+        Misconfigured: there is no such connection, or what it says cannot be.
+    """
+    connection = connections.found(SPARK, "spark")
+    extra = connection.extra_dejson
+    host = connection.host or ""
+    scheme = (
+        ""
+        if connection.conn_type == "spark" and ("://" in host or not connection.port)
+        else f"{connection.conn_type}://"
+    )
+    file = extra.get("tanist.properties-file")
+    return SparkPlace(
+        master=scheme + host + (f":{connection.port}" if connection.port else ""),
+        properties=Path(file) if file else None,
+        python=extra.get("tanist.python") or LOCAL.python,
+        image=bool(extra.get("tanist.no-packages")),
+        unencrypted=bool(extra.get("tanist.allow-unencrypted")),
+        ui=bool(extra.get("tanist.ui")),
+    )
 
 
 def supervisors() -> tuple[int, ...]:
@@ -118,11 +146,12 @@ class Validate(SparkSubmitOperator):
         level = None if params[self.level] == DEFAULT else Level(params[self.level])
         folder = variables.evidence() / "validation" / params["mirror"] / re.sub(r"[^\w.-]", "_", run)
         with at_work() as task:
-            connections.must_be_there(SPARK, "spark")
+            where = place()
             wanted = ValidationRequest(level=level, include=tuple(params["topics"]))
             try:
                 there = task.registry.connect(params["destination"])
-                return validation(task.registry, there, mirror_name(params["mirror"]), wanted, folder, task.context)
+                mirror = mirror_name(params["mirror"])
+                return replace(validation(task.registry, there, mirror, wanted, folder, task.context), place=where)
             except SourceSilent as silent:
                 if params.get("mode") != Mode.UNPLANNED:
                     raise
@@ -133,12 +162,14 @@ class Validate(SparkSubmitOperator):
         """The result of the job; if there is none, Airflow's error."""
         self.name = f"validate {submission.job.mirror}"
         self.application = str(application(submission.application))
-        self.jars = ",".join(map(str, submission.jars)) or None
         self._spark_binary, self._driver_memory = spark_submit(), submission.driver_memory
         with handed_over(submission) as file:
             self.application_args = [*submission.arguments(file)]
             self.conf = dict(submission.settings(file.parent))
-            self.env_vars = environment(file.parent)
+            self.env_vars = environment(file.parent, submission.place)
+            shipped = submission.shipped(file.parent)
+            self.jars, self.py_files, self._archives = (shipped.get(kind) for kind in ("jars", "py-files", "archives"))
+            self.properties_file = str(submission.place.properties) if submission.place.properties else None
             try:
                 super().execute(context)
             except AirflowException:  # an exit code, behind which is a verdict, an error, or nothing

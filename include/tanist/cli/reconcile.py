@@ -10,6 +10,15 @@ import typer
 
 from tanist.cli.options import Session, TopicsOption, asking
 from tanist.cli.output import emit, say, stages
+from tanist.cli.spark_options import (
+    ImageOption,
+    MasterOption,
+    PropertiesOption,
+    PythonOption,
+    UiOption,
+    UnencryptedOption,
+    place,
+)
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.settings.bounded import LIST_BYTES, bounded_text
@@ -86,21 +95,28 @@ def reconcile(
     destination_topic: DestinationTopicOption = None,
     positions_file: PositionsOption = None,
     report: FolderOption = None,
+    master: MasterOption = None,
+    properties_file: PropertiesOption = None,
+    python: PythonOption = None,
+    no_packages: ImageOption = False,
+    allow_unencrypted: UnencryptedOption = False,
+    ui: UiOption = False,
 ) -> None:
     """Find the destination offset of every source record by comparing the records. Changes nothing.
 
     Works for a mirror and for any two topics: copied by MirrorMaker 2, or with losses, repeats and gaps.
 
-    Reads both topics once, in Spark on this machine. Exits with 3 if anything is unknown.
+    Reads both topics once, in Spark. Exits with 3 if anything is unknown.
 
     Example: tanist reconcile --source east --source-topic orders --destination west --destination-topic east.orders
     """
+    where = place(master, properties_file, python, image=no_packages, unencrypted=allow_unencrypted, ui=ui)
     asked = _positions(positions_file)
     run = replace(now.context, announce=_announce)
     topics = (source, source_topic, destination_topic)
     destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
     folder = report or Path("reconciliation") / (name or str(source_topic))
-    submission = reconciliation(now.registry, destination.name, paired, asked, folder)
+    submission = replace(reconciliation(now.registry, destination.name, paired, asked, folder), place=where)
     result = run_job(submission, run.by, stages(run.clock))
     _show(now, result)
     if result["unknown"]:

@@ -11,6 +11,15 @@ import typer
 
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, say, stages
+from tanist.cli.spark_options import (
+    ImageOption,
+    MasterOption,
+    PropertiesOption,
+    PythonOption,
+    UiOption,
+    UnencryptedOption,
+    place,
+)
 from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import Problems, each, exit_code
@@ -59,8 +68,15 @@ def validate(
     level: LevelOption = None,
     topic: TopicsOption = None,
     report: ReportOption = None,
+    *,
+    master: MasterOption = None,
+    properties_file: PropertiesOption = None,
+    python: PythonOption = None,
+    no_packages: ImageOption = False,
+    allow_unencrypted: UnencryptedOption = False,
+    ui: UiOption = False,
 ) -> None:
-    """Compare a mirror with its source, in Spark on this machine, and list differences by offset. Changes nothing.
+    """Compare a mirror with its source, in Spark, and list differences by offset. Changes nothing.
 
     Exits with 0 if everything is equal, 1 if anything differs, 3 if it is unknown, 2 if there is nothing to compare.
 
@@ -70,9 +86,10 @@ def validate(
     folder = report or Path("validation") / name
     run = replace(now.context, announce=_announce)
     with _no_verdict():
+        where = place(master, properties_file, python, image=no_packages, unencrypted=allow_unencrypted, ui=ui)
         mirror = mirror_name(name)
         (destination,) = now.destinations(mirror)
-        submission = validation(now.registry, destination, mirror, request, folder, run)
+        submission = replace(validation(now.registry, destination, mirror, request, folder, run), place=where)
         result = run_job(submission, run.by, stages(run.clock))
     emit([result], COLUMNS, now.as_json, rows=[_row(each) for each in result["partitions"]])
     _say_differences(result["partitions"])

@@ -36,7 +36,7 @@ def validation(file: Path, folder: Path) -> int:
 
     def work() -> int:
         job = read(file, ValidationJob)
-        with session(f"tanist validate {job.mirror}") as spark:
+        with session(f"tanist validate {job.mirror}", (job.source, job.destination), report) as spark:
             result = validate(spark, job, report)
         replace(folder / "report.html", as_page(result))
         replace(folder / "result.json", canonical(result))
@@ -50,7 +50,7 @@ def reconciliation(file: Path, folder: Path) -> int:
 
     def work() -> int:
         job = read(file, ReconciliationJob)
-        with session("tanist reconcile") as spark:
+        with session("tanist reconcile", (job.source, job.destination), report) as spark:
             result = reconcile(spark, job, folder, report)
         replace(folder / "result.json", canonical(result))
         return UNKNOWN if result["unknown"] else 0

@@ -175,7 +175,10 @@ def _quoted(text: str) -> str:
 def _trust(tls: Tls) -> dict[str, str]:
     settings = {"kafka.ssl.endpoint.identification.algorithm": "https" if tls.verify_hostname else ""}
     if tls.ca_location:
-        settings |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": tls.ca_location}
+        settings |= {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.certificates": Path(tls.ca_location).read_text(encoding="utf-8"),
+        }
     if tls.certificate_location and tls.key_location:
         settings |= {
             "kafka.ssl.keystore.type": "PEM",

@@ -9,37 +9,91 @@ from typing import TYPE_CHECKING, Final
 import pyspark
 from pyspark.sql import SparkSession
 
-from tanist.domain.errors import MissingDependency
+from tanist.domain.errors import CouldNotTell, Misconfigured, MissingDependency
+from tanist.kafka.wire.clock import SystemClock
+from tanist.spark.carried import carry_files
+from tanist.spark.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tanist.domain.endpoint import Endpoint
 
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
 """Of the session; what the JVM must know at its start is in `tanist.spark_submit`."""
 
 
+_SHUFFLES_PER_CORE: Final = 2
+_ENCRYPTED: Final = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+_UNENCRYPTED: Final = "spark.tanist.unencrypted"
+_REGISTER_SECONDS: Final = 120.0
+_SETTLED_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.2
+
+
 @contextmanager
-def session(name: str) -> Iterator[SparkSession]:
-    """A session that ends here.
+def session(name: str, endpoints: Sequence[Endpoint], report: Callable[[str], None]) -> Iterator[SparkSession]:
+    """A session that ends here, with executors, whose tasks may be sent the logins of `endpoints`.
 
     Raises:
         MissingDependency: another package has overwritten parts of pyspark.
+        Misconfigured: the logins would be sent to executors over unencrypted connections.
+        CouldNotTell: no executor has come.
     """
     check_installation()
+    carry_files()
     builder = SparkSession.builder.appName(name)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
         check_jvm(spark.version)
-        yield spark
+        if not str(spark.sparkContext.master).startswith("local"):
+            check_encryption(spark, endpoints)
+            _await_executors(spark, report)
+        if page := spark.sparkContext.uiWebUrl:
+            report(f"Spark's pages: {page}")
+        with progress(spark.sparkContext, report):
+            yield spark
     finally:
         spark.stop()
+
+
+def check_encryption(spark: SparkSession, endpoints: Sequence[Endpoint]) -> None:
+    """Refuse to send logins where others can read them; what Spark says of itself counts, not what was asked for."""
+    settings = dict(spark.sparkContext.getConf().getAll())
+    secret = [each.name for each in endpoints if each.sasl or (each.tls and each.tls.key_location)]
+    encrypted = any(settings.get(name) == "true" for name in _ENCRYPTED)
+    if secret and not encrypted and settings.get(_UNENCRYPTED) != "true":
+        raise Misconfigured(
+            f"the logins of {' and '.join(secret)} would be sent to executors unencrypted: set spark.authenticate, "
+            "spark.authenticate.secret and spark.network.crypto.enabled for the Spark cluster and in --properties-file"
+        )
+
+
+def _await_executors(spark: SparkSession, report: Callable[[str], None]) -> None:
+    """Those that were asked for, or all that come soon: what a task reads is cut by how many cores there are."""
+    clock = SystemClock()
+    began = grown = clock.monotonic()
+    known, asked = 0, int(spark.sparkContext.getConf().get("spark.executor.instances") or 0)
+    while not known or (known != asked and clock.monotonic() - grown < _SETTLED_SECONDS):
+        if not known and clock.monotonic() - began > _REGISTER_SECONDS:
+            raise CouldNotTell(f"no executor of {spark.sparkContext.master} has come in {_REGISTER_SECONDS:.0f} s")
+        if (now := _executors(spark)) > known:
+            known, grown = now, clock.monotonic()
+        clock.wait(_LOOK_SECONDS)
+    cores = spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", str(_SHUFFLES_PER_CORE * cores))
+    report(f"{known} executors with {cores} cores")
+
+
+def _executors(spark: SparkSession) -> int:
+    """The driver is in the list, too."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  # no other way
 
 
 def check_installation(imported: str = pyspark.__version__) -> None:

@@ -5,27 +5,38 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import MissingDependency
 from tanist.kafka.protocol.values import plain
+from tanist.spark_submit.packages import FOLDER, packages, tanist_in
+from tanist.spark_submit.place import LOCAL, SparkPlace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _HERE: Final = Path(__file__).parent
+_REDACTED: Final = r"(?i)secret|password|token|access[.]?key|jaas|keystore|truststore|ssl[.]key|credential"
 _SETTINGS: Final = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": _REDACTED,
+    "spark.sql.redaction.options.regex": _REDACTED,
+}
+_LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
 }
+_ENCRYPTED: Final = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+UNENCRYPTED: Final = "spark.tanist.unencrypted"
+"""Whether logins may be sent to executors all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +51,7 @@ class Submission:
     folder: Path
     jars: tuple[Path, ...] = ()
     brief: bool = True
-    master: str = "local[*]"
+    place: SparkPlace = LOCAL
     driver_memory: str = "2g"
 
     def settings(self, scratch: Path) -> Mapping[str, str]:
@@ -51,10 +62,40 @@ class Submission:
         ]
         if self.brief:
             options.append("-XX:TieredStopAtLevel=1")
-        return _SETTINGS | {
+        settings = _SETTINGS | {
             "spark.driver.extraJavaOptions": " ".join(options),
-            "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+            "spark.ui.enabled": str(self.place.ui).lower(),
         }
+        if self.place.is_local:
+            return settings | _LOCAL | {"spark.sql.warehouse.dir": (scratch / "warehouse").as_uri()}
+        return {**settings, **self._of_executors()}
+
+    def _of_executors(self) -> Mapping[str, str]:
+        """What lies on their disks is encrypted, too; their Python finds what `shipped` has brought."""
+        settings = {
+            "spark.io.encryption.enabled": "true",
+            "spark.pyspark.python": self.place.python,
+            "spark.pyspark.driver.python": sys.executable,
+            UNENCRYPTED: str(self.place.unencrypted).lower(),
+        }
+        if self.place.encrypts_itself:
+            settings |= _ENCRYPTED
+        if not self.place.image:
+            settings["spark.executorEnv.PYTHONPATH"] = FOLDER
+        return settings
+
+    def shipped(self, scratch: Path) -> Mapping[str, str]:
+        """Files for the executors, by spark-submit's options without their dashes.
+
+        Raises:
+            MissingDependency: a package that executors need is not installed here.
+        """
+        files = {"jars": ",".join(map(str, self.jars))} if self.jars else {}
+        if not self.place.is_local:
+            files["py-files"] = str(tanist_in(scratch))
+            if not self.place.image:
+                files["archives"] = f"{packages()}#{FOLDER}"
+        return files
 
     def arguments(self, file: Path) -> tuple[str, ...]:
         """Of the application, whose job is in `file`."""
@@ -62,15 +103,14 @@ class Submission:
 
     def command(self, file: Path) -> list[str]:
         """What starts it; raises MissingDependency."""
-        settings = [
-            word for name, value in self.settings(file.parent).items() for word in ("--conf", f"{name}={value}")
-        ]
-        jars = ["--jars", ",".join(map(str, self.jars))] if self.jars else []
+        settings = [("--conf", f"{name}={value}") for name, value in self.settings(file.parent).items()]
+        shipped = [(f"--{name}", value) for name, value in self.shipped(file.parent).items()]
+        properties = ["--properties-file", str(self.place.properties)] if self.place.properties else []
         return [
             spark_submit(),
-            *("--master", self.master, "--driver-memory", self.driver_memory),
-            *settings,
-            *jars,
+            *("--master", self.place.master, "--driver-memory", self.driver_memory),
+            *properties,
+            *chain(*settings, *shipped),
             str(application(self.application)),
             *self.arguments(file),
         ]
@@ -105,17 +145,20 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def environment(scratch: Path) -> dict[str, str]:
-    """What a job needs besides ours: this interpreter for its workers, the Spark that belongs to it, and `scratch`."""
-    return {
-        "SPARK_LOCAL_DIRS": str(scratch),
-        "TMPDIR": str(scratch),
-        "SPARK_HOME": str(spark_home()),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(_HERE.parents[1]), os.environ.get("PYTHONPATH")])),
-    }
+def environment(scratch: Path, place: SparkPlace = LOCAL) -> dict[str, str]:
+    """What a job needs besides ours: this interpreter, the Spark that belongs to it, and `scratch`.
+
+    With executors elsewhere, the driver plans with their Python, which finds the packages of this one.
+    """
+    paths = [str(_HERE.parents[1]), os.environ.get("PYTHONPATH")]
+    common = {"SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch), "SPARK_HOME": str(spark_home())}
+    if place.is_local:
+        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        own = {"SPARK_LOCAL_IP": "127.0.0.1"} | python
+    else:
+        paths += [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+        own = {}
+    return common | own | {"PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, paths)))}
 
 
 def application(name: str) -> Path:

@@ -74,7 +74,7 @@ def submit(submission: Submission, by: Deadline, report: Callable[[str], None]) 
     """
     with handed_over(submission) as file:
         report("Spark starts")
-        return _run(submission.command(file), file.parent, submission.folder / LOG, by, report)
+        return _run(submission, file, by, report)
 
 
 @contextmanager
@@ -103,15 +103,16 @@ def _prepare(folder: Path) -> None:
         raise Misconfigured(f"results cannot be written to {folder}: {error.strerror}") from error
 
 
-def _run(command: list[str], scratch: Path, log: Path, by: Deadline, report: Callable[[str], None]) -> int:
+def _run(submission: Submission, file: Path, by: Deadline, report: Callable[[str], None]) -> int:
+    scratch, log = file.parent, submission.folder / LOG
     with (
         log.open("wb") as kept,
         subprocess.Popen(
-            bound(command, scratch),
+            bound(submission.command(file), scratch),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=kept,
-            env=os.environ | environment(scratch),
+            env=os.environ | environment(scratch, submission.place),
             text=True,
             errors="replace",
             start_new_session=True,

@@ -69,8 +69,8 @@ def section(
         f'bootstrap_servers = "{through or cluster.bootstrap_servers}"',
         "allow_small_state = true",
     ]
-    tls = cluster.endpoint_for(user).tls if user and cluster.spec.client_certificates else None
-    if tls:
+    tls = cluster.endpoint_for(user).tls if user else None
+    if tls and cluster.spec.client_certificates:
         lines += [
             'security_protocol = "SSL"',
             f'ssl_ca_location = "{tls.ca_location}"',
@@ -80,7 +80,8 @@ def section(
     elif user:
         secret = password or cluster.password_file(user).read_text()
         lines += [
-            'security_protocol = "SASL_PLAINTEXT"',
+            *([f'ssl_ca_location = "{tls.ca_location}"'] if tls else []),
+            f'security_protocol = "{"SASL_SSL" if tls else "SASL_PLAINTEXT"}"',
             'sasl_mechanism = "SCRAM-SHA-512"',
             f'sasl_username = "{user}"',
             f'sasl_password = "{secret}"',
