@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ProducerFence(StrEnum):
-    """The proof: a batch of the old epoch with an impossible sequence is rejected by code 47 (FENCED) or 45 (OPEN)."""
+    """The proof: a marker of the old epoch that can never be appended is rejected by code 47 (FENCED) or 52 (OPEN)."""
 
     FENCED, OPEN = "sealed", "open"
 

@@ -56,6 +56,8 @@ KEYS: Final = (*_TEXTS, *_ALIASES, *(f"{name}_file" for name in _SECRETS), "allo
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
+    """One configured cluster: its endpoint, and whether its state topics may be small."""
+
     endpoint: Endpoint
     allow_small_state: bool = False
     """Whether the state topics may have fewer than three replicas, or a minimum ISR below two."""

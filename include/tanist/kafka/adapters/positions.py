@@ -1,7 +1,7 @@
-"""Positions of consumer groups over our own wire: the port `Positions`.
+"""Committed offsets of consumer groups over `kafka.wire`: the port `Positions`.
 
-librdkafka takes one group in a call and drops groups of other protocols; with thousands of groups that decides between
-seconds and minutes.
+librdkafka takes one group in a call and drops groups of other protocols; for thousands of groups that takes minutes
+instead of seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMMITTERS: Final = 12
 """Transactional ids, and connections, that commit side by side. A broker takes one request of a connection after the
 other, and since 4.0 a coordinator answers a commit after `group.coordinator.append.linger.ms` (5 ms).
 
-A group always has the same one: that is how two commands, also of different releases, fence each other."""
+A group always has the same one: so two commands, even of different releases, fence each other."""
 _EMPTY: Final = {"Empty", "Dead"}
 
 
@@ -103,13 +103,13 @@ class KafkaPositions:
         return self._committers[number][1]
 
     def close(self) -> None:
-        """Close the connections of the committers; the router belongs to whoever opened it."""
+        """Close the connections of the committers; the router stays open."""
         for router, _ in self._committers.values():
             router.close()
 
 
 class _Confirmed:
-    """Asks one thread at a time; who was refused once is not asked again."""
+    """Calls `confirm` by one thread at a time; after an error it is not called again."""
 
     def __init__(self, ask: Callable[[], None]) -> None:
         self._ask = ask
@@ -128,7 +128,7 @@ class _Confirmed:
 
 
 def _each(groups: Sequence[str], ask: Callable[[], dict[str, _A | TanistError]]) -> dict[str, _A | TanistError]:
-    """The answers, or for every group the error that hit them all."""
+    """The answers, or the common error for every group."""
     try:
         return ask()
     except TanistError as error:

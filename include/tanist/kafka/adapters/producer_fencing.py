@@ -1,10 +1,10 @@
-"""The barrier of a promotion, over our own wire: the port `ProducerFencing`.
+"""The producer fence of a promotion, over `kafka.wire`: the port `ProducerFencing`.
 
 The proof is a marker that can never be appended. It carries the producer epoch that the old writers have, and a
-coordinator epoch below any that there can be: the leader first compares the producer epoch, exactly as it does for
-data (ProducerAppendInfo.checkProducerEpoch), and behind a barrier answers 47; else it compares the coordinator epoch
-and answers 52. An id that it has forgotten has the coordinator epoch -1, still above ours: 52 again. A batch of data
-with an impossible sequence would be appended there, and be a record in a business topic.
+coordinator epoch lower than any real one: the leader first compares the producer epoch, exactly as it does for
+data (ProducerAppendInfo.checkProducerEpoch), and answers 47 if they are fenced; otherwise it compares the coordinator
+epoch and answers 52. An id that it has forgotten has the coordinator epoch -1, still above ours: 52 again. A batch of
+data with an impossible sequence would be appended there, and be a record in a business topic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Seen: TypeAlias = "dict[TopicPartition, ProducerFence | TanistError]"
 
 FILLER_EPOCH: Final = 32_767
-"""Workers raise a filler's epoch after a refusal, so only the last one is final."""
+"""Workers raise the epoch of the gap markers' id after a rejection, so only the largest epoch fences it."""
 _LAST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF  # fillers carry their target offsets here, and lower ones are refused
 _IMPOSSIBLE_COORDINATOR_EPOCH: Final = -2
 _PAUSE_SECONDS: Final = 0.02
@@ -86,7 +86,7 @@ class KafkaProducerFencing:
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _bar(self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline) -> bool:
-        """Write the markers that are missing; whether any was."""
+        """Write the missing markers; returns whether any was missing."""
         missing = False
         for role, answers in self._each(producer_ids, by).items():
             wanted = {
@@ -102,7 +102,7 @@ class KafkaProducerFencing:
     def _each(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> dict[int, dict[TopicPartition, ProducerFence | TanistError]]:
-        """What the leaders say of each of the three ids, by its place in `ProducerIds`."""
+        """The leaders' answers for each of the three ids, by its place in `ProducerIds`."""
         if not producer_ids:
             return {}
         return {role: self._ask(producer_ids, role, by) for role in range(3)}
@@ -122,7 +122,7 @@ class KafkaProducerFencing:
         return {at: _meaning(at, answer) for at, answer in answers.items()}
 
     def _settled(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, int | TanistError]:
-        """The end of each log once everything in it is committed. The mark is asked for before the end."""
+        """The end of each log once everything in it is committed. The high watermark is read before the end."""
         pending, found = list(partitions), dict[TopicPartition, "int | TanistError"]()
         now = time.monotonic()
         by = Deadline(now + by.left(now) / 3)  # those that answer do not wait for the others for ever
@@ -164,7 +164,7 @@ def _meaning(at: TopicPartition, answer: TanistError | None) -> ProducerFence | 
 
 
 def _all_of(at: TopicPartition, answers: list[ProducerFence | TanistError]) -> ProducerFence | TanistError:
-    """Sealed if all three ids are; open if one certainly is."""
+    """FENCED if all three ids are; OPEN if one certainly is."""
     if ProducerFence.OPEN in answers:
         return ProducerFence.OPEN
     errors = [answer for answer in answers if isinstance(answer, TanistError)]

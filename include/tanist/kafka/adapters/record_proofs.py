@@ -1,4 +1,4 @@
-"""The records at both ends of a translation, read raw over our own wire: the port `Proofs`."""
+"""The records at both offsets of a translation, read as raw batches over `kafka.wire`: the port `Proofs`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _Place: TypeAlias = "tuple[TopicPartition, int]"
 _Read: TypeAlias = "dict[_Place, RecordFound | str]"
-"""What is read at a place, or why nothing is."""
+"""The record at a position, or why there is none."""
 
 CHUNK: Final = 64 << 10
-"""Bytes of one read. A first batch that is larger comes whole (KIP-74); positions close together share a read."""
+"""Bytes of one read. A larger first batch is returned whole (KIP-74); adjacent positions share a read."""
 FURTHER: Final = 1 << 20
 MOST_READS: Final = 32
 """Of one position, across markers and aborted records."""
@@ -71,7 +71,7 @@ class _Log:
         self._name = name
 
     def read(self, places: set[_Place], by: Deadline) -> _Read:
-        """What is read at each place; never raises."""
+        """The record at each position; never raises."""
         wanted: dict[TopicPartition, list[int]] = defaultdict(list)
         for at, position in sorted(places):
             wanted[at].append(position)
@@ -95,7 +95,7 @@ class _Log:
         return {at: _span(starts[at], ends[at]) for at in partitions}
 
     def _partition(self, at: TopicPartition, positions: Sequence[int], by: Deadline) -> _Read:
-        """Positions in ascending order; each read serves all that it covers."""
+        """Positions in ascending order; each read serves all positions in its range."""
         found: _Read = {}
         try:
             for position in positions:
@@ -139,7 +139,7 @@ def _span(start: int | TanistError, end: int | TanistError) -> tuple[int, int] |
 def _sorted_out(
     at: TopicPartition, positions: Sequence[int], span: tuple[int, int] | TanistError, name: str
 ) -> tuple[list[int], _Read]:
-    """The positions at which there may be something to read, and why there is nothing at the others."""
+    """The positions that may have a record, and why the others have none."""
     if isinstance(span, TanistError):
         return [], {(at, position): f"{name} does not report its offsets: {span.reason}" for position in positions}
     start, end = span

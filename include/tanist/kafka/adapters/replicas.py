@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class KafkaReplicas:
-    """Owned by one thread. What a topic needs is asked once: it is a setting."""
+    """Owned by one thread. `min.insync.replicas` of a topic is read once."""
 
     def __init__(self, router: Router) -> None:
         self._router = router

@@ -1,4 +1,4 @@
-"""WRITE denied on a topic, as access rules of a cluster: what fences and openings are made of."""
+"""ACLs of topics for WRITE: source fences and openings consist of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL, _WRITE, _DENY, _ALLOW = 2, 4, 2, 3  # AclOperation, AclPermissionType
 
 
 def has_authorizer(router: Router, by: Deadline) -> bool:
-    """Whether access rules exist on this cluster; one that refuses to tell has them."""
+    """Whether the cluster has an authorizer; True also if it refuses to list ACLs."""
     try:
         describe_acls(router, AccessFilter(resource_type=_TOPIC, resource_name="-"), by)
     except SecurityDisabled:
@@ -32,7 +32,7 @@ def has_authorizer(router: Router, by: Deadline) -> bool:
 
 
 def denied(router: Router, principal: str, by: Deadline) -> frozenset[str]:
-    """Topics on which `principal` is denied WRITE from anywhere, by their very names.
+    """Topics with a DENY of WRITE for `principal` from any host, on the literal topic name.
 
     Raises:
         ClusterAuthorizationFailed, SecurityDisabled.
@@ -49,7 +49,7 @@ def denied(router: Router, principal: str, by: Deadline) -> frozenset[str]:
 
 
 def deny(router: Router, topics: Sequence[str], principal: str, by: Deadline) -> dict[str, TanistError | None]:
-    """Deny WRITE on each topic; what is denied already is no error."""
+    """Deny WRITE on each topic; an existing DENY is not an error."""
     if not topics:
         return {}
     rules = [AclBinding(_TOPIC, topic, _LITERAL, principal, ANY_HOST, _WRITE, _DENY) for topic in topics]
@@ -57,7 +57,7 @@ def deny(router: Router, topics: Sequence[str], principal: str, by: Deadline) ->
 
 
 def allow_again(router: Router, topics: Sequence[str], principal: str, by: Deadline) -> dict[str, TanistError | None]:
-    """Take exactly these denials away; what is not there is no error."""
+    """Delete exactly these DENY ACLs; one that does not exist is not an error."""
     if not topics:
         return {}
     filters = [AccessFilter(_TOPIC, topic, _LITERAL, principal, ANY_HOST, _WRITE, _DENY) for topic in topics]
@@ -70,7 +70,7 @@ def allow_again(router: Router, topics: Sequence[str], principal: str, by: Deadl
 
 
 def writing(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, frozenset[AclEntry]]:
-    """Everything that the cluster's rules say about writing to each topic; nothing where there is no authorizer.
+    """All ACLs that concern writing to each topic; empty without an authorizer.
 
     Raises:
         ClusterAuthorizationFailed: DESCRIBE on the cluster is missing.
@@ -83,7 +83,7 @@ def writing(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, fr
 
 
 def of_topics(found: Iterable[AclBinding], topics: Sequence[str]) -> dict[str, frozenset[AclEntry]]:
-    """Rules of all operations that let write, or forbid it, under whatever pattern each topic falls."""
+    """The ACLs of WRITE and ALL that match each topic, by any pattern type."""
     literal: dict[str, set[AclEntry]] = {}
     prefixed: dict[str, set[AclEntry]] = {}
     for rule in found:
@@ -100,7 +100,7 @@ def _covering(topic: str, literal: Mapping[str, set[AclEntry]], prefixed: Mappin
 
 
 def covered(router: Router, topics: Sequence[str], by: Deadline) -> frozenset[str]:
-    """The topics about which there is any rule at all, of whatever operation, under whatever pattern.
+    """The topics that any ACL matches, of any operation and pattern type.
 
     Raises:
         ClusterAuthorizationFailed, SecurityDisabled.
@@ -112,9 +112,9 @@ def covered(router: Router, topics: Sequence[str], by: Deadline) -> frozenset[st
 
 
 def give(router: Router, wanted: Mapping[str, Sequence[AclEntry]], by: Deadline) -> dict[str, TanistError | None]:
-    """Make these rules, each on the very name of its topic: never wider than they were. An error of any is its topic's.
+    """Create these ACLs on the literal topic names. An error of any ACL is that of its topic.
 
-    Who is denied is denied before anybody is allowed.
+    DENY is created before ALLOW.
     """
     due = [(topic, rule) for topic, rules in wanted.items() for rule in sorted(rules, key=lambda each: each.allowed)]
     found: dict[str, TanistError | None] = dict.fromkeys(wanted)

@@ -1,4 +1,4 @@
-"""What a state topic must be like: made so if it is missing, refused if it is otherwise."""
+"""The required configuration of a state topic: a missing topic is created, another configuration refused."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _CONFIGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
-    """`partitions` is pinned at creation. `allow_small`: as many replicas as there are brokers will do."""
+    """`partitions` is pinned at creation. `allow_small`: on fewer than three brokers, as many replicas as brokers."""
 
     partitions: int = STATE_PARTITIONS
     allow_small: bool = False
 
 
 def ensure(topics: KafkaTopics, topic: str, layout: TopicLayout, by: Deadline, *, create: bool) -> TopicFacts:
-    """The topic as it is, made first if `create` and it is missing.
+    """The topic; created first if it is missing and `create` is True.
 
     Raises:
         UnsafeStateTopic: it is not compacted, not replicated enough, or has another number of partitions.
-        UnknownTopicOrPartition: it is missing, and is not to be made.
+        UnknownTopicOrPartition: it is missing, and `create` is False.
     """
     facts = topics.describe([topic], by)[topic]
     if create and isinstance(facts, UnknownTopicOrPartition):
@@ -70,7 +70,7 @@ def _create(topics: KafkaTopics, topic: str, layout: TopicLayout, by: Deadline) 
 
 
 def _appeared(topics: KafkaTopics, topic: str, by: Deadline) -> TopicFacts | TanistError:
-    """What somebody else has made in the same moment exists before every broker knows of it."""
+    """Wait for a topic that another process has just created: it exists before every broker knows it."""
     pause = threading.Event()
     while True:
         facts = topics.describe([topic], by)[topic]

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 _WAIT: Final = 0.02
-"""Seconds of one look into the topics: how long `close` may take."""
+"""Seconds of one poll, and so the longest time that `close` takes."""
 
 
 class Follower:
-    """Follows topics with one consumer, in a thread of its own, and hands what comes to the reader of each topic.
+    """Follows topics with one consumer, in a thread of its own, and passes records to the reader of each topic.
 
-    All methods may be called from any thread. Nothing is connected before there is a reader.
+    Thread-safe. Connects with the first reader.
     """
 
     def __init__(self, endpoint: Endpoint, quiet_ms: int) -> None:
@@ -41,7 +41,7 @@ class Follower:
         self._closing = False
 
     def reader(self, topic: str, starts: Mapping[int, int]) -> Reader:
-        """The reader of a topic, from `starts` on: one for all who use it, until the last of them has closed it."""
+        """The reader of a topic, from the offsets `starts`: shared by all users until the last one has closed it."""
         with self._changed:
             held = self._readers.get(topic)
             if held is not None and held.ended() is None:
@@ -73,7 +73,7 @@ class Follower:
         reader.end(Stopped(f"{reader.what}: closed"))
 
     def likely_cause(self) -> TanistError | None:
-        """Why nothing comes, if connections fail."""
+        """The likely reason of missing records, if connections fail."""
         return self._tail.likely_cause() if self._tail else None
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class Follower:
             self._tail.close()
 
     def _go_on(self, tail: Tail) -> bool:
-        """Waits for a topic to follow; False: it is over."""
+        """Wait for a topic to follow; False: closed."""
         with self._changed:
             while not self._closing and not self._readers and not self._due:
                 self._changed.wait()
@@ -130,7 +130,7 @@ class Follower:
 
 
 class Reader:
-    """Folds one topic into a view. All methods may be called from any thread."""
+    """Folds one topic into a view. Thread-safe."""
 
     def __init__(self, follower: Follower, topic: str, what: str, starts: Mapping[int, int]) -> None:
         self.topic, self.what, self.starts = topic, what, starts
@@ -146,14 +146,14 @@ class Reader:
         self._failure: TanistError | None = None
 
     def view(self) -> StateView:
-        """The records of now, frozen. Copied once per change that somebody looks at."""
+        """The current records, immutable. Copied once for each change that is read."""
         with self._changed:
             if self._published is None:
                 self._published = StateView(self._records)
             return self._published
 
     def ended(self) -> TanistError | None:
-        """What ended the reading, if it was not `close`."""
+        """The error that ended reading; None: it continues, or was closed."""
         with self._changed:
             return None if isinstance(self._failure, Stopped) else self._failure
 
@@ -166,7 +166,7 @@ class Reader:
         """The view once every partition has been read up to its offset in `ends`.
 
         Raises:
-            TimedOut, Unreachable, StateLogLost, Stopped, and whatever ended the reading.
+            TimedOut, Unreachable, StateLogLost, Stopped; the error that ended reading.
         """
         with self._changed:
             while not self._reached(ends):
@@ -182,9 +182,9 @@ class Reader:
             return dict(self._positions)
 
     def check_not_shrunk(self, positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
-        """Raises StateLogLost if the topic ends before what was read of it: it is not the topic it was.
+        """Raise StateLogLost if the topic ends before an offset that was read: it was re-created or truncated.
 
-        `positions` were taken before `ends` were asked for: what others write meanwhile is no loss.
+        `positions` must be taken before `ends` are requested, so that concurrent writes do not count as a loss.
         """
         shrunk = {n: (positions.get(n, 0), end) for n, end in ends.items() if positions.get(n, 0) > end}
         if shrunk:
@@ -197,7 +197,7 @@ class Reader:
     # ── from the follower's thread ────────────────────────────────────────────────────────────────────────────────
 
     def fold(self, burst: Burst) -> None:
-        """Take in what has come."""
+        """Apply a burst to the view."""
         if not burst.positions:
             return
         with self._changed:
@@ -207,7 +207,7 @@ class Reader:
             self._changed.notify_all()
 
     def end(self, failure: TanistError) -> None:
-        """Nothing comes any more; the first reason stays."""
+        """End reading with an error; the first one is kept."""
         with self._changed:
             self._failure = self._failure or failure
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Who writes to a state topic: an operator in transactions, a worker without."""
+"""Writers of state topics: operators use transactions, workers do not."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 WORKER: Final = "worker"
-"""The writer of workers: what it writes is guarded by claims, not by a transactional id."""
+"""The writer of workers, which is guarded by claims and not by a transactional id."""
 
 _TICK: Final = 0.1
 _ABORT: Final = 2.0
 _TRANSACTION_MS: Final = 15_000
-"""After this long the brokers abort what a dead operator left open; until then nobody reads past it."""
+"""After this time the brokers abort the transaction of a dead operator; until then no reader gets past it."""
 
 
 def operator_of(mirror: MirrorName, topic: str = STATE_TOPIC) -> str:
-    """The writer of whoever changes `mirror`; of two, the one that opened first is fenced.
+    """The transactional id of operators of `mirror`; of two operators, the one that opened first is fenced.
 
-    That of `__mirror_state` is what the mirror's lock rests on: to write to another topic must not fence it. Names of
-    mirrors have no '/'.
+    The mirror's lock rests on that of `__mirror_state`, so writers of other topics have other ids. Mirror names have
+    no '/'.
     """
     return f"tanist-{mirror}" if topic == STATE_TOPIC else f"tanist-{mirror}/{topic}"
 
 
 def confirmed(ends: dict[int, int | None], message: Message) -> None:
-    """Put down where a record lies that was written: None once one of a partition was confirmed without its offset.
+    """Record the offset of a written record: None once one of its partition was acknowledged without an offset.
 
-    A broker confirms a repeated batch that it does not remember the offset of so, and the first offset is another.
+    A broker acknowledges a repeated batch without an offset if it no longer remembers that of the first.
     """
     partition, offset = message.partition(), message.offset()
     if partition is None:
@@ -79,7 +79,7 @@ class StateWriter:
         self._producer: Producer | None = None
 
     def open(self, by: Deadline) -> None:
-        """An operator fences whoever wrote in its name before, so the view that it acts on must be read afterwards.
+        """An operator fences the earlier operator of its mirror, so it must read the view afterwards.
 
         For a worker this only spares the first append half a second.
 
@@ -90,7 +90,7 @@ class StateWriter:
             self._ready(by)
 
     def append(self, records: Sequence[StateRecord], by: Deadline) -> dict[int, int | None]:
-        """Write, and return per partition the offset behind the last record; None where no broker has told it.
+        """Write, and return the offset after the last record by partition; None if no broker reported it.
 
         Raises: as the port `StateStore.append`.
         """
@@ -141,10 +141,10 @@ class StateWriter:
             raise
 
     def _give_up(self, producer: Producer) -> None:
-        """Nothing of a failed append may land later, over something newer. An aborted transaction is as if never begun.
+        """Abort, so that no part of a failed append becomes visible later, after something newer.
 
-        An operator whose transaction cannot even be aborted must not simply begin anew: that would fence whoever has
-        opened the mirror since, on the strength of an old view.
+        An operator that cannot abort its transaction must not begin again: that would fence an operator that has opened
+        the mirror since, on the basis of an old view.
         """
         producer.purge()
         producer.flush(0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST: Final = 10_000
 """Messages of one burst."""
 BRIEF_MS: Final = 20
-"""For what is open while one command runs: it hears sooner of an end that lies behind a marker, and asks more often."""
+"""For the time of one command: the end after a marker is detected sooner, at the cost of more requests."""
 LASTING_MS: Final = 100
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 PASSING: Final = (
@@ -45,9 +45,9 @@ PASSING: Final = (
 
 @dataclass(slots=True)
 class Burst:
-    """What one call has read of a topic.
+    """The records that one call has read of a topic.
 
-    `positions`: per partition, the offset that is read next (also behind markers). `failure`: why it cannot go on.
+    `positions`: per partition, the next offset to read (also after markers). `failure`: why reading cannot continue.
     """
 
     records: list[StateRecord | Unreadable] = field(default_factory=list)
@@ -58,8 +58,8 @@ class Burst:
 class Tail:
     """Owned by one thread. Follows every partition of topics, committed records only; survives restarts of brokers.
 
-    `quiet_ms`: after this long without a record the brokers answer that there is none, which is how an end that lies
-    behind a marker is found.
+    `quiet_ms`: after this time without a record brokers answer that there is none, which shows an end after a
+    marker.
     """
 
     def __init__(self, endpoint: Endpoint, quiet_ms: int = LASTING_MS) -> None:
@@ -92,10 +92,10 @@ class Tail:
         self._consumer.incremental_unassign(self._assigned.pop(topic))
 
     def burst(self, seconds: float) -> dict[str, Burst]:
-        """All that has arrived, by topic, waiting up to `seconds` for the first.
+        """All records received, by topic; waits up to `seconds` for the first.
 
         Raises:
-            AuthenticationFailed: nothing will ever come.
+            AuthenticationFailed: the login was refused.
         """
         first = self._consumer.consume(1, timeout=seconds)
         rest = self._consumer.consume(_MOST, timeout=0) if first else []
@@ -110,7 +110,7 @@ class Tail:
         return found
 
     def likely_cause(self) -> TanistError | None:
-        """Why nothing comes, if connections fail."""
+        """The likely reason of missing records, if connections fail."""
         return self._errors.likely_cause(_reading(*self._assigned))
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.ports.topics import NewTopic
 
 _SETTLING: Final = 0.05
-"""Seconds between looks at a topic that has just been created."""
+"""Seconds between polls of a topic that was just created."""
 _MOST_RECORDS: Final = 4_000
 """Of one CreateTopics: a 4.3.1 controller refuses what becomes more than 10,000 records of its log (one for each topic
 and partition, more than one for each configuration: 1,500 topics with four are too many)."""
@@ -42,7 +42,7 @@ class KafkaTopics:
         self._identified = False
 
     def cluster_id(self, by: Deadline) -> str:
-        """Asked of every bootstrap address the first time; later of any broker, which must be of that cluster."""
+        """The first call queries every bootstrap address, later ones any broker, which must be of that cluster."""
         if not self._identified:
             found, self._identified = identify(self._router, by), True
             return found
@@ -184,7 +184,7 @@ def _unsettled(router: Router, created: Mapping[str, int], by: Deadline) -> dict
 
 
 def _unknown_to(router: Router, broker: BrokerId, created: Mapping[str, int], by: Deadline) -> dict[str, TanistError]:
-    """What this very broker lacks: metadata tells only what the broker knows that answers."""
+    """Topics that this broker does not know: metadata shows only the knowledge of the broker that answers."""
     try:
         known = describe_topics(router.connection(broker, by), list(created), by)
     except Stopped:

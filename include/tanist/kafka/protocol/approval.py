@@ -1,6 +1,6 @@
-"""How an approval, or what withdraws one, is stored: one versioned JSON object.
+"""The stored form of approvals and rejections: one versioned JSON object.
 
-Whoever may write there may write anything at all.
+The topic may contain arbitrary bytes, so `decode` never raises.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import EpochMs
 
 VERSION: Final = 2
-"""Version 1 named no request. Who reads only that one must not take an approval for a run's as one for anybody."""
+"""Version 1 named no request. A reader of version 1 must not take an approval of one request as one of any."""
 _READ: Final = frozenset({1, VERSION})
 
 
@@ -83,7 +83,7 @@ def encode_withdrawal(no: Withdrawal, by: str) -> bytes:
 
 
 def decode(value: bytes | None, id: str, at: EpochMs) -> Entry | None:  # noqa: A002  # the approval's own word
-    """What stands in a record that brokers have put down at `at`; None: it cannot be read. Never raises."""
+    """The entry in a record that brokers appended at `at` (ms); None: it cannot be decoded. Never raises."""
     try:
         found: Any = json.loads(value or b"")
         if isinstance(found, dict) and "withdrawn" in found:

@@ -1,4 +1,4 @@
-"""Record batches, format 2 (KIP-98, DefaultRecordBatch), as they lie in a log: looked at, readdressed, never decoded.
+"""Record batches, format 2 (KIP-98, DefaultRecordBatch), as in a log: headers are read and patched, records are not.
 
     0 baseOffset i64 | 8 batchLength i32 | 12 leaderEpoch i32 | 16 magic i8 | 17 crc u32 | 21 attributes i16
     23 lastOffsetDelta i32 | 27 baseTimestamp i64 | 35 maxTimestamp i64 | 43 producerId i64 | 51 producerEpoch i16
@@ -90,7 +90,7 @@ class BatchHeader(NamedTuple):
 
 
 def split(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The complete batches of a fetch answer, in order; nothing is copied, checksums are not looked at.
+    """The complete batches of a fetch answer, in order; nothing is copied, checksums are not checked.
 
     A broker may cut the last batch anywhere: an incomplete tail ends the walk. A damaged length field can look like
     one, so a fetch that brings bytes but no batch, alone in its request, must not be repeated for ever.
@@ -114,7 +114,7 @@ def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     """As `split`, each batch checked against its own checksum.
 
     Raises:
-        CorruptBatch: naming the offset and what is wrong. Batches before it have been yielded.
+        CorruptBatch: names the offset and the problem. Batches before it have been yielded.
         UnsupportedBatch: message format 0 or 1.
     """
     for header, batch in split(records):
@@ -131,7 +131,7 @@ def is_sound(header: BatchHeader, batch: memoryview) -> bool:
 
 
 def header_of(batch: memoryview) -> BatchHeader:
-    """The header of one whole batch; its checksum is not looked at.
+    """The header of one whole batch; its checksum is not checked.
 
     Raises:
         CorruptBatch: too short, or its length is impossible.

@@ -1,8 +1,8 @@
-"""The subject of a certificate, spelled as brokers spell it: the name that rules for a client certificate are made for.
+"""The subject of a certificate, spelled as brokers spell it: the name in ACLs for a client certificate.
 
 DefaultKafkaPrincipalBuilder takes X500Principal.getName(): RFC 2253, the last name first, with the key words of that
-RFC and the numbers of all other attributes. Read from the DER itself: Python's ssl module tells the subject of a peer
-or of an authority only, never of our own certificate.
+RFC and the numbers of all other attributes. Read from the DER itself: Python's ssl module reports the subject of a peer
+or of an authority only, not of our own certificate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The error for a code that a broker answered. librdkafka's own negative codes are mapped in `clusters`."""
+"""The error for a code that a broker answered. librdkafka's own codes: see `kafka.adapters.librdkafka`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NONE: Final = 0
 
 
 def error_for(code: int, context: str) -> BrokerError:
-    """The error that `code` stands for; `context` names the resource. A code outside the table is given by number."""
+    """The error of `code`; `context` names the resource. A code that is not in the table is reported by its number."""
     if kind := BY_CODE.get(code):
         return kind(context)
     return BrokerError(f"{context}: error code {code}")

@@ -2,7 +2,7 @@
 
 Fetch v11 and Produce v8 are spoken by every broker from 2.4 to the newest, Produce v13 from 4.1 on (KIP-516). A request
 is whole, size prefix included; an answer is what follows its size prefix. Answers are read to the last byte before
-anything is returned, so nobody acts on half of one.
+anything is returned, so that no caller acts on half of one.
 """
 
 from __future__ import annotations

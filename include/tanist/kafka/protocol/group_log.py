@@ -6,7 +6,7 @@
     key type 5 to 8 group (, member)           members and assignments of KIP-848 groups
     others                                     of no concern here
 
-A record without a value takes away what its key names. Keys are never flexible; a type comes first, as int16.
+A tombstone deletes what its key names. Keys are never flexible; they begin with an int16, the type.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class GroupGone(NamedTuple):
 
 
 class Other(NamedTuple):
-    """Something of `group` that has no bearing on positions; `group` is empty where the type is not known."""
+    """A record of `group` that does not concern committed offsets; `group` is empty where the type is not known."""
 
     key_type: int
     group: str
@@ -88,7 +88,7 @@ GroupEvent: TypeAlias = LoggedCommit | Removed | GroupSeen | GroupGone | Other
 
 
 def parse(key: bytes, value: bytes | None) -> GroupEvent:
-    """What a record says.
+    """The content of a record.
 
     Raises:
         UnreadableGroupRecord: it ends early, is not text where it should be, or has a version that came after us.

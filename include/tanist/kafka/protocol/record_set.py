@@ -1,4 +1,4 @@
-"""The records inside a batch (KIP-98, DefaultRecord). Only for what is small: the copy never looks inside.
+"""The records inside a batch (KIP-98, DefaultRecord). Only for small batches: the fetcher never decodes records.
 
     length | attributes i8 | timestampDelta | offsetDelta | keyLength key | valueLength value | headers
 

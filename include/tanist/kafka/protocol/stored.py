@@ -1,4 +1,4 @@
-"""How a state record is stored: a key that reads like a path, and one versioned JSON object.
+"""The stored form of state records: a key like a path, and one versioned JSON object.
 
 Nothing here is written per record: the dataclasses of `domain.records` and their annotations are the schema. A field
 that a reader does not know is ignored, one that the writer did not know takes its default, and what cannot be read at

@@ -25,7 +25,7 @@ def plain(value: Any, *, reveal: bool = False) -> Any:
     """`value` as JSON can hold it. Secrets only with `reveal`: for files that nobody else can read.
 
     Raises:
-        TypeError: it holds a secret, and that is not to be told.
+        TypeError: it contains a secret, and `reveal` is False.
     """
     kind: Any = type(value)
     names = _names(kind)

@@ -1,4 +1,4 @@
-"""What we ask of a cluster: access rules, dynamic configs, elections. Numbers as on the wire, so nothing gets lost."""
+"""ACLs, dynamic configs and leader elections. Codes stay numbers as on the wire, so that unknown ones are kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ANY = 1
 
 
 class AclBinding(NamedTuple):
-    """One ACL: AclBinding's codes (ResourceType, PatternType, AclOperation, AclPermissionType), known to us or not."""
+    """One ACL: the codes of ResourceType, PatternType, AclOperation and AclPermissionType, known or not."""
 
     resource_type: int
     resource_name: str
@@ -48,7 +48,7 @@ class AclBinding(NamedTuple):
 
 
 class AccessFilter(NamedTuple):
-    """Which rules: the default is all of them. None and ANY match everything."""
+    """Selects ACLs, by default all. None and ANY match everything."""
 
     resource_type: int = ANY
     resource_name: str | None = None
@@ -87,12 +87,12 @@ class Election(IntEnum):
 
 
 def api_versions(connection: Connection) -> Mapping[int, tuple[int, int]]:
-    """What the broker told when the connection was opened: api key to (lowest, highest) version."""
+    """The broker's versions, read when the connection was opened: API key to (lowest, highest) version."""
     return connection.versions
 
 
 def describe_acls(router: Router, which: AccessFilter, by: Deadline) -> tuple[AclBinding, ...]:
-    """All rules that match.
+    """All ACLs that match.
 
     Raises:
         SecurityDisabled: the cluster has no authorizer. ClusterAuthorizationFailed: DESCRIBE on the cluster is missing.
@@ -117,7 +117,7 @@ def describe_acls(router: Router, which: AccessFilter, by: Deadline) -> tuple[Ac
 
 
 def create_acls(router: Router, rules: Sequence[AclBinding], by: Deadline) -> list[TanistError | None]:
-    """One answer for each rule, in order; a rule that exists already is no error."""
+    """One result for each ACL, in order; one that exists already is not an error."""
     connection = controller(router, by)
     kind = CreateAclsRequest.AclCreation
     creations = [
@@ -140,7 +140,7 @@ def create_acls(router: Router, rules: Sequence[AclBinding], by: Deadline) -> li
 def delete_acls(
     router: Router, filters: Sequence[AccessFilter], by: Deadline
 ) -> list[tuple[AclBinding, ...] | TanistError]:
-    """What each filter took away, in order."""
+    """The ACLs that each filter has deleted, in order."""
     connection = controller(router, by)
     kind = DeleteAclsRequest.DeleteAclsFilter
     version = connection.version(DeleteAclsRequest, 1, 3)
@@ -181,10 +181,10 @@ def _filter(which: AccessFilter) -> dict[str, Any]:
 def describe_configs(
     router: Router, resource: ConfigResource, names: Iterable[str] | None, by: Deadline
 ) -> dict[str, ConfigValue]:
-    """The values of `names`, or of all (None), as the broker that is asked sees them; a broker is asked itself.
+    """The values of `names`, or of all configs (None), from any broker; those of a broker from that broker.
 
     Raises:
-        BrokerError: with the resource; a name that nobody knows is left out of the answer.
+        BrokerError: names the resource. A name that the broker does not know is left out.
     """
     connection = _config_connection(router, resource, by)
     kind = DescribeConfigsRequest.DescribeConfigsResource
@@ -209,7 +209,7 @@ def _value(each: Any) -> ConfigValue:
 def topic_config(
     router: Router, topics: Iterable[str], name: str, by: Deadline
 ) -> dict[str, ConfigValue | TanistError | None]:
-    """One configuration of each topic as it works there (None: nobody knows it), or why it is not told."""
+    """One config in effect on each topic (None: the cluster does not know it), or the error."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -236,7 +236,7 @@ def alter_configs(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Set each name to its value; None takes the dynamic value away again. All or nothing.
+    """Set each config to its value; None deletes the dynamic value. All or nothing.
 
     Raises:
         InvalidConfig, PolicyViolation, TopicAuthorizationFailed, ClusterAuthorizationFailed: with the broker's reason.
@@ -256,7 +256,7 @@ def alter_configs(
 def elect_leaders(
     router: Router, election: Election, partitions: Iterable[TopicPartition], by: Deadline
 ) -> Answers[None]:
-    """Ask the controller for elections; ElectionNotNeeded where the right replica leads already."""
+    """Ask the controller for elections; ElectionNotNeeded if the right replica leads already."""
     connection = controller(router, by)
     kind = ElectLeadersRequest.TopicPartitions
     request = ElectLeadersRequest(
@@ -275,7 +275,7 @@ def elect_leaders(
 
 
 def controller(router: Router, by: Deadline) -> Connection:
-    """A connection to the controller; where it does not answer, to whatever broker does.
+    """A connection to the controller; if it does not answer, to any broker.
 
     With ZooKeeper only the controller changes anything. With KRaft every broker forwards to the real one, and metadata
     names an ordinary broker as the controller, for a moment also one that has just died.
@@ -298,7 +298,7 @@ def _config_connection(router: Router, resource: ConfigResource, by: Deadline) -
 
 
 def _change(connection: Connection, request: ApiMessage, by: Deadline) -> Any:
-    """The answer to a request that changes the cluster. Past its deadline it is not sent: who slept acts no more."""
+    """The answer to a request that changes the cluster. Never sent after its deadline, when it would act late."""
     if not by.left(time.monotonic()):
         raise TimedOut(f"{connection.peer}: {type(request).__name__} was not sent: its deadline had passed")
     return connection.call(request, by)

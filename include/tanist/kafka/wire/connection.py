@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 FRAME_LIMIT: Final = 256 << 20
-"""Bytes. A longer frame than this is taken for something that is not Kafka's protocol."""
+"""Bytes. A longer frame is not Kafka's protocol."""
 _LENGTH: Final = struct.Struct(">i")
 _RELOGIN_AT: Final = 0.8  # of the session's lifetime; the Java client takes 0.85 to 0.95
 _UNREADABLE: Final = (struct.error, IndexError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
 
 
 class ReceiveBuffer:
-    """Memory that grows to the largest frame it has seen and is used again: a new frame overwrites the last one."""
+    """Memory that grows to the largest frame and is reused: a new frame overwrites the last one."""
 
     def __init__(self, limit: int = FRAME_LIMIT) -> None:
         self.limit = limit
@@ -75,10 +75,10 @@ class Connection:
         """Connect, learn the broker's versions, log in. `stop`, set by any thread, ends this and every later wait.
 
         Raises:
-            Unreachable: nothing answers there, or what answers hangs up.
+            Unreachable: nothing listens at the address, or the listener disconnects.
             AuthenticationFailed: user, password, mechanism or a certificate is not accepted.
-            WrongListener: it speaks something else than this endpoint is told to.
-            TimedOut, Stopped: meanwhile.
+            WrongListener: the listener uses another protocol than the endpoint is configured for.
+            TimedOut: the deadline has passed. Stopped: `stop` was set.
         """
         connection = cls(Transport.open(address, endpoint, stop, by), address, endpoint, client_id)
         try:
@@ -112,7 +112,7 @@ class Connection:
 
     @property
     def lost(self) -> bool:
-        """Closed: by us, or by a broker that had not been asked for anything (`connections.max.idle.ms`)."""
+        """Whether it is closed: by us, or by the broker while idle (`connections.max.idle.ms`)."""
         return self.closed or (not self.in_flight and self._transport.readable)
 
     @property
@@ -121,10 +121,10 @@ class Connection:
         return self.closed or self._transport.readable
 
     def version(self, request: type[ApiMessage], lowest: int, highest: int) -> int:
-        """The newest version of `request` from `lowest` to `highest` that the broker speaks too.
+        """The newest version of `request` from `lowest` to `highest` that the broker supports.
 
         Raises:
-            UnsupportedVersion: there is none.
+            UnsupportedVersion: the broker supports none of them.
         """
         theirs = self.versions.get(request.API_KEY)
         if theirs is None or theirs[0] > highest or theirs[1] < lowest:
@@ -158,7 +158,7 @@ class Connection:
         """The next answer, correlation id first, in `buffer`: valid until the buffer is used again.
 
         Raises:
-            TimedOut: nothing has come; the answer can still be waited for.
+            TimedOut: nothing was received; the answer may still be received by another call.
             ConnectionLost, WrongListener, MalformedFrame, Stopped: the connection is closed.
         """
         self._must_be_open()
@@ -194,7 +194,7 @@ class Connection:
         """Send a message of kafka-python and wait for its answer; nothing else may be in flight.
 
         Raises:
-            MalformedFrame: the answer is another request's, or cannot be read.
+            MalformedFrame: the answer belongs to another request, or cannot be decoded.
             TimedOut, ConnectionLost, Stopped: as everywhere; the connection is closed, the request may have been done.
         """
         number = self.next_correlation_id()
@@ -221,7 +221,7 @@ class Connection:
             raise MalformedFrame(f"{self.peer}: {kind} of {len(frame)} bytes: {broken}") from broken
 
     def _explain(self, lost: ConnectionLost) -> NoReturn:
-        """A listener that hangs up on the very first real request is most often one that wants a login."""
+        """A listener that disconnects at the first request usually requires SASL."""
         if self._proven or not self.versions:
             raise lost
         raise Unreachable(f"{lost.reason} before its first answer; {_hint(self.endpoint)}") from lost

@@ -1,7 +1,7 @@
-"""One question about many groups: asked of the coordinator of each, answered group by group.
+"""One request about many groups, sent to the coordinator of each, with a result for each group.
 
-A coordinator that is loading, has moved or does not answer is looked up again for a little while. After that its groups
-keep their error, and the others have long had their answers.
+A coordinator that is loading, has moved or does not answer is looked up again for a few seconds. After that its groups
+keep their error; the other groups are not delayed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PASSING: Final = (
 
 
 def passing(answer: object) -> bool:
-    """Whether another try in a moment may have another answer."""
+    """Whether a retry may succeed."""
     return isinstance(answer, _PASSING)
 
 
@@ -60,7 +60,7 @@ def ask_coordinators(router: Router, groups: Sequence[str], by: Deadline, ask: A
     """`ask` the coordinator of each of `groups`.
 
     Raises:
-        Stopped: the router was interrupted. CouldNotTell: no broker of the cluster answers at all.
+        Stopped: the router was interrupted. CouldNotTell: no broker of the cluster answers.
     """
     patience = Deadline(min(by.at, time.monotonic() + PATIENCE_SECONDS))
     answers: ByGroup[_A] = {}
@@ -75,7 +75,7 @@ def ask_coordinators(router: Router, groups: Sequence[str], by: Deadline, ask: A
 
 
 def ask_once(router: Router, groups: Sequence[str], by: Deadline, ask: AskCoordinator[_A]) -> ByGroup[_A]:
-    """As `ask_coordinators`, without a second try."""
+    """As `ask_coordinators`, without a retry."""
     answers: ByGroup[_A] = {}
     at: defaultdict[BrokerId, list[str]] = defaultdict(list)
     for group, found in coordinators(router, groups, by).items():

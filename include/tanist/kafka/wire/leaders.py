@@ -1,7 +1,7 @@
-"""One question to many partitions: grouped by leader, answered one by one.
+"""One request about many partitions, grouped by leader, with a result for each partition.
 
-A leader that is unknown, outdated or gone is looked up again, and the question is asked once more where it changes
-nothing. Where it does (markers), the partition keeps its error and the next call finds the new leader.
+A leader that is unknown, outdated or down is looked up again, and a request that changes nothing is repeated once.
+For one that does (markers), the partition keeps its error, and the next call uses the new leader.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _ELSEWHERE: Final = (
 def ask_leaders(
     router: Router, questions: Mapping[TopicPartition, _Q], by: Deadline, ask: Ask[_Q, _A], *, again: bool = True
 ) -> Answers[_A]:
-    """`ask` each leader about its partitions. What one leader cannot answer stays with its partitions alone.
+    """`ask` each leader about its partitions. An error of one leader concerns only its partitions.
 
     Raises:
-        Stopped: the router was interrupted. CouldNotTell: no broker of the cluster tells who leads.
+        Stopped: the router was interrupted. CouldNotTell: no broker reports leaders.
     """
     _find_leaders(router, questions, by)
     answers = _ask_once(router, questions, by, ask)

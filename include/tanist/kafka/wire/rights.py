@@ -1,4 +1,4 @@
-"""What the login that asks may do to topics, groups and the cluster, as brokers report it (KIP-430)."""
+"""Operations that this login may do on topics, groups and the cluster, as brokers report them (KIP-430)."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def cluster_operations(router: Router, by: Deadline) -> frozenset[str] | TanistE
 
 
 def may_write(router: Router, topics: Sequence[str], by: Deadline) -> dict[str, bool | TanistError]:
-    """Whether this very login may WRITE to each topic, as every broker says that leads a partition of it.
+    """Whether this login may WRITE to each topic, as reported by all leaders of its partitions.
 
-    One that grants it is enough. A topic that we may not even see is one that we may not write to. Rules reach each
-    broker by itself, within milliseconds: who has just made one asks again.
+    True if any leader grants it; False for a topic without DESCRIBE. Each broker learns ACLs by itself, within
+    milliseconds: after a change, ask again.
 
     Raises:
         CouldNotTell: no broker answers.

@@ -1,4 +1,4 @@
-"""Who leads what, and the connections that lead there."""
+"""Leaders of partitions, and the connections to them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIRST_WITH_KEY_LIST = 4  # FindCoordinator, KIP-699
 
 
 class PartitionInfo(NamedTuple):
-    """`leader` is None while there is none; `leader_epoch` is -1 where the broker does not tell."""
+    """`leader`: None if there is none. `leader_epoch`: -1 if the broker does not report it."""
 
     partition: int
     leader: BrokerId | None
@@ -62,14 +62,14 @@ class TopicInfo(NamedTuple):
 
 
 class Router:
-    """One cluster as one thread talks to it. Only `interrupt` may be called from another thread.
+    """The connections of one thread to one cluster. Only `interrupt` may be called from another thread.
 
-    A connection belongs to a broker and a lane: requests of different lanes do not wait for one another. What is known
-    of topics is what `refresh` last saw; nothing here refreshes by itself.
+    A connection belongs to a broker and a channel: requests of different channels do not wait for each other. Topics
+    are known as `refresh` last read them; nothing refreshes by itself.
     """
 
     def __init__(self, endpoint: Endpoint, client_id: str, cluster_id: str | None = None) -> None:
-        """`cluster_id`: whoever answers must be of that cluster, or else whatever is asked raises AnotherCluster."""
+        """`cluster_id`: the only id accepted; if another cluster answers, every call raises AnotherCluster."""
         self.endpoint = endpoint
         self.client_id = client_id
         self._pinned = cluster_id
@@ -93,11 +93,11 @@ class Router:
     # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def refresh(self, topics: Sequence[str] | None, by: Deadline) -> None:
-        """Ask any broker anew about `topics`; None: about all, and forget the rest.
+        """Read the metadata of `topics` from any broker; None: of all topics, replacing what is known.
 
         Raises:
             Unreachable: no broker answers. AuthenticationFailed, WrongListener, TimedOut, Stopped: as they say.
-            TwoClusters: who answers now is of another cluster than whoever answered first. AnotherCluster.
+            TwoClusters: this broker is of another cluster than the first one. AnotherCluster: see `cluster_id`.
         """
         connection = self.any_connection(by)
         answer = _metadata(connection, topics, by)
@@ -145,7 +145,7 @@ class Router:
         """Take the first connection of `other`, which knows the same cluster by another address and ends here.
 
         Raises:
-            AnotherCluster: it is not the one that this router is for.
+            AnotherCluster: it is not the cluster of this router.
         """
         self._must_be_pinned(other.cluster_id, *other._held())
         if self.cluster_id is None:
@@ -173,9 +173,9 @@ class Router:
         """Who leads, as far as is known.
 
         Raises:
-            LeaderNotAvailable: nobody, at the moment.
-            UnknownTopicOrPartition: never seen; refresh first.
-            BrokerError: what the broker said of this topic.
+            LeaderNotAvailable: there is none now.
+            UnknownTopicOrPartition: not read yet; call `refresh` first.
+            BrokerError: the broker's error for this topic.
         """
         topic = self._topics.get(of.topic)
         if topic is None or (topic.error is None and of.partition >= len(topic.partitions)):
@@ -196,10 +196,10 @@ class Router:
     # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def connection(self, broker: BrokerId, by: Deadline, channel: str = _CONTROL) -> Connection:
-        """The open connection to `broker` for `channel`, made if need be; it belongs to the router.
+        """The open connection to `broker` for `channel`, opened if necessary; the router closes it.
 
         Raises:
-            Unreachable: as `Connection.open`, or nobody has told of such a broker.
+            Unreachable: as `Connection.open`, or the broker is unknown.
         """
         held = self._connections.get((broker, channel))
         if held is not None:
@@ -250,10 +250,10 @@ class Router:
         return opened
 
     def coordinator(self, group: str, by: Deadline) -> BrokerId:
-        """The broker that keeps the positions of `group`.
+        """The coordinator of `group`.
 
         Raises:
-            CoordinatorNotAvailable, CoordinatorLoading: ask again. GroupAuthorizationFailed.
+            CoordinatorNotAvailable, CoordinatorLoading: retry. GroupAuthorizationFailed: no DESCRIBE on the group.
         """
         connection = self.any_connection(by)
         version = connection.version(FindCoordinatorRequest, 1, 4)
@@ -267,11 +267,11 @@ class Router:
         return broker
 
     def learn_broker(self, broker: BrokerId, host: str, port: int) -> None:
-        """Where a broker listens, as another one has told."""
+        """Add the address of a broker that another one has reported."""
         self.brokers = MappingProxyType({**self.brokers, broker: Address(host, port)})
 
     def drop(self, broker: BrokerId) -> None:
-        """Close all that leads to `broker`, so that the next call connects anew."""
+        """Close all connections to `broker`; the next call connects again."""
         for key in [key for key in self._connections if key[0] == broker]:
             self._connections.pop(key).close()
         address = self.brokers.get(broker)
@@ -292,7 +292,7 @@ class Router:
         by: Deadline,
         ask: Callable[[Connection, _Items, Deadline], Mapping[Any, _A | TanistError]],
     ) -> dict[Any, _A | TanistError]:
-        """What `broker` answers to each of `items`: all of it in one request, or why there is no answer.
+        """The result of `broker` for each of `items` in one request, or the error.
 
         Raises:
             Stopped: the router was interrupted.
@@ -312,13 +312,13 @@ class Router:
         return {each: answers.get(each, silent) for each in items}
 
     def interrupt(self) -> None:
-        """From any thread: whatever this router or its connections wait for ends with Stopped, now and ever after."""
+        """From any thread: every current and later wait of this router and its connections raises Stopped."""
         self._stop.set()
         for each in self._adopted:
             each.interrupt()
 
     def pause(self, seconds: float, by: Deadline) -> None:
-        """Wait a little, not beyond the deadline; `interrupt` ends it with Stopped."""
+        """Wait for some seconds, at most until the deadline; `interrupt` ends it with Stopped."""
         self._stop.wait(min(seconds, by.left(time.monotonic())))
 
     def close(self) -> None:
