@@ -155,7 +155,9 @@ def pages(*starts: str) -> dict[str, str]:
         assert server
         links = re.findall(r"""href=["']([^"'#]+)""", found[address])
         ahead += [
-            link if "://" in link else server[0] + "/" + link.lstrip("/") for link in links if "/static/" not in link
+            link if "://" in link else server[0] + "/" + link.lstrip("/")
+            for link in links
+            if not re.search(r"/static/|[.]sort=|/kill/", link)
         ]
         ahead = [link.replace("&amp;", "&") for link in ahead if link.startswith(server[0]) or link in starts]
     return found
