@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["connections"]  # a fixture
 
 pytestmark = [
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(400),
     pytest.mark.filterwarnings("default"),
     pytest.mark.usefixtures("connections"),
 ]
-SOON: Final = 90.0
+SOON: Final = 150.0
 SEEN: Final = ("observed/", "ends/", "groups/", "group/")
 
 
