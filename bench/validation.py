@@ -6,7 +6,9 @@
 the same records. Seconds count from the first question for offsets to the verdict, of the second of two runs; MB are
 what both sides store, 10^6 bytes. `records_per_s` counts those of the source, each compared with its copy; for the
 consumer (librdkafka, one process) those that it reads, of the source alone. The connector computes digests of both
-sides, as level `records` did before it had a reader of its own.
+sides, as level `records` did before it had a reader of its own. `cpu_us` is processor time of this process for each
+record of one side, in microseconds: the reader of level `records` and the consumer, without Spark and without the
+broker. It depends little on what else the machine does.
 """
 
 from __future__ import annotations
@@ -22,12 +24,15 @@ from pyspark.sql import functions as F  # noqa: N812, TID253  # the connector is
 
 from bench.rigs import report, rigged
 from tanist.domain.validation.job import Level
+from tanist.kafka.wire.requests import End
+from tanist.spark.record_source import digest_reader
+from tanist.spark.spans import Span
 from tests.spark.asking import validated, validation_job
 from tests.spark.forging import append, many
 from tests.spark.sessions import started
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -70,8 +75,10 @@ def _compared(rig: Rig, spark: SparkSession, size: int, megabytes: int) -> dict[
         "connector": min(_connector(rig, spark, at) for _ in range(2)),
         "consumer": _consumer(rig.source, at, count),
     }
+    cpu = {"reader": _cpu(lambda: _reader(rig.source, at)), "consumer": _cpu(lambda: _consumer(rig.source, at, count))}
     return {
         "records": count,
+        "cpu_us": {name: round(each / count * 1e6, 2) for name, each in cpu.items()},
         "MB": round(stored),
         "seconds": {name: round(each, 2) for name, each in seconds.items()},
         "records_per_s": {name: round(count / each) for name, each in seconds.items()},
@@ -99,6 +106,21 @@ def _consumer(cluster: RigCluster, at: Sequence[TopicPartition], count: int) -> 
     took = time.monotonic() - began
     consumer.close()
     return took
+
+
+def _reader(cluster: RigCluster, at: Sequence[TopicPartition]) -> None:
+    """The digests of all records, as one task of level `records` makes them."""
+    ends = cluster.ends(at, End.LAST_STABLE)
+    reader = digest_reader(cluster.cluster.endpoint(), [tuple(Span(partition=p, start=0, until=ends[p]) for p in at)])
+    for task in reader.partitions():
+        for _ in reader.read(task):
+            pass
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 def _connector(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition]) -> float:

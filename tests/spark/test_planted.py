@@ -217,3 +217,26 @@ def test_a_topic_that_is_deleted_meanwhile_hides_no_other(
     assert [each["verdict"] for each in found] == ["EQUAL", "DIFFERENT", "UNKNOWN", "UNKNOWN"], result
     assert f"source: TOPIC_REPLACED: topic {lost.topic!r} {why}" in found[2]["reason"]
     assert f"copy: TOPIC_REPLACED: topic {copy.topic!r} {why}" in found[3]["reason"]
+
+
+@BOTH
+def test_what_is_written_or_deleted_while_it_is_read_makes_no_difference(
+    spark: SparkSession, rig: Rig, topic_name: str, level: Level
+) -> None:
+    """Retention on either cluster behind the bounds is UNKNOWN, records beyond the bounds are nobody's concern."""
+    source, copy, both, grown = at = rig.create(topic_name, 4)
+    for each in at:
+        append(rig.destination, each, written(rig.source, each))
+
+    def report(stage: str) -> None:
+        if not stage.startswith(level.value):
+            return
+        for cluster, deleted in ((rig.source, (source, both)), (rig.destination, (copy, both))):
+            for each in deleted:
+                cluster.delete_before(each, 30)
+            append(cluster, grown, [ten(50, time.time_ns() // 1_000_000)])
+
+    found = validate(spark, validation_job(rig, at, level), report)["partitions"]
+    assert [each["verdict"] for each in found] == ["UNKNOWN"] * 3 + ["EQUAL"], found
+    for each, who in zip(found, ("source: ", "copy: ", "source: "), strict=False):
+        assert each["reason"].startswith(f"{who}OFFSET_OUT_OF_RANGE"), each

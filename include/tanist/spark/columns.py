@@ -82,7 +82,11 @@ def _boundaries(body: bytes, header: BatchHeader) -> tuple[Sequence[int], Sequen
             length = body[at]
             at += 1
             if length >= _MORE:
-                length, at = _longer(body, at, length & _BITS)
+                more = body[at]
+                if more < _MORE:  # up to 8 KB: not worth a call
+                    length, at = length & _BITS | more << 7, at + 1
+                else:
+                    length, at = _longer(body, at, length & _BITS)
             starts.append(at)
             at += length >> 1
             ends.append(at)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import CorruptBatch, Stopped, TanistError, TimedOut, TopicReplaced
+from tanist.domain.errors import BrokerError, CorruptBatch, Stopped, TanistError, TimedOut, TopicReplaced
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
@@ -18,6 +19,7 @@ from tanist.ports.clock import Deadline
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tanist.domain.names import BrokerId
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
     from tanist.kafka.wire.router import Router
@@ -48,13 +50,22 @@ class _Fetching:
         self._router, self._span = router, span
         self._buffer = ReceiveBuffer()
         self._fetches: Fetches | None = None
+        self._lost = False
 
     def post(self, position: int, by: Deadline) -> None:
         at = self._span.partition
         if self._fetches is None:
-            self._router.refresh([at.topic], by)
-            self._fetches = Fetches(self._router.connection(self._router.leader(at), by, channel="fetch"))
+            self._fetches = Fetches(self._router.connection(self._leader(by), by, channel="fetch"))
         self._fetches.post([FetchPosition(at.topic, at.partition, position, FETCH_BYTES)], _LIMITS, by)
+
+    def _leader(self, by: Deadline) -> BrokerId:
+        """Who is known to lead; looked up if nobody is, or whoever did has failed."""
+        at = self._span.partition
+        if not self._lost:
+            with suppress(BrokerError):
+                return self._router.leader(at)
+        self._router.refresh([at.topic], by)
+        return self._router.leader(at)
 
     def receive(self, by: Deadline) -> FetchedPartition:
         assert self._fetches is not None  # noqa: S101  # `post` has said so
@@ -65,6 +76,7 @@ class _Fetching:
 
     def lose(self) -> None:
         """Whoever leads now is looked up before the next post."""
+        self._lost = True
         if self._fetches is not None:
             self._fetches.connection.close()
             self._fetches = None
