@@ -75,7 +75,7 @@ def whole(home: Path, *command: str) -> list[dict[str, Any]]:
     return items
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
     items = whole(tmp_path / "demo", *BY_HAND, *FEW)
     assert {item["promise"] for item in items} >= OF_THE_TAKEOVERS
@@ -85,7 +85,7 @@ def test_every_promise_of_the_demo_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.airflow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_through_airflow_they_are_kept_as_well(tmp_path: Path) -> None:
     """Its own promises come on top, and each plan that was run has left evidence."""
     items = whole(tmp_path / "demo", *DEMO)
