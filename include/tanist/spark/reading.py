@@ -10,7 +10,7 @@ from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import BrokerError, CorruptBatch, Stopped, TanistError, TimedOut, TopicReplaced
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.codes import NONE, error_for
-from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
+from tanist.kafka.protocol.frames import FetchLimits, FetchPosition, Isolation
 from tanist.kafka.protocol.record_proof import judged
 from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Fetches
@@ -33,10 +33,14 @@ GONE_SECONDS: Final = 2.0
 """A topic that no broker has known for so long was deleted; a broker that has just started may not know it yet."""
 _PAUSE_SECONDS: Final = 0.2
 _LIMITS: Final = FetchLimits(max_wait_ms=200, max_bytes=FETCH_BYTES)
+_UNDECIDED: Final = FetchLimits(max_wait_ms=200, max_bytes=FETCH_BYTES, isolation=Isolation.READ_UNCOMMITTED)
 
 
 class Read(NamedTuple):
-    """`seen`: by a reader of committed records. The batch's memory is used again by the next answer."""
+    """`seen`: by a reader of committed records, or, of what is undecided, by any.
+
+    The batch's memory is used again by the next answer.
+    """
 
     header: BatchHeader
     batch: memoryview
@@ -48,6 +52,7 @@ class _Fetching:
 
     def __init__(self, router: Router, span: Span) -> None:
         self._router, self._span = router, span
+        self._limits = _UNDECIDED if span.undecided else _LIMITS
         self._buffer = ReceiveBuffer()
         self._fetches: Fetches | None = None
         self._lost = False
@@ -56,7 +61,7 @@ class _Fetching:
         at = self._span.partition
         if self._fetches is None:
             self._fetches = Fetches(self._router.connection(self._leader(by), by, channel="fetch"))
-        self._fetches.post([FetchPosition(at.topic, at.partition, position, FETCH_BYTES)], _LIMITS, by)
+        self._fetches.post([FetchPosition(at.topic, at.partition, position, FETCH_BYTES)], self._limits, by)
 
     def _leader(self, by: Deadline) -> BrokerId:
         """Who is known to lead; looked up if nobody is, or whoever did has failed."""

@@ -97,15 +97,16 @@ class RecordReader(DataSourceReader):
             try:
                 for portion in portions(router, span):
                     for found in self._rows(span, portion):
-                        yield self._batch(span.partition, found)
+                        yield self.batch(span.partition, found)
             except TanistError as trouble:
                 failed[span.partition] = str(trouble)
         for span, changed in changed_topics(router, spans, Deadline(time.monotonic() + PATIENCE_SECONDS)):
             failed.setdefault(span.partition, str(changed))
         for at, why in failed.items():
-            yield self._batch(at, {"trouble": [why]})
+            yield self.batch(at, {"trouble": [why]})
 
-    def _batch(self, at: TopicPartition, found: Mapping[str, Any]) -> pa.RecordBatch:
+    def batch(self, at: TopicPartition, found: Mapping[str, Any]) -> pa.RecordBatch:
+        """Rows of one partition; a column that is not `found` is null."""
         count = len(next(iter(found.values())))
         values = {
             "topic": pa.repeat(at.topic, count),
@@ -211,7 +212,7 @@ def frame(
 
     `wanted`: only records in these buckets (`place // BUCKET`), and those that are pending.
     """
-    return _loaded(spark, name, RecordReader(endpoint, tasks, RECORD_SCHEMA, _Records(wanted)), RECORD_SCHEMA)
+    return loaded(spark, name, RecordReader(endpoint, tasks, RECORD_SCHEMA, _Records(wanted)), RECORD_SCHEMA)
 
 
 # ── a row a bucket ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +220,7 @@ def frame(
 
 def digest_frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> DataFrame:
     """Digests of the records of `tasks` that the copy has reached, of `DIGEST_SCHEMA`; `name` as for `frame`."""
-    return _loaded(spark, name, digest_reader(endpoint, tasks), DIGEST_SCHEMA)
+    return loaded(spark, name, digest_reader(endpoint, tasks), DIGEST_SCHEMA)
 
 
 def digest_reader(endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> RecordReader:
@@ -237,7 +238,7 @@ def digest_rows(span: Span, portion: Portion) -> Iterator[Mapping[str, Any]]:
         return
     buckets = places // BUCKET
     firsts = np.flatnonzero(np.concatenate(([True], buckets[1:] != buckets[:-1])))
-    here, then = _mixed(places, records.content), _mixed(places, records.times)
+    here, then = mixed(places, records.content), mixed(places, records.times)
     counts = np.diff(np.append(firsts, len(places)))
     nothing = np.zeros(len(firsts) - 1, np.int64)
     yield {
@@ -253,7 +254,7 @@ def digest_rows(span: Span, portion: Portion) -> Iterator[Mapping[str, Any]]:
     }
 
 
-def _mixed(places: Numbers, values: Numbers) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def mixed(places: Numbers, values: Numbers) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """What is where, in 64 bits each (the last steps of SplitMix64, Steele et al. 2014)."""
     step, second, third = _STEPS
     mixed = places.view(np.uint64) * step
@@ -269,7 +270,9 @@ def _stirred(
     return mixed ^ mixed >> np.uint64(31)
 
 
-def _loaded(spark: SparkSession, name: str, reads: RecordReader, rows: str) -> DataFrame:
+def loaded(spark: SparkSession, name: str, reads: RecordReader, rows: str) -> DataFrame:
+    """What `reads` yields, of the schema `rows`; `name` is the format's, one for each frame."""
+
     class Records(DataSource):
         @classmethod
         def name(cls) -> str:

@@ -32,13 +32,8 @@ BUCKET: Final = 10_000
 _LOW: Final = 0xFFFF_FFFF
 
 
-def frame(
-    spark: SparkSession, endpoint: Endpoint, spans: Sequence[Span], isolation: str = "read_committed"
-) -> DataFrame:
-    """Committed records of `spans`, one for each partition: where they lie, where in the copy, and what they are.
-
-    With `isolation` read_uncommitted also those of open and aborted transactions.
-    """
+def frame(spark: SparkSession, endpoint: Endpoint, spans: Sequence[Span]) -> DataFrame:
+    """Committed records of `spans`, one for each partition: where they lie, where in the copy, and what they are."""
     starts, ends = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
     for span in spans:
         starts[span.partition.topic][str(span.partition.partition)] = span.start
@@ -47,7 +42,7 @@ def frame(
     read = spark.read.format("kafka").options(**client_settings(endpoint))
     read = read.option("assign", json.dumps(assigned)).option("includeHeaders", "true")
     read = read.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
-    read = read.option("kafka.isolation.level", isolation).option("failOnDataLoss", "true")
+    read = read.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "true")
     read = read.option("kafka.fetch.max.wait.ms", "10")  # at a log's end the next reader would wait 500 ms
     read = read.option("minPartitions", str(2 * spark.sparkContext.defaultParallelism))
     return read.load().select(

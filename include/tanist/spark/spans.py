@@ -31,7 +31,7 @@ class Span:
     whose batches count, None: anybody's. `end`: of the copy; what would lie behind it is `pending`. `edge`: where the
     copy's log begins, as an offset of this one; a batch that it cuts is two rows. `whole`: where the span ends that
     this is a part of, None: it is no part. `topic_id`: the topic that is meant; one of that name that was created
-    later is another.
+    later is another. `undecided`: it lies behind the last stable offset, to be read all the same.
     """
 
     partition: TopicPartition
@@ -44,6 +44,7 @@ class Span:
     edge: int = 0
     whole: int | None = None
     topic_id: UUID | None = None
+    undecided: bool = False
 
     @property
     def ends(self) -> int:

@@ -24,9 +24,8 @@ def reconciliation(
     """The job that reconciles `paired`; `tanist.wiring.validation.validate` runs it.
 
     Raises:
-        Misconfigured: no such cluster. MissingDependency, DownloadFailed: no Java, or no connector.
+        Misconfigured: no such cluster. MissingDependency: no Java.
     """
-    from tanist.spark_submit.jars import connector_jars  # noqa: PLC0415  # nothing else of the command needs them
     from tanist.spark_submit.java import java  # noqa: PLC0415
 
     java()
@@ -37,4 +36,4 @@ def reconciliation(
         pairs=paired.pairs,
         positions=positions,
     )
-    return Submission(application=APPLICATION, job=job, folder=folder.absolute(), jars=connector_jars(), brief=False)
+    return Submission(application=APPLICATION, job=job, folder=folder.absolute(), brief=False)

@@ -1,8 +1,7 @@
 """Records as frames: identities, digests of buckets, and the pairing of those that differ.
 
-A *slim* frame has a row (log, offset, time, stamped, open, identity) for each record: time in ms, stamped if the broker
-has set it, open if it lies behind the last stable offset; a log is a number for one partition of one pair of topics.
-All sums are modular: under ANSI mode an overflow is an error.
+A *slim* frame has a row for each record, of `source.SCHEMA`. All sums are modular: under ANSI mode an overflow is an
+error.
 """
 
 from __future__ import annotations
@@ -30,21 +29,6 @@ _PRIME: Final = 2**31 - 1
 
 _PART: Final = ("log", "bucket", "part")
 _RUNS: Final = "log int, extra boolean, source long, destination long, length long, records long"
-
-
-def slim(records: DataFrame, logs: DataFrame) -> DataFrame:
-    """The slim frame of `records` (as `tanist.spark.records` reads them); `logs`: rows (topic, partition, log, until).
-
-    Records from `until` on are open. The timestamp is part of the identity, so that records alike lie in one bucket.
-    """
-    return records.join(F.broadcast(logs), ["topic", "partition"]).select(
-        "log",
-        "offset",
-        "time",
-        "stamped",
-        (F.col("offset") >= F.col("until")).alias("open"),
-        F.xxhash64("time", "content").alias("identity"),
-    )
 
 
 def in_buckets(source: DataFrame, destination: DataFrame, size: int = IN_A_BUCKET) -> tuple[DataFrame, DataFrame]:

@@ -15,14 +15,14 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, ReconciledPosition
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
-from tanist.spark import records
 from tanist.spark.ends import ends_of
 from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
-from tanist.spark.reconciliation.frames import IN_A_BUCKET, compared, in_buckets, paired, slim
+from tanist.spark.reconciliation.frames import IN_A_BUCKET, compared, in_buckets, paired
 from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
+from tanist.spark.reconciliation.source import frame, running
 from tanist.spark.spans import Span, Spans
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 2
 RUNS: Final = "runs.parquet"
-_LOGS: Final = "topic string, partition int, log int, until long"
 _STAMPED: Final = (
     "the destination sets timestamps itself (message.timestamp.type=LogAppendTime), and records are "
     "identified by timestamp"
@@ -68,6 +67,10 @@ class ReadLogs:
             self.pair.destination, self.partition, self.destination
         )
 
+    def every(self, side: int) -> Sequence[Span]:
+        """All that is read of the source (0) or of the destination (1)."""
+        return [span for span in (self.spans[side], self.undecided[side]) if span is not None]
+
     @property
     def undecided(self) -> tuple[Span | None, Span | None]:
         """What lies of both behind the last stable offset, of open transactions and after them."""
@@ -85,20 +88,23 @@ def _span(topic: str, partition: int, ends: LogBounds | TanistError) -> Span:
 def _tail(committed: Span, ends: LogBounds | TanistError) -> Span | None:
     if isinstance(ends, TanistError) or ends.high_watermark <= committed.until:
         return None
-    return replace(committed, start=committed.until, until=ends.high_watermark)
+    return replace(committed, start=committed.until, until=ends.high_watermark, undecided=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ReconciledLog:
-    """What was read of one log and its copy. `runs` and `extras`: also of open transactions."""
+    """What was read of one log and its copy. `runs` and `extras`: also of open transactions. `unread`: why not all."""
 
     buckets: Sequence[Bucket]
     runs: Runs
     extras: Runs
+    unread: str = ""
 
     @property
     def trouble(self) -> str:
         """Why nothing can be told of it; empty: it can."""
+        if self.unread:
+            return self.unread
         if any(bucket.stamped for bucket in self.buckets):
             return _STAMPED
         return WHY[Standing.NOTHING_IN_COMMON] if all(self.records) and not len(self.runs.copied) else ""
@@ -131,7 +137,7 @@ def reconcile(
     """
     began, now = time.monotonic(), time.time_ns() // 1_000_000
     logs = bounds(job, report)
-    with records.reading():
+    with running():
         found = _read(spark, job, logs, report, in_a_bucket)
     partitions = [_partition(each, found.get(log, _NOTHING)) for log, each in enumerate(logs)]
     report(f"runs, and {len(job.positions)} positions by them")
@@ -182,25 +188,31 @@ def _read(
     ours, theirs = ({log: each.spans[side] for log, each in known.items()} for side in (0, 1))
     report(f"records: {Spans(source=tuple(ours.values()), destination=tuple(theirs.values()))}")
     source, destination = (
-        _slim(spark, endpoint, spans, [tail for each in known.values() if (tail := each.undecided[side])])
-        for side, (endpoint, spans) in enumerate(((job.source, ours), (job.destination, theirs)))
+        _slim(spark, name, endpoint, [(log, span) for log, each in known.items() for span in each.every(side)])
+        for side, (name, endpoint) in enumerate((("source_records", job.source), ("copy_records", job.destination)))
     )
     try:
-        bucketed = in_buckets(source, destination, in_a_bucket)
+        troubles = _troubles(source, destination)
+        bucketed = in_buckets(source.where("trouble is null"), destination.where("trouble is null"), in_a_bucket)
         found = _compare(*bucketed, {log: span.until for log, span in ours.items()}, report)
-        return {**dict.fromkeys(known, _NOTHING), **found}
+        return {log: replace(found.get(log, _NOTHING), unread=troubles.get(log, "")) for log in known}
     finally:
         source.unpersist()
         destination.unpersist()
 
 
-def _slim(spark: SparkSession, endpoint: Endpoint, spans: Mapping[int, Span], undecided: Sequence[Span]) -> DataFrame:
-    """Payload is read once: what is kept of a record has some twenty bytes."""
-    frame = records.frame(spark, endpoint, list(spans.values()))
-    if undecided:
-        frame = frame.unionAll(records.frame(spark, endpoint, undecided, "read_uncommitted"))
-    rows = [(span.partition.topic, span.partition.partition, log, span.until) for log, span in spans.items()]
-    return slim(frame, spark.createDataFrame(rows, _LOGS)).persist(StorageLevel.DISK_ONLY)
+def _slim(spark: SparkSession, name: str, endpoint: Endpoint, spans: Sequence[tuple[int, Span]]) -> DataFrame:
+    """Payload is read once: what is kept of a record has some thirty bytes, on disk."""
+    return frame(spark, name, endpoint, spans).persist(StorageLevel.DISK_ONLY)
+
+
+def _troubles(source: DataFrame, destination: DataFrame) -> Mapping[int, str]:
+    """Why logs could not be read to their end, by number."""
+    found: dict[int, str] = {}
+    for name, side in (("source", source), ("destination", destination)):
+        for row in side.where("trouble is not null").select("log", "trouble").collect():
+            found.setdefault(row.log, f"{name}: {row.trouble}")
+    return found
 
 
 def _compare(
