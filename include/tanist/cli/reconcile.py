@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli.options import Session, TopicsOption, asking
-from tanist.cli.output import emit, say, stages
+from tanist.cli.output import emit, no_verdict, say, stages
 from tanist.cli.spark_options import (
     ImageOption,
     MasterOption,
@@ -106,7 +106,7 @@ def reconcile(
 
     Works for a mirror and for any two topics: copied by MirrorMaker 2, or with losses, repeats and gaps.
 
-    Reads both topics once, in Spark. Exits with 3 if anything is unknown.
+    Reads both topics once, in Spark. Exits with 3 if anything is unknown, 2 on bad input.
 
     Example: tanist reconcile --source east --source-topic orders --destination west --destination-topic east.orders
     """
@@ -114,10 +114,11 @@ def reconcile(
     asked = _positions(positions_file)
     run = replace(now.context, announce=_announce)
     topics = (source, source_topic, destination_topic)
-    destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
     folder = report or Path("reconciliation") / (name or str(source_topic))
-    submission = replace(reconciliation(now.registry, destination.name, paired, asked, folder), place=where)
-    result = run_job(submission, run.by, stages(run.clock))
+    with no_verdict():
+        destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
+        submission = replace(reconciliation(now.registry, destination.name, paired, asked, folder), place=where)
+        result = run_job(submission, run.by, stages(run.clock))
     _show(now, result)
     if result["unknown"]:
         raise typer.Exit(_UNKNOWN)

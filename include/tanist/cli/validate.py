@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
-from tanist.cli.output import emit, say, stages
+from tanist.cli.output import emit, no_verdict, say, stages
 from tanist.cli.spark_options import (
     ImageOption,
     MasterOption,
@@ -20,9 +19,7 @@ from tanist.cli.spark_options import (
     UnencryptedOption,
     place,
 )
-from tanist.domain.errors import TanistError
 from tanist.domain.names import mirror_name
-from tanist.domain.problems import Problems, each, exit_code
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import DifferenceKind, ValidationVerdict
 from tanist.spark_submit.submit import run as run_job
@@ -30,7 +27,7 @@ from tanist.usecases.validation.prepare import ValidationRequest
 from tanist.wiring.validation import validation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 COLUMNS = (
     "partition",
@@ -85,7 +82,7 @@ def validate(
     request = ValidationRequest(level=level, include=tuple(topic or ()))
     folder = report or Path("validation") / name
     run = replace(now.context, announce=_announce)
-    with _no_verdict():
+    with no_verdict():
         where = place(master, properties_file, python, image=no_packages, unencrypted=allow_unencrypted, ui=ui)
         mirror = mirror_name(name)
         (destination,) = now.destinations(mirror)
@@ -98,17 +95,6 @@ def validate(
     say(f"read {result['bytes'] / 1e6:,.0f} MB in {result['seconds']:.1f} s ({speed:,.0f} MB/s); {folder}/report.html")
     if code := ValidationVerdict(result["verdict"]).exit_code:
         raise typer.Exit(code)
-
-
-@contextmanager
-def _no_verdict() -> Iterator[None]:
-    """Inside, what is refused exits with 2: 1 means that the logs differ."""
-    try:
-        yield
-    except TanistError as refusal:
-        if exit_code(refusal) != ValidationVerdict.DIFFERENT.exit_code:
-            raise
-        raise Problems(each(refusal), least=2) from None
 
 
 def _announce(topics: Sequence[str]) -> None:

@@ -66,7 +66,7 @@ def test_bad_input_is_one_clear_error_and_starts_nothing(tanist: Tanist, tmp_pat
         ((*there, "--positions", str(wrong)), "INVALID_CONFIG", 2),
         ((*there, "--positions", str(tmp_path / "none.json")), "INVALID_CONFIG", 2),
         (("bad name", "-d", "west"), "INVALID_MIRROR_NAME", 2),
-        (("nosuch", "-d", "west"), "UNKNOWN_MIRROR", 1),
+        (("nosuch", "-d", "west"), "UNKNOWN_MIRROR", 2),
     ):
         answer = tanist("reconcile", *arguments, "--report", str(tmp_path / "found"))
         assert (answer.code, answer.errors) == (code, [name]), (arguments, answer.err)

@@ -67,9 +67,9 @@ class ReadLogs:
             self.pair.destination, self.partition, self.destination
         )
 
-    def every(self, side: int) -> Sequence[Span]:
+    def every(self, of: int) -> Sequence[Span]:
         """All that is read of the source (0) or of the destination (1)."""
-        return [span for span in (self.spans[side], self.undecided[side]) if span is not None]
+        return [span for span in (self.spans[of], self.undecided[of]) if span is not None]
 
     @property
     def undecided(self) -> tuple[Span | None, Span | None]:
