@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tanist.spark_submit.jars import connector_jars
+from tanist.spark_submit.jars import Module, resolved
 from tanist.spark_submit.scratch import private_folder
-from tanist.spark_submit.submission import Submission, environment
+from tanist.spark_submit.submission import Submission, environment, spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession  # only who asks for it pays for it
+
+
+SPARK_CONNECTOR: Final = Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0")
+"""What the reader of the product is compared with: the newest of Spark 4.0 whose token provider is published too."""
+
+
+def connector_jars() -> tuple[Path, ...]:
+    """What Spark needs to read Kafka and does not have."""
+    there = {_artifact(jar) for jar in (spark_home() / "jars").glob("*.jar")}
+    return tuple(sorted(jar for jar in resolved(SPARK_CONNECTOR).glob("*.jar") if _artifact(jar) not in there))
+
+
+def _artifact(jar: Path) -> str:
+    """The file's name without its version."""
+    return re.split(r"-\d", jar.stem.replace("kafka-0-10", "kafka010"))[0]
 
 
 @contextmanager

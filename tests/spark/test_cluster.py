@@ -213,7 +213,7 @@ def test_a_mirror_is_validated_on_a_cluster_without_the_folder_it_was_asked_from
 def test_a_mirror_is_reconciled_on_a_cluster(
     sealed: Pair, spark_cluster: SparkCluster, python: Path, tmp_path: Path
 ) -> None:
-    """Through the connector, whose logins are options of a reader: the same bytes, and no secret anywhere."""
+    """The same bytes, and no secret anywhere."""
     here = Running(sealed, tmp_path / "here", "reconcile", "dr")
     assert here.end() == 0, here.lines
     there = Running(sealed, tmp_path / "there", "reconcile", "dr", "--ui", *where(spark_cluster, python))

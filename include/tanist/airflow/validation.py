@@ -168,7 +168,7 @@ class Validate(SparkSubmitOperator):
             self.conf = dict(submission.settings(file.parent))
             self.env_vars = environment(file.parent, submission.place)
             shipped = submission.shipped(file.parent)
-            self.jars, self.py_files, self._archives = (shipped.get(kind) for kind in ("jars", "py-files", "archives"))
+            self.py_files, self._archives = shipped.get("py-files"), shipped.get("archives")
             self.properties_file = str(submission.place.properties) if submission.place.properties else None
             try:
                 super().execute(context)

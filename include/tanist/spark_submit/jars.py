@@ -1,4 +1,4 @@
-"""Jars that no Python package brings, as those of Spark's connector to Kafka: resolved once per user by pyspark's Ivy.
+"""Jars that no Python package brings, as those of Kafka: resolved once per user by pyspark's Ivy.
 
     CACHE/jars/NAME-VERSION/*.jar     complete, or not there at all
     CACHE/jars/NAME-VERSION.log       what Ivy said the last time
@@ -53,8 +53,6 @@ class Module:
 
 _DOWNLOADED: Final = re.compile(r"\((\d+)kB\)$")
 """How Ivy ends the line of a file that it has downloaded."""
-SPARK_CONNECTOR: Final = Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0")
-"""The newest of Spark 4.0 whose token provider is published too."""
 
 
 def cache_dir() -> Path:
@@ -62,17 +60,6 @@ def cache_dir() -> Path:
     if own := os.environ.get("TANIST_CACHE"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tanist"
-
-
-def connector_jars() -> tuple[Path, ...]:
-    """What Spark needs to read Kafka and does not have; downloads it the first time. Raises as `resolved` does."""
-    there = {_artifact(jar) for jar in _pyspark_jars().glob("*.jar")}
-    return tuple(sorted(jar for jar in resolved(SPARK_CONNECTOR).glob("*.jar") if _artifact(jar) not in there))
-
-
-def _artifact(jar: Path) -> str:
-    """The file's name without its version."""
-    return re.split(r"-\d", jar.stem.replace("kafka-0-10", "kafka010"))[0]
 
 
 def resolved(module: Module, say: Callable[[str], None] | None = None) -> Path:

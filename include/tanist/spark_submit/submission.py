@@ -49,7 +49,6 @@ class Submission:
     application: str
     job: Any
     folder: Path
-    jars: tuple[Path, ...] = ()
     brief: bool = True
     place: SparkPlace = LOCAL
     driver_memory: str = "2g"
@@ -90,11 +89,11 @@ class Submission:
         Raises:
             MissingDependency: a package that executors need is not installed here.
         """
-        files = {"jars": ",".join(map(str, self.jars))} if self.jars else {}
-        if not self.place.is_local:
-            files["py-files"] = str(tanist_in(scratch))
-            if not self.place.image:
-                files["archives"] = f"{packages()}#{FOLDER}"
+        if self.place.is_local:
+            return {}
+        files = {"py-files": str(tanist_in(scratch))}
+        if not self.place.image:
+            files["archives"] = f"{packages()}#{FOLDER}"
         return files
 
     def arguments(self, file: Path) -> tuple[str, ...]:
