@@ -14,7 +14,7 @@ from tanist.ports.replicas import ClusterSeen
 from tanist.usecases import state_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import OpenTransaction
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.ports.topics import TopicFacts
     from tanist.usecases.readers import StateReaders
 
+_A = TypeVar("_A")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -65,23 +66,34 @@ class _Part:
 class ClusterSnapshot:
     """Parts of one cluster, under the names and with the answers of its ports.
 
-    No item of a part is asked about twice. A part that fails as a whole raises the same error whenever it is read
-    again. `readers`: of its state topics, which stay open; None: they are opened for this snapshot.
+    Nothing is asked twice; a question with other arguments is another question. A part that fails as a whole raises the
+    same error whenever it is read again, so mirrors do not share a snapshot. `readers`: of its state topics, which stay
+    open; None: they are opened for this snapshot.
     """
 
     cluster: Cluster
     readers: StateReaders | None = None
-    _parts: dict[str, _Part] = field(default_factory=dict)
+    _parts: dict[Hashable, _Part] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """Of the connection."""
         return self.cluster.name
 
-    def _each(self, part: str, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[_K, _V]]) -> dict[_K, _V]:
+    def _each(self, part: Hashable, items: Iterable[_K], ask: Callable[[list[_K]], Mapping[_K, _V]]) -> dict[_K, _V]:
         return self._parts.setdefault(part, _Part()).of(items, ask)
 
-    def _one(self, part: str, ask: Callable[[], _V]) -> _V:
+    def _pairs(
+        self, part: Hashable, about: Mapping[_K, _A], ask: Callable[[dict[_K, _A]], Mapping[_K, _V]]
+    ) -> dict[_K, _V]:
+        """Of questions that are a thing and something that belongs to it."""
+
+        def of_pairs(new: list[tuple[_K, _A]]) -> dict[tuple[_K, _A], _V]:
+            return {(item, about[item]): answer for item, answer in ask(dict(new)).items()}
+
+        return {item: answer for (item, _), answer in self._each(part, about.items(), of_pairs).items()}
+
+    def _one(self, part: Hashable, ask: Callable[[], _V]) -> _V:
         return self._each(part, (_ALL,), lambda _: {_ALL: ask()})[_ALL]
 
     # ── state topics ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,17 +166,13 @@ class ClusterSnapshot:
         self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
     ) -> dict[TopicPartition, bool | TanistError]:
         """Whether each span (first offset, end) holds control batches and nothing else."""
-
-        def ask(new: list[tuple[TopicPartition, tuple[int, int]]]) -> dict[Any, bool | TanistError]:
-            return {(at, spans[at]): each for at, each in self.cluster.logs.only_control(dict(new), by).items()}
-
-        return {at: each for (at, _), each in self._each("control batches", spans.items(), ask).items()}
+        return self._pairs("control batches", spans, lambda new: self.cluster.logs.only_control(new, by))
 
     def last_producers(
         self, offsets: Mapping[TopicPartition, int], by: Deadline
     ) -> dict[TopicPartition, ProducerId | TanistError]:
         """The producer id of the batch at each partition's last offset."""
-        return self._each("last producers", offsets, lambda new: self.cluster.logs.producers(_of(offsets, new), by))
+        return self._pairs("last producers", offsets, lambda new: self.cluster.logs.producers(new, by))
 
     def in_sync(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, InSync | TanistError]:
         """Replicas in sync."""
@@ -173,12 +181,14 @@ class ClusterSnapshot:
     # ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def open_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
-        """Transactions that are open on these partitions, which are the same in each call."""
-        return self._one("open transactions", lambda: self.cluster.replicas.open_transactions(partitions, by))
+        """Transactions that are open on these partitions."""
+        part = ("open transactions", *partitions)
+        return self._one(part, lambda: self.cluster.replicas.open_transactions(partitions, by))
 
     def named_in_transactions(self, partitions: Sequence[TopicPartition], by: Deadline) -> tuple[OpenTransaction, ...]:
-        """Transactions that name these partitions, which are the same in each call, at a coordinator."""
-        return self._one("transactions", lambda: self.cluster.replicas.named_in_transactions(partitions, by))
+        """Transactions that name these partitions at a coordinator."""
+        part = ("named in transactions", *partitions)
+        return self._one(part, lambda: self.cluster.replicas.named_in_transactions(partitions, by))
 
     # ── source fences, and who may write ──────────────────────────────────────────────────────────────────────────
 
@@ -190,7 +200,7 @@ class ClusterSnapshot:
         """Whether the fence of each topic stands."""
         held = {each.topic: each for each in before}
         fencing = self.cluster.fencing
-        return self._each("fence status", held, lambda new: fencing.fence_status([held[topic] for topic in new], by))
+        return self._pairs("fence status", held, lambda new: fencing.fence_status(list(new.values()), by))
 
     def unfenced(self, topics: Iterable[str], by: Deadline) -> dict[str, FenceBefore | TanistError]:
         """What a fence of each topic would find."""
@@ -201,19 +211,20 @@ class ClusterSnapshot:
         self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, logins: Collection[str]
     ) -> dict[str, bool | TanistError]:
         """Whether each topic's ACLs are there. `logins`: of the mirror."""
-        ask = self.cluster.opening.is_open
-        return self._each(
-            "open topics", topics, lambda new: ask(_of(topics, new), by, logins, authorizer=self.authorizer(by))
-        )
+        ask, held = self.cluster.opening.is_open, {topic: tuple(acls) for topic, acls in topics.items()}
+        part = ("open topics", frozenset(logins))
+        return self._pairs(part, held, lambda new: ask(new, by, logins, authorizer=self.authorizer(by)))
 
     def shut_out(self, topics: Iterable[str], by: Deadline, logins: Collection[str]) -> dict[str, bool | TanistError]:
         """Whether the mirror, which has `logins`, may not write to each topic any more."""
         ask = self.cluster.opening.shut_out
-        return self._each("shut out", topics, lambda new: ask(new, by, logins, authorizer=self.authorizer(by)))
+        part = ("shut out", frozenset(logins))
+        return self._each(part, topics, lambda new: ask(new, by, logins, authorizer=self.authorizer(by)))
 
     def others(self, topics: Iterable[str], by: Deadline, logins: Collection[str]) -> dict[str, frozenset[str]]:
         """Principals besides the mirror's `logins` that may write to each topic."""
-        return self._each("other writers", topics, lambda new: self.cluster.opening.others(new, by, logins))
+        part = ("other writers", frozenset(logins))
+        return self._each(part, topics, lambda new: self.cluster.opening.others(new, by, logins))
 
     # ── producer fences ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -222,7 +233,7 @@ class ClusterSnapshot:
     ) -> dict[TopicPartition, ProducerFence | TanistError]:
         """Whether the mirror's producers would be refused."""
         fencing = self.cluster.producer_fencing
-        return self._each("producer fences", producer_ids, lambda new: fencing.proof(_of(producer_ids, new), by))
+        return self._pairs("producer fences", producer_ids, lambda new: fencing.proof(new, by))
 
     def compacted(self, topics: Iterable[str], by: Deadline) -> dict[str, bool | TanistError]:
         """Whether each topic is compacted."""
@@ -232,12 +243,7 @@ class ClusterSnapshot:
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> dict[TopicPartition, Kept | TanistError]:
         """Whether the producer fences of compacted partitions are durable."""
-        fencing = self.cluster.producer_fencing
-        return self._each("durable fences", producer_ids, lambda new: fencing.kept(_of(producer_ids, new), by))
-
-
-def _of(items: Mapping[_K, _V], names: Iterable[_K]) -> dict[_K, _V]:
-    return {name: items[name] for name in names}
+        return self._pairs("durable fences", producer_ids, lambda new: self.cluster.producer_fencing.kept(new, by))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import ProcessFailed, TimedOut
 from tanist_testkit.demo import promises
 from tanist_testkit.demo.groups import carry
-from tanist_testkit.demo.stage import FLOWS, MIRRORS, SEED, STEP_SECONDS, STORM, TOPICS, WEST
+from tanist_testkit.demo.stage import FLOWS, MIRRORS, SEED, STORM, TOPICS, WEST
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import compare
 from tanist_testkit.verify.inspection import Inspector, with_one_bit_flipped
@@ -87,12 +88,12 @@ def disasters(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     try:
         stage.clock.wait(2 * DOWN_SECONDS)
         _lose_a_worker(stage, WORKERS[0])
-        aside = threading.Thread(target=_lose_a_broker, args=(stage, stage.home.destination), daemon=True)
-        aside.start()
-        stage.clock.wait(3 * DOWN_SECONDS)
-        _lose_a_worker(stage, WORKERS[1])
-        _lose_a_broker(stage, stage.home.source)
-        aside.join(STEP_SECONDS)
+        with ThreadPoolExecutor(1) as aside:
+            lost = aside.submit(_lose_a_broker, stage, stage.home.destination)
+            stage.clock.wait(3 * DOWN_SECONDS)
+            _lose_a_worker(stage, WORKERS[1])
+            _lose_a_broker(stage, stage.home.source)
+        lost.result()
         with suppress(TimedOut):  # a slow machine has fewer to compare
             until(lambda: load.acknowledged >= stage.records, stage.soon(), stage.clock, lambda: "too few records")
         step.detail = "stopping the producers"

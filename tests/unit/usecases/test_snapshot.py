@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Unreachable
-from tanist.domain.names import SourceOffset, TopicPartition
-from tanist.domain.records import GROUPS_TOPIC, GroupPosition
+from tanist.domain.fences import FenceBefore, FenceKind
+from tanist.domain.names import MirrorName, SourceOffset, TopicPartition
+from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition
+from tanist.ports.clock import Deadline
 from tanist.usecases.failover import planning
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.groups.contacts import GroupContacts, SourceContacts
@@ -28,9 +31,11 @@ from tests.fakes.positions import MemoryGroups, MemoryPositions
 from tests.unit.usecases.failover.world import DR, PARTITIONS, FailoverWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from tanist.domain.errors import TanistError
     from tanist.ports.cluster import Cluster
+    from tanist.ports.logs import LogEnds
     from tanist.usecases.failover.context import FailoverContext
 
 AT = PARTITIONS[0]
@@ -190,3 +195,41 @@ def test_what_was_answered_stays_where_other_items_fail() -> None:
     with pytest.raises(Unreachable):
         seen.ends(PARTITIONS, by)
     assert seen.ends([AT], by) == first
+
+
+def test_a_question_that_failed_for_one_mirror_leaves_the_others_their_answers() -> None:
+    """One timeout at a mirror's partitions made those of every later mirror unknown in `mirrors describe`."""
+    world = FailoverWorld()
+    stored = StateReaders(world.clusters().destination).view(STATE_TOPIC, world.soon())
+    topics = [replace(topic, mirror=MirrorName("second")) for topic in stored.topics(DR)]
+    world.worker.append([replace(world.spec, mirror=MirrorName("second")), *topics], world.soon())
+    source = world.east.side()
+    answers = iter([Unreachable("a connection was lost")])
+
+    def ends(partitions: Sequence[TopicPartition], by: Deadline) -> Mapping[TopicPartition, LogEnds | TanistError]:
+        for lost in answers:
+            raise lost
+        return source.logs.ends(partitions, by)
+
+    once: Any = SimpleNamespace(ends=ends)
+    asked = replace(source, logs=once)
+    found = Describer(world.clusters().destination, lambda _: asked).describe(None, world.command())
+    assert [each.source_down is None for each in found] == [False, True]
+
+
+def test_an_answer_belongs_to_what_was_asked_with_it() -> None:
+    """Of one topic, two records of its fence, and two sets of logins, are two questions each."""
+
+    def fence_status(before: list[FenceBefore], _by: object) -> dict[str, bool]:
+        return {each.topic: each.had_deny for each in before}
+
+    cluster: Any = SimpleNamespace(
+        name="east",
+        fencing=SimpleNamespace(fence_status=fence_status, has_authorizer=lambda _by: True),
+        opening=SimpleNamespace(shut_out=lambda topics, _by, logins, authorizer: dict.fromkeys(topics, bool(logins))),
+    )
+    snapshot, by = ClusterSnapshot(cluster=cluster), Deadline(1.0)
+    for had in (True, False):
+        before = FenceBefore(topic="a", kind=FenceKind.DENY_WRITE, had_deny=had)
+        assert snapshot.fence_status([before], by) == {"a": had}
+        assert snapshot.shut_out(["a"], by, ["User:mirror"] if had else []) == {"a": had}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -191,15 +192,20 @@ class Describer:
         Raises:
             UnknownMirror: no mirror has that name; and the destination's error if it cannot be read.
         """
-        destination = ClusterSnapshot(cluster=self.destination, readers=self._state_readers())
-        destination.cluster_id(context.first_contact())
-        state = destination.state(records.STATE_TOPIC, context.by)
-        specs = (state_topics.spec_of(state, mirror, destination.name),) if mirror else state.mirrors()
-        sources: dict[str, ClusterSnapshot | TanistError] = {}
-        for spec in specs:
-            sources.setdefault(spec.source, self._snapshot(spec.source))
-        pairs = (MirrorSnapshot(spec=each, source=sources[each.source], destination=destination) for each in specs)
+        first = self._destination()
+        first.cluster_id(context.first_contact())
+        state = first.state(records.STATE_TOPIC, context.by)
+        specs = (state_topics.spec_of(state, mirror, first.name),) if mirror else state.mirrors()
+        destinations = chain((first,), (self._destination() for _ in specs))
+        pairs = (
+            MirrorSnapshot(spec=spec, source=self._snapshot(spec.source), destination=destination)
+            for spec, destination in zip(specs, destinations, strict=False)
+        )
         return tuple(self._described(both, context) for both in pairs)
+
+    def _destination(self) -> ClusterSnapshot:
+        """Of the destination; nothing has been read."""
+        return ClusterSnapshot(cluster=self.destination, readers=self._state_readers())
 
     def view(self, topic: str, by: Deadline) -> StateView:
         """The current view of a state topic; the reader stays open."""

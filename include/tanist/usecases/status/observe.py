@@ -92,13 +92,15 @@ def observe(reading: StatusContext, mirror: MirrorName | None) -> tuple[MirrorSt
     if view is None:
         raise NoStateTopic(f"{first.name!r} (cluster {found}) has no topic {STATE_TOPIC}")
     specs = (state_topics.spec_of(view, mirror, first.name),) if mirror else view.mirrors()
-    _find_silent(reading, specs)
-    destinations = chain((first,), (reading.snapshot() for _ in specs))  # no mirror is judged by an old state
+    waited = _find_silent(reading, specs)
+    destinations = chain(
+        () if waited else (first,), (reading.snapshot() for _ in specs)
+    )  # none is judged by an old state
     return tuple(_seen(reading, spec, each, found) for spec, each in zip(specs, destinations, strict=False))
 
 
-def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
-    """Probe several sources in parallel, so that all silent ones together cost one timeout.
+def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> bool:
+    """Probe several sources in parallel, so that all silent ones together cost one timeout; whether it has done so.
 
     A source that does not answer is not queried again by the mirrors, which are observed one after another. A single
     source is not probed. Each source has ports of its own, each owned by one thread.
@@ -107,12 +109,13 @@ def _find_silent(reading: StatusContext, specs: Sequence[MirrorSpec]) -> None:
     found = {spec.source: reading.clusters(spec).source for spec in specs}
     asked = [each for name, each in found.items() if not isinstance(each, TanistError) and silence.of(name) is None]
     if len(asked) <= 1:
-        return
+        return False
     with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(asked)), "tanist-source") as pool:
         answers = pool.map(lambda source: attempt(lambda: source.replicas.cluster((), soon(run))), asked)
         for source, answer in zip(asked, answers, strict=True):
             if isinstance(answer, TanistError) and not isinstance(answer, AnotherCluster):
                 silence.keep(source.name, answer)
+    return True
 
 
 def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot, destination_id: str) -> MirrorStatus:
