@@ -107,11 +107,14 @@ def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(tr
     # a request that is asked again meets the fence
     patient = {"request_timeout_ms": "120000", "socket_timeout_ms": "125000", "message_timeout_ms": "130000"}
     every = Writer(Producer(trio.east.client(acks="all", linger_ms="5", **patient)))
+    one.writes("stalled", 0, range(999, 1000))
+    every.writes("stalled", 1, range(1999, 2000))
+    assert one.producer.flush(30) == every.producer.flush(30) == 0  # who asks the broker that stalls waits as long
     with frozen(trio, STALLED):
         one.writes("stalled", 0, range(1000, 1500))
         every.writes("stalled", 1, range(2000, 2300))
         assert one.producer.flush(45) == 0
-        assert len(one.acknowledged) == 500
+        assert len(one.acknowledged) == 501
         assert ends(trio.east, "stalled", 1, End.HIGH_WATERMARK) < ends(trio.east, "stalled", 1, End.LOG_END)
         item = trio.tanist(
             "failover", "run", "stalled", "--plan", plan, "--fence-proof", "1s", "--drain", "90s", "--json"
@@ -121,7 +124,7 @@ def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(tr
     there = {value for _, _, value in trio.west.read("stalled") if value is not None}
     assert len(one.acknowledged - there) == 0
     assert len(every.acknowledged - there) == 0
-    assert every.acknowledged
+    assert len(every.acknowledged) > 1
 
 
 @contextmanager
