@@ -41,7 +41,7 @@ UNENCRYPTED: Final = "spark.tanist.unencrypted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """One job. `brief`: most of its time is the JVM's start, so compile less (a job that reads in the JVM is not).
+    """One job. `brief`: most of its time is the JVM's start, so compile less (not of a job that works in the JVM).
 
     `job` is a dataclass; its file is made private, because it holds the clusters' secrets.
     """

@@ -115,7 +115,7 @@ def of_validation(result: Mapping[str, Any], partitions: int) -> Iterator[Promis
         "Spark finds the copy equal, every stored byte at its offset",
         f"EQUAL: {partitions} partitions are equal",
         f"{result['verdict']}: {result['reason']}",
-        "tanist validate m1 -d west --level records   (by Spark's official Kafka connector)",
+        "tanist validate m1 -d west --level records",
     )
 
 

@@ -62,9 +62,9 @@ def test_a_failed_download_names_its_log_and_leaves_no_half(tmp_path: Path, monk
 DOWNLOADING = r"""
 echo 'version "17"' >&2; [ $1 = -version ] && exit 0
 printf '\tfound org.apache.kafka#kafka_2.13;4.3.1 in central\n'
-echo 'downloading https://repo1.maven.org/maven2/kafka_2.13-4.3.1.jar ...'
+echo 'downloading https://jars.example/kafka_2.13-4.3.1.jar ...'
 echo '........ (5300kB)'; echo '.. (0kB)'
-echo 'downloading https://repo1.maven.org/maven2/kafka-clients-4.3.1.jar ...'
+echo 'downloading https://jars.example/kafka-clients-4.3.1.jar ...'
 echo '................ (10400kB)'
 echo '46 artifacts copied, 0 already retrieved (43980kB/133ms)'; exit 1
 """

@@ -133,7 +133,7 @@ def reconcile(
     About `in_a_bucket` records are compared under one digest.
 
     Raises:
-        CouldNotTell: the connector could not read, or the runs could not be written.
+        CouldNotTell: Spark failed, or the runs could not be written.
     """
     began, now = time.monotonic(), time.time_ns() // 1_000_000
     logs = bounds(job, report)

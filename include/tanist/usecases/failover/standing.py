@@ -17,12 +17,11 @@ from tanist.domain.failover.plan import NOT_SHUT_OUT, plan_of
 from tanist.domain.logins import logins_of, principals
 from tanist.domain.promotions import promoted_twice, recreated, still_promoted
 from tanist.domain.records import STATE_TOPIC, RunStatus
-from tanist.ports.clock import Deadline
 from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.usecases.failover.answers import attempt
-from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
 from tanist.usecases.failover.source_fences import look_at_all
+from tanist.usecases.failover.source_seen import soon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
     from tanist.usecases.command import CommandContext
     from tanist.usecases.readers import Silence
     from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
@@ -65,7 +65,7 @@ def _left_behind(
         return source
     if (why := silence.of(source.name)) is not None:
         return why
-    by = Deadline(min(context.by.at, context.clock.deadline(SOURCE_SECONDS).at))
+    by = soon(context)
     found = attempt(lambda: left_behind(both.spec, view, source, by))
     if isinstance(found, TanistError) and not isinstance(found, AnotherCluster):
         silence.keep(source.name, found)
@@ -80,7 +80,7 @@ def _fences(
     source, held = both.source, view.source_fences(mirror)
     if isinstance(source, TanistError) or silence.of(source.name) is not None:
         return held, {}
-    by = Deadline(min(context.by.at, context.clock.deadline(SOURCE_SECONDS).at))
+    by = soon(context)
     seen = attempt(lambda: look_at_all(source, view, mirror, by))
     if isinstance(seen, TanistError):
         return held, {}
