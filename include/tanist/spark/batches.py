@@ -10,19 +10,20 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from xxhash import xxh3_128_digest
 
 from tanist.domain.errors import TanistError
 from tanist.kafka.protocol.batch import HEADER_SIZE, is_sound
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
+from tanist.spark.log_source import ReadTask, SpanReader, arrow_schema, loaded
 from tanist.spark.reading import PATIENCE_SECONDS, changed_topics, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import InputPartition
 
     from tanist.domain.endpoint import Endpoint
     from tanist.kafka.protocol.batch import BatchHeader
@@ -38,42 +39,14 @@ SCHEMA: Final = (
 """`pending`: the copy ends before it; `length` offsets from `offset` on; `stamped`: by the broker (LogAppendTime);
 `seen` by a reader of committed records; `sound`: the stored CRC32C is the recomputed one; `trouble`: this partition
 could not be read to its end, and why."""
-_ARROW: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("pending", pa.bool_()),
-        *((name, pa.int64()) for name in ("place", "offset", "length", "records", "base_timestamp", "max_timestamp")),
-        ("codec", pa.int32()),
-        ("stamped", pa.bool_()),
-        ("producer_id", pa.int64()),
-        ("seen", pa.bool_()),
-        ("size", pa.int64()),
-        ("sound", pa.bool_()),
-        ("digest", pa.binary()),
-        ("trouble", pa.string()),
-    ]
-)
+_ARROW: Final = arrow_schema(SCHEMA)
 
 
-class _Task(InputPartition):
-    """What one task reads, one span after another."""
-
-    def __init__(self, spans: tuple[Span, ...]) -> None:
-        self.spans = spans
-
-
-class BatchReader(DataSourceReader):
-    """Travels to the workers with the endpoint in it: secrets are in no option and in no plan."""
-
-    def __init__(self, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> None:
-        self._endpoint, self._tasks = endpoint, tasks
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [_Task(spans) for spans in self._tasks]
+class BatchReader(SpanReader):
+    """Reads rows of `SCHEMA`."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, _Task):  # without any task Spark asks for None
+        if isinstance(partition, ReadTask):  # without any task Spark asks for None
             with closing(Router(self._endpoint, "tanist-validation")) as router:
                 yield from arrow(_rows(router, partition.spans))
 
@@ -87,20 +60,7 @@ def _rows(router: Router, spans: tuple[Span, ...]) -> Iterator[tuple[Any, ...]]:
 
 def frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> DataFrame:
     """The batches of `tasks` as a frame of `SCHEMA`; `name` is the format's, one for each side."""
-
-    class Batches(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return name
-
-        def schema(self) -> str:
-            return SCHEMA
-
-        def reader(self, schema: object) -> BatchReader:  # noqa: ARG002  # called by keyword
-            return BatchReader(endpoint, tasks)
-
-    spark.dataSource.register(Batches)
-    return spark.read.format(name).load()
+    return loaded(spark, name, BatchReader(endpoint, tasks), SCHEMA)
 
 
 def arrow(found: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:

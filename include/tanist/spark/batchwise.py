@@ -8,7 +8,7 @@ from pyspark import StorageLevel
 
 from tanist.spark import batches, comparing, inside
 from tanist.spark.comparing import REACHED
-from tanist.spark.spans import cut
+from tanist.spark.log_source import tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from tanist.spark.comparing import ComparisonRows
     from tanist.spark.spans import Spans
 
-_TASKS_PER_CORE: Final = 2
 _KEPT: Final = StorageLevel.MEMORY_AND_DISK
 
 
 def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable[[str], None]) -> ComparisonRows:
     """Both logs are read once: their rows, some hundred bytes a batch, are kept until the differences are named."""
     report(f"batches: {spans}")
-    most = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
     source, copy = (
-        comparing.with_time(batches.frame(spark, name, endpoint, cut(side, most))).persist(_KEPT)
+        comparing.with_time(batches.frame(spark, name, endpoint, tasks(spark, side))).persist(_KEPT)
         for name, endpoint, side in (
             ("source_batches", job.source, spans.source),
             ("copy_batches", job.destination, spans.destination),

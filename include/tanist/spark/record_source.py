@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from tanist.domain.errors import TanistError
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
 from tanist.spark.columns import Columns, columns
+from tanist.spark.log_source import ReadTask, SpanReader, arrow_schema, loaded
 from tanist.spark.reading import PATIENCE_SECONDS, changed_topics, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import InputPartition
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
@@ -53,7 +54,6 @@ DIGEST_SCHEMA: Final = (
 """Of one bucket several rows: numbers are added, `content` and `time` combined by exclusive or. `size` is as stored."""
 _LOW: Final = np.uint64(0xFFFF_FFFF)
 _STEPS: Final = tuple(map(np.uint64, (0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB)))
-_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 
 _Wanted: TypeAlias = "Mapping[TopicPartition, Numbers] | None"
 
@@ -67,26 +67,17 @@ class Portion(NamedTuple):
     size: int
 
 
-class _Task(InputPartition):
-    """What one task reads, one span after another."""
-
-    def __init__(self, spans: tuple[Span, ...]) -> None:
-        self.spans = spans
-
-
-class RecordReader(DataSourceReader):
-    """Travels to the workers with the endpoint in it: secrets are in no option and in no plan."""
+class RecordReader(SpanReader):
+    """Reads rows of `schema`: the columns that `rows` makes of a portion of records."""
 
     def __init__(
         self, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]], schema: str, rows: Callable[..., Any]
     ) -> None:
-        self._endpoint, self._tasks, self._schema, self._rows = endpoint, tasks, arrow_schema(schema), rows
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [_Task(spans) for spans in self._tasks]
+        super().__init__(endpoint, tasks)
+        self._schema, self._rows = arrow_schema(schema), rows
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, _Task):  # without any task Spark asks for None
+        if not isinstance(partition, ReadTask):  # without any task Spark asks for None
             return
         with closing(Router(self._endpoint, "tanist-spark")) as router:
             yield from _joined(self._read(router, partition.spans))
@@ -131,12 +122,6 @@ def _joined(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held, rows = [], 0
     if held:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-
-
-def arrow_schema(schema: str) -> pa.Schema:
-    """A list of names and types as Spark writes it, for Arrow."""
-    named = (each.split() for each in schema.split(","))
-    return pa.schema([(name, _TYPES[kind]) for name, kind in named])
 
 
 def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
@@ -268,21 +253,3 @@ def _stirred(
     mixed = (mixed ^ mixed >> np.uint64(30)) * second
     mixed = (mixed ^ mixed >> np.uint64(27)) * third
     return mixed ^ mixed >> np.uint64(31)
-
-
-def loaded(spark: SparkSession, name: str, reads: RecordReader, rows: str) -> DataFrame:
-    """What `reads` yields, of the schema `rows`; `name` is the format's, one for each frame."""
-
-    class Records(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return name
-
-        def schema(self) -> str:
-            return rows
-
-        def reader(self, schema: object) -> RecordReader:  # noqa: ARG002  # called by keyword
-            return reads
-
-    spark.dataSource.register(Records)
-    return spark.read.format(name).load()

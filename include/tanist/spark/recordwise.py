@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.validation.bounds import SHIFT
 from tanist.spark import comparing, record_source
-from tanist.spark.spans import Spans, cut
+from tanist.spark.log_source import tasks
+from tanist.spark.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from tanist.spark.comparing import ComparisonRows
     from tanist.spark.spans import Span
 
-_TASKS_PER_CORE: Final = 2
 _KEPT: Final = StorageLevel.MEMORY_AND_DISK
 _IDENTITY: Final = ("content", "size")
 
@@ -35,7 +35,7 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
     """The digests are kept, the records are not: those in question are read again."""
     report(f"records: {spans}")
     source, copy = (
-        record_source.digest_frame(spark, f"{name}_digests", endpoint, _tasks(spark, side)).persist(_KEPT)
+        record_source.digest_frame(spark, f"{name}_digests", endpoint, tasks(spark, side)).persist(_KEPT)
         for name, endpoint, side in _logs(job, spans)
     )
     try:
@@ -57,10 +57,6 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
 
 def _logs(job: ValidationJob, spans: Spans) -> Sequence[tuple[str, Endpoint, tuple[Span, ...]]]:
     return ("source", job.source, spans.source), ("copy", job.destination, spans.destination)
-
-
-def _tasks(spark: SparkSession, spans: Collection[Span]) -> tuple[tuple[Span, ...], ...]:
-    return cut(spans, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
 
 
 def _as_side(digests: DataFrame) -> DataFrame:
@@ -109,7 +105,7 @@ def _differences(spark: SparkSession, job: ValidationJob, spans: Spans, buckets:
     """What differs in those buckets; of a partition that could not be read again nothing is listed."""
     wanted = _wanted(buckets)
     source, copy = (
-        record_source.frame(spark, f"{name}_records", endpoint, _tasks(spark, side), wanted).persist(_KEPT)
+        record_source.frame(spark, f"{name}_records", endpoint, tasks(spark, side), wanted).persist(_KEPT)
         for name, endpoint, side in _logs(job, spans)
     )
     try:

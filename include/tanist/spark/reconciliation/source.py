@@ -10,8 +10,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tanist.domain.errors import CouldNotTell
-from tanist.spark.record_source import ROWS, Portion, RecordReader, loaded, mixed
-from tanist.spark.spans import cut
+from tanist.spark.log_source import loaded, tasks
+from tanist.spark.record_source import ROWS, Portion, RecordReader, mixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SCHEMA: Final = "log int, offset bigint, time bigint, stamped boolean, open boolean, identity bigint, trouble string"
 """`log`: the number of a partition of a pair; `time` in ms; `stamped` by the broker; `open`: behind the last stable
 offset; `identity`: of time and content; `trouble`: this log could not be read to its end, and why."""
-_TASKS_PER_CORE: Final = 2
 
 
 class _SlimReader(RecordReader):
@@ -69,6 +68,6 @@ def running() -> Iterator[None]:
 
 def frame(spark: SparkSession, name: str, endpoint: Endpoint, spans: Sequence[tuple[int, Span]]) -> DataFrame:
     """The records of `spans`, each with its log's number; `name` is the format's, one for each frame."""
-    tasks = cut([span for _, span in spans], _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     logs = {span.partition: log for log, span in spans}
-    return loaded(spark, name, _SlimReader(endpoint, tasks, logs), SCHEMA)
+    reads = _SlimReader(endpoint, tasks(spark, [span for _, span in spans]), logs)
+    return loaded(spark, name, reads, SCHEMA)
