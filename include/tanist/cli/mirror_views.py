@@ -76,7 +76,7 @@ def wait(
     goal: Annotated[str, typer.Option("--for", metavar="state=STATE|lag=0", help="What to wait for.")],
     topic: TopicsOption = None,
 ) -> None:
-    """Wait until every partition is in a state or has no lag, for at most --timeout.
+    """Wait until every partition is in a state, or is copied without lag, for at most --timeout.
 
     Example: tanist mirrors wait dr --for lag=0 --timeout 5m
     """

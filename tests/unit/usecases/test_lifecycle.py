@@ -291,6 +291,14 @@ def test_wait_gives_up_at_once_where_a_partition_has_failed(pair: Pair) -> None:
     wait_for(DR, Goal.parse("state=FAILED"), pair.describer(), a_run())
 
 
+@pytest.mark.parametrize("state", [MirrorState.UNKNOWN, MirrorState.PREPARING])
+def test_a_partition_without_lag_that_nobody_copies_yet_is_waited_for(pair: Pair, state: MirrorState) -> None:
+    """The record of its state is written after the last batch has landed: a failover would still be refused."""
+    pair.observed(state)
+    with pytest.raises(GoalNotReached, match=f"orders-0 is {state}, lag 0"):
+        wait_for(DR, Goal.parse("lag=0"), pair.describer(), a_run(JumpingClock()))
+
+
 def test_a_lag_that_is_only_remembered_is_not_waited_for(pair: Pair) -> None:
     pair.observed(MirrorState.MIRRORING)
     pair.east.dead = True

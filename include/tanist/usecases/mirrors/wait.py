@@ -22,6 +22,7 @@ _POLL_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 10.0
 """Each observation has a deadline of its own, so that the end of the wait is not reported as a dead cluster."""
 _MOST_NAMED: Final = 10
+_NOT_BEGUN: Final = frozenset({MirrorState.UNKNOWN, MirrorState.PREPARING})
 
 
 class GoalNotReached(Refused):
@@ -36,7 +37,7 @@ class WaitedInVain(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A state that every partition should have, or (None) no lag anywhere."""
+    """A state that every partition should have, or (None) no lag in any partition whose copying has begun."""
 
     state: MirrorState | None
 
@@ -56,10 +57,14 @@ class Goal:
         raise Misconfigured(f"--for {text!r} is neither lag=0 nor state=STATE with one of {states}")
 
     def holds(self, row: PartitionRow) -> bool:
-        """Whether `row` has reached the goal. A lag that is unknown, or known only from the past, is not 0."""
+        """Whether `row` has reached the goal.
+
+        A lag that is unknown, or known only from the past, is not 0. Nor is a lag of 0 reached while the partition is
+        PREPARING: no worker has compared both logs yet, and a failover would be refused.
+        """
         if self.state:
             return row.state is self.state
-        return row.lag == 0 and row.source_error is None
+        return row.state not in _NOT_BEGUN and row.lag == 0 and row.source_error is None
 
     def missing(self, rows: Iterable[PartitionRow]) -> tuple[PartitionRow, ...]:
         """Rows that have not reached the goal."""
