@@ -13,6 +13,7 @@ from tanist.domain.failover.facts import (
     ObservedTopic,
     OpenTransaction,
     PartitionFacts,
+    SourceFacts,
     SourceState,
     Uncopied,
 )
@@ -67,12 +68,10 @@ def topic(name: str) -> ObservedTopic:
 
 HEALTHY = Facts(
     now=NOW,
-    source=SourceState.ALIVE,
-    source_authorizer=True,
+    source=SourceFacts(state=SourceState.ALIVE, authorizer=True, transactions_told=True),
     destination_authorizer=True,
     partitions=tuple(partition(at) for at in PARTITIONS),
     topics=tuple(topic(name) for name in TOPICS),
-    transactions_told=True,
     workers_alive=1,
 )
 FOLLOWED = GroupSyncStatus(
@@ -86,6 +85,11 @@ def changed(number: int = 0, facts: Facts = HEALTHY, **changes: object) -> Facts
     return replace(facts, partitions=(*facts.partitions[:number], one, *facts.partitions[number + 1 :]))
 
 
+def source(facts: Facts = HEALTHY, **changes: object) -> Facts:
+    """`facts` with something altered that was seen of the source."""
+    return replace(facts, source=replace(facts.source, **changes))  # type: ignore[arg-type]
+
+
 def silent(facts: Facts = HEALTHY, age_ms: int = 1_000, looked_ms: int | None = None) -> Facts:
     """The source does not answer; `age_ms`: since it was last seen, `looked_ms`: since somebody last asked it."""
     seen = EpochMs(NOW - age_ms)
@@ -94,8 +98,8 @@ def silent(facts: Facts = HEALTHY, age_ms: int = 1_000, looked_ms: int | None = 
         replace(each, live=None, known=each.known and replace(each.known, at=seen), looked_at=looked)
         for each in facts.partitions
     )
-    state = SourceState.SILENT
-    return replace(facts, source=state, source_reason="refused", partitions=without, followed=FOLLOWED)
+    refused = source(facts, state=SourceState.SILENT, reason="refused")
+    return replace(refused, partitions=without, followed=FOLLOWED)
 
 
 # ── drawn ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,9 +109,9 @@ def _mostly(luck: Random, usual: _T, *other: _T) -> _T:
     return luck.choice(other) if luck.random() < 0.08 else usual
 
 
-def _partition(luck: Random, at: TopicPartition, source: SourceState) -> PartitionFacts:
+def _partition(luck: Random, at: TopicPartition, state: SourceState) -> PartitionFacts:
     end, behind = luck.randrange(100), _mostly(luck, 0, 1, 7, 60)
-    answers = source is SourceState.ALIVE or (source is SourceState.PARTLY and luck.random() < 0.5)
+    answers = state is SourceState.ALIVE or (state is SourceState.PARTLY and luck.random() < 0.5)
     seen = EpochMs(NOW - luck.choice((500, 8_000, 29_000, 31_000, 600_000)))
     found = partition(at, end + behind, end)
     start = DestinationOffset(_mostly(luck, 0, 3, 50))
@@ -159,22 +163,24 @@ def _run(luck: Random) -> FailoverRun:
 def drawn(seed: int) -> Facts:
     """Mostly healthy, and everything that can be otherwise sometimes is."""
     luck = Random(seed)
-    source = luck.choice(tuple(SourceState))
+    state = luck.choice(tuple(SourceState))
     more = Uncopied(TopicPartition("orders", TOPICS["orders"]), luck.choice((0, 200, None)))
     transaction = OpenTransaction(PARTITIONS[0], 7, EpochMs(NOW - 5_000))
     return Facts(
         now=NOW,
-        source=source,
-        source_reason="" if source is SourceState.ALIVE else "refused",
-        another_cluster=_mostly(luck, "", "'east' leads to cluster x"),
-        source_authorizer=_mostly(luck, True, False, None),
+        source=SourceFacts(
+            state=state,
+            reason="" if state is SourceState.ALIVE else "refused",
+            another_cluster=_mostly(luck, "", "'east' leads to cluster x"),
+            authorizer=_mostly(luck, True, False, None),
+            uncopied=_mostly(luck, (), (more,)),
+            new_topics=() if state is SourceState.SILENT else _mostly(luck, (), ("refunds",)),
+            transactions=_mostly(luck, (), (transaction,)),
+            transactions_told=_mostly(luck, True, False, None),
+        ),
         destination_authorizer=_mostly(luck, True, False, None),
-        partitions=tuple(_partition(luck, at, source) for at in PARTITIONS),
-        uncopied=_mostly(luck, (), (more,)),
-        new_topics=() if source is SourceState.SILENT else _mostly(luck, (), ("refunds",)),
+        partitions=tuple(_partition(luck, at, state) for at in PARTITIONS),
         topics=tuple(_topic(luck, name) for name in TOPICS),
-        transactions=_mostly(luck, (), (transaction,)),
-        transactions_told=_mostly(luck, True, False, None),
         workers_alive=_mostly(luck, 1, 0),
         map_missing=_mostly(luck, False, True),
         followed=_mostly(luck, FOLLOWED, None, replace(FOLLOWED, at=EpochMs(NOW - 90_000))),

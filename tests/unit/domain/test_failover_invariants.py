@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tanist.domain.checks import Mode
-from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts, SourceState
+from tanist.domain.failover.facts import Facts, ObservedTopic, PartitionFacts, SourceFacts, SourceState
 from tanist.domain.failover.invariants import check_invariants
 from tanist.domain.failover.plan import Intent, Plan, TopicIntent
 from tanist.domain.fences import FencedTopic, FenceStatus
@@ -48,9 +48,8 @@ def facts(topic: ObservedTopic = TAKEN_OVER, *, sealed: bool | None = True, run:
     """The second partition is behind the barrier as `sealed` says."""
     first = PartitionFacts(partition=TopicPartition("orders", 0), producer_fenced=True)
     second = PartitionFacts(partition=TopicPartition("orders", 1), producer_fenced=sealed)
-    return Facts(
-        now=EpochMs(0), source=SourceState.ALIVE, partitions=(first, second), topics=(topic,), run=run,
-    )  # fmt: skip
+    source = SourceFacts(state=SourceState.ALIVE)
+    return Facts(now=EpochMs(0), source=source, partitions=(first, second), topics=(topic,), run=run)
 
 
 def names(found: Facts) -> list[str]:

@@ -18,7 +18,7 @@ from tanist.domain.fences import FencedTopic, FenceStatus
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
 from tanist.domain.records import WorkerAlive
 from tanist.domain.states import MirrorState
-from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, NOW, PARTITIONS, changed, drawn, intents, silent
+from tests.unit.domain.facts_drawn import FOLLOWED, HEALTHY, NOW, PARTITIONS, changed, drawn, intents, silent, source
 
 if TYPE_CHECKING:
     from tanist.domain.failover.facts import Facts
@@ -79,17 +79,17 @@ MORE = TopicPartition("orders", 2)
         pytest.param(silent(), UNKNOWN, GO, id="the source is silent"),
         pytest.param(replace(silent(), workers_alive=0), UNKNOWN, GO, id="the source is silent, no worker"),
         pytest.param(
-            replace(HEALTHY, source=SourceState.PARTLY, followed=FOLLOWED), UNKNOWN, GO, id="the source answers in part"
+            replace(source(state=SourceState.PARTLY), followed=FOLLOWED), UNKNOWN, GO, id="the source answers in part"
         ),
-        pytest.param(replace(HEALTHY, another_cluster="x"), NO_GO, NO_GO, id="another cluster"),
+        pytest.param(source(another_cluster="x"), NO_GO, NO_GO, id="another cluster"),
         pytest.param(changed(in_sync=1), NO_GO, NO_GO, id="below min ISR"),
         pytest.param(changed(in_sync=None), UNKNOWN, UNKNOWN, id="replicas not known"),
         pytest.param(changed(end=None, copied=None), NO_GO, NO_GO, id="a partition here does not answer"),
         pytest.param(replace(HEALTHY, destination_authorizer=False), GO, GO, id="no authorizer here"),
         pytest.param(replace(HEALTHY, destination_authorizer=None), UNKNOWN, UNKNOWN, id="rights not known"),
-        pytest.param(replace(HEALTHY, source_authorizer=False), GO, GO, id="no authorizer there"),
-        pytest.param(replace(HEALTHY, uncopied=(Uncopied(MORE, 5),)), ACCEPT, ACCEPT, id="grown, not synced"),
-        pytest.param(replace(HEALTHY, new_topics=("refunds",)), ACCEPT, ACCEPT, id="a new topic, not synced"),
+        pytest.param(source(authorizer=False), GO, GO, id="no authorizer there"),
+        pytest.param(source(uncopied=(Uncopied(MORE, 5),)), ACCEPT, ACCEPT, id="grown, not synced"),
+        pytest.param(source(new_topics=("refunds",)), ACCEPT, ACCEPT, id="a new topic, not synced"),
         pytest.param(SHORTER, ACCEPT, ACCEPT, id="the source is shorter than its copy"),
         pytest.param(changed(longer=None), GO, ACCEPT, id="it may be shorter, the end of the copy cannot be read"),
         pytest.param(replace(HEALTHY, map_missing=True), NO_GO, NO_GO, id="the maps are gone"),
@@ -355,19 +355,19 @@ def test_the_lag_is_as_old_as_the_oldest_end_that_it_is_made_of() -> None:
 
 
 def test_partitions_without_a_copy_fail_their_check_and_name_the_command() -> None:
-    facts = replace(HEALTHY, uncopied=(Uncopied(MORE, 5), Uncopied(TopicPartition("orders", 3), 0)))
+    facts = source(uncopied=(Uncopied(MORE, 5), Uncopied(TopicPartition("orders", 3), 0)))
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
     assert (check.verdict, check.observed) == (Verdict.FAIL, "2 not mirrored")
     assert "2 of orders; add them with `tanist metadata sync dr`" in check.reason
 
 
 def test_topics_without_a_copy_fail_the_same_check_and_are_accepted_one_by_one() -> None:
-    facts = replace(HEALTHY, new_topics=("refunds",))
+    facts = source(new_topics=("refunds",))
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source_partitions"]
     assert (check.verdict, check.observed) == (Verdict.FAIL, "0 not mirrored, 1 topic(s) not mirrored")
     assert "refunds; add them with `tanist metadata sync dr`" in check.reason
     approved = accepted(facts, PLANNED)
-    more = replace(facts, new_topics=("refunds", "returns"))
+    more = source(facts, new_topics=("refunds", "returns"))
     assert not news(approved, facts)
     assert not news(approved, HEALTHY), "good news keep an approval"
     assert {each.name for each in news(approved, more)} == {"TOPICS_WITHOUT_COPY"}
@@ -459,6 +459,6 @@ def truncated_at(start: int) -> Facts:
 
 
 def test_another_cluster_is_not_said_to_be_silent() -> None:
-    facts = replace(silent(), another_cluster="'east' leads to cluster B")
+    facts = source(silent(), another_cluster="'east' leads to cluster B")
     (check,) = [each for each in judged(intents(), facts).checks if each.name == "source"]
     assert (check.verdict, check.observed) == (Verdict.FAIL, "another cluster answers")

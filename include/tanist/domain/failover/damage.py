@@ -51,7 +51,7 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"altered configurations may delete records of the mirror topic, or change new ones: {named(altered)}; "
             f"`tanist metadata sync {intent.mirror}` corrects them, `tanist validate {intent.mirror}` compares records"
         )
-        mendable = intent.mode is Mode.PLANNED or facts.source is not SourceState.SILENT
+        mendable = intent.mode is Mode.PLANNED or facts.source.state is not SourceState.SILENT
         yield Limitation("COPY_CONFIGS_ALTERED", why, blocks=mendable)
     yield from _of_other_writers(seen)
 
@@ -110,4 +110,4 @@ def _has_more(seen: ObservedTopic) -> bool:
 def _blocks(intent: Intent, facts: Facts, damaged: Iterable[str]) -> bool:
     if intent.mode is Mode.PLANNED:
         return True
-    return facts.source is not SourceState.SILENT and set(damaged) != set(intent.names)
+    return facts.source.state is not SourceState.SILENT and set(damaged) != set(intent.names)

@@ -68,9 +68,9 @@ class PartitionFacts:
     has, or had when it was last seen. `error`: why the partition FAILED, by its name. `looked_at`: when somebody last
     asked the source about this partition, with or without an answer; None: nobody is known to have. `named`: a
     transaction at the source's coordinators names it, though it may have written nothing there yet; False, too, where
-    that can never be told (`Facts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of the
-    copy, so no number tells how much of the source is in it. `longer`: the copy holds records from behind the end of
-    a source that answers, which has therefore lost them.
+    that can never be told (`SourceFacts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of
+    the copy, so no number tells how much of the source is in it. `longer`: the copy holds records from behind the end
+    of a source that answers, which has therefore lost them.
     """
 
     partition: TopicPartition
@@ -200,31 +200,38 @@ class OpenTransaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """`another_cluster`: which connection leads to another cluster than the mirror was created with; empty: none.
+class SourceFacts:
+    """`reason`: why `state` is not ALIVE. `authorizer`: whether the source has one; None: not known.
 
-    `left`: topics that have taken over or were removed. `map_missing`: the topic of the offset maps is not there.
+    `another_cluster`: which connection leads to another cluster than the mirror was created with; empty: none.
     """
 
-    now: EpochMs
-    source: SourceState
-    source_reason: str = ""
+    state: SourceState
+    reason: str = ""
     another_cluster: str = ""
-    source_authorizer: bool | None = None
-    destination_authorizer: bool | None = None
-    partitions: tuple[PartitionFacts, ...] = ()
+    authorizer: bool | None = None
     uncopied: tuple[Uncopied, ...] = ()
     new_topics: tuple[str, ...] = ()
-    """Topics of the source that the mirror's filters match and that are in no mirror, so they have no copy."""
-    besides: tuple[str, ...] = ()
-    """Topics that are in the mirror, besides those that were asked about."""
-    topics: tuple[ObservedTopic, ...] = ()
+    """Topics that the mirror's filters match and that are in no mirror, so they have no copy."""
     transactions: tuple[OpenTransaction, ...] = ()
     named: tuple[OpenTransaction, ...] = ()
-    """What coordinators of the source still have to end with a marker."""
+    """What coordinators still have to end with a marker."""
     transactions_told: bool | None = None
     """False: this login may not see all of them, or the brokers are too old to tell; None: not told now."""
     transactions_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`left`: topics that have taken over or were removed. `map_missing`: the topic of the offset maps is not there."""
+
+    now: EpochMs
+    source: SourceFacts
+    destination_authorizer: bool | None = None
+    partitions: tuple[PartitionFacts, ...] = ()
+    besides: tuple[str, ...] = ()
+    """Topics that are in the mirror, besides those that were asked about."""
+    topics: tuple[ObservedTopic, ...] = ()
     workers_alive: int = 0
     logins: tuple[MirrorLogin, ...] = ()
     """With which workers write to the destination, as they have told it."""

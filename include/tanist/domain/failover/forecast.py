@@ -42,7 +42,7 @@ def forecast(intent: Intent, facts: Facts) -> Forecast:
         age_ms=loss.age_ms(intent, facts),
         by_partition=tuple((at, offsets) for at, offsets in lost if offsets),
         unknown=tuple(at for at, offsets in lost if offsets is None),
-        transactions=facts.transactions,
+        transactions=facts.source.transactions,
     )
 
 

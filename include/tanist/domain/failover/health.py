@@ -114,9 +114,9 @@ def judged(intents: Mapping[Mode, Intent], facts: Facts, past: Sequence[Check] =
 
 
 def _answer_of(facts: Facts) -> str:
-    if facts.another_cluster:
+    if facts.source.another_cluster:
         return "another cluster answers"
-    return "answers" if facts.source is SourceState.ALIVE else f"does not answer ({facts.source})"
+    return "answers" if facts.source.state is SourceState.ALIVE else f"does not answer ({facts.source.state})"
 
 
 def _present(facts: Facts, found: Mapping[Mode, Iterable[Limitation]]) -> Iterable[Check]:
@@ -161,8 +161,8 @@ def _states(facts: Facts) -> str:
 
 
 def _without_copy(facts: Facts) -> str:
-    topics = f", {len(facts.new_topics)} topic(s) not mirrored" if facts.new_topics else ""
-    return f"{len(facts.uncopied)} not mirrored{topics}"
+    topics = f", {len(facts.source.new_topics)} topic(s) not mirrored" if facts.source.new_topics else ""
+    return f"{len(facts.source.uncopied)} not mirrored{topics}"
 
 
 def _lag(facts: Facts) -> tuple[str, int | None]:

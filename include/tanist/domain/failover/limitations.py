@@ -97,19 +97,19 @@ def _of_runs(facts: Facts) -> Iterator[Limitation]:
 
 def _of_the_source(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     planned = intent.mode is Mode.PLANNED
-    if facts.another_cluster:
-        yield Limitation("ANOTHER_CLUSTER", facts.another_cluster, blocks=True)
-    elif planned and facts.source is not SourceState.ALIVE:
-        why = f"a planned failover needs a source that answers: {facts.source_reason}"
+    if facts.source.another_cluster:
+        yield Limitation("ANOTHER_CLUSTER", facts.source.another_cluster, blocks=True)
+    elif planned and facts.source.state is not SourceState.ALIVE:
+        why = f"a planned failover needs a source that answers: {facts.source.reason}"
         yield Limitation("SOURCE_DOWN", why, blocks=True, unknown=True)
-    elif not planned and facts.source is SourceState.ALIVE:
+    elif not planned and facts.source.state is SourceState.ALIVE:
         why = "every partition of the source answers: a planned failover would drain it, an unplanned failover does not"
         yield Limitation("SOURCE_ALIVE", why, usual=True)
-    elif not planned and facts.source is SourceState.SILENT:
-        why = f"producers may still reach it: the source fence stays pending until it answers ({facts.source_reason})"
+    elif not planned and facts.source.state is SourceState.SILENT:
+        why = f"producers may still reach it: the source fence stays pending until it answers ({facts.source.reason})"
         yield Limitation("SOURCE_UNREACHABLE", why, usual=True)
     elif not planned:
-        why = f"partitions of the source that do not answer are not drained ({facts.source_reason})"
+        why = f"partitions of the source that do not answer are not drained ({facts.source.reason})"
         yield Limitation("SOURCE_PARTLY_DOWN", why, usual=True)
     yield from _of_transactions(intent, facts)
 
@@ -118,11 +118,12 @@ def _of_transactions(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """While a coordinator does not answer no planned run begins; one that has begun waits in its drain."""
     if intent.mode is not Mode.PLANNED:
         return
-    if facts.transactions_told is None and facts.source is SourceState.ALIVE and not is_locked(facts):
-        why = f"transaction coordinators of the source do not report open transactions: {facts.transactions_reason}"
+    reason = facts.source.transactions_reason
+    if facts.source.transactions_told is None and facts.source.state is SourceState.ALIVE and not is_locked(facts):
+        why = f"transaction coordinators of the source do not report open transactions: {reason}"
         yield Limitation("TRANSACTIONS_UNKNOWN", why, blocks=True, unknown=True)
-    if facts.transactions_told is False:
-        why = f"transactions without records yet cannot be seen and are not waited for ({facts.transactions_reason})"
+    if facts.source.transactions_told is False:
+        why = f"transactions without records yet cannot be seen and are not waited for ({reason})"
         yield Limitation("TRANSACTIONS_UNKNOWN", why)
 
 
@@ -281,8 +282,8 @@ def _of_what_is_unseen(intent: Intent, facts: Facts, estimate: int | None) -> It
         age = _seconds(loss.age_ms(intent, facts))
         why = f"writes after the source was last seen ({age} ago) are not counted; {reported}"
         yield Limitation("RECORDS_UNSEEN", why, usual=True)
-    if facts.transactions:
-        names = {f"producer {each.producer_id} on {each.partition}" for each in facts.transactions}
+    if facts.source.transactions:
+        names = {f"producer {each.producer_id} on {each.partition}" for each in facts.source.transactions}
         yield Limitation("OPEN_TRANSACTIONS", f"open transactions hold back later records: {_named(sorted(names))}")
 
 
@@ -292,7 +293,7 @@ def _seconds(age_ms: int | None) -> str:
 
 def _of_groups(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     """None while the source answers: its committed offsets are then read from the source itself."""
-    if intent.mode is Mode.PLANNED or facts.source is SourceState.ALIVE:
+    if intent.mode is Mode.PLANNED or facts.source.state is SourceState.ALIVE:
         return
     kept = facts.followed
     if kept is None or not kept.complete_until_ms:
@@ -312,7 +313,7 @@ def _of_rights(facts: Facts) -> Iterator[Limitation]:
     if facts.destination_authorizer and (unbound := [login.unbound for login in facts.logins if login.unbound]):
         why = "the producer fence stops the mirror's old producers, but its login can still write"
         yield Limitation(NOT_SHUT_OUT, f"{why}: {_named(sorted(unbound))}")
-    if facts.source_authorizer is False:
+    if facts.source.authorizer is False:
         why = "the source has no authorizer, so records of a few bytes pass its source fence"
         yield Limitation("NEAR_FENCE", why, usual=True)
 
@@ -338,7 +339,7 @@ def planned_intent(intent: Intent, facts: Facts, loss_tolerance: int | None) -> 
         intent,
         topics=topics,
         without_drain=not_copying(facts),
-        without_copy=tuple(sorted(each.partition for each in facts.uncopied)),
+        without_copy=tuple(sorted(each.partition for each in facts.source.uncopied)),
         whole=not facts.besides,
     )
     tolerance = loss.at_least(filled, facts) if loss_tolerance is None else loss_tolerance

@@ -32,7 +32,7 @@ def by_partition(intent: Intent, facts: Facts) -> tuple[tuple[TopicPartition, in
     """
     at_end = {each.partition: each.at_risk for each in undrained(intent, facts)}
     lost = [(each.partition, _sum((each.missing_at_start, at_end.get(each.partition, 0)))) for each in facts.partitions]
-    return (*lost, *((each.partition, each.offsets) for each in facts.uncopied))
+    return (*lost, *((each.partition, each.offsets) for each in facts.source.uncopied))
 
 
 def at_risk(intent: Intent, facts: Facts) -> int | None:
@@ -49,7 +49,7 @@ def estimate(intent: Intent, facts: Facts) -> int | None:
     """And with what the source would have taken since it was last seen; None where a partition cannot tell."""
     since = [each.estimate(facts.now) for each in undrained(intent, facts)]
     gone = [each.missing_at_start for each in facts.partitions]
-    return _sum([*since, *gone, *(each.offsets for each in facts.uncopied)])
+    return _sum([*since, *gone, *(each.offsets for each in facts.source.uncopied)])
 
 
 def age_ms(intent: Intent, facts: Facts) -> int | None:

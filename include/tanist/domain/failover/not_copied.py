@@ -22,12 +22,12 @@ def not_copied(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if behind := intent.without_copy:
         why = f"the source has partitions that are not mirrored and are left behind: {_counted(behind)}; {sync}"
         yield Limitation("PARTITIONS_WITHOUT_COPY", why)
-    if facts.new_topics:
-        topics = named(facts.new_topics, ", ")
+    if facts.source.new_topics:
+        topics = named(facts.source.new_topics, ", ")
         why = f"topics of the source match the mirror's filters but are not mirrored: {topics}; {sync}"
-        yield Limitation("TOPICS_WITHOUT_COPY", why, about=facts.new_topics)
+        yield Limitation("TOPICS_WITHOUT_COPY", why, about=facts.source.new_topics)
     reported = {*intent.partitions, *behind}
-    seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.uncopied)]
+    seen = [*(each.partition for each in facts.partitions), *(each.partition for each in facts.source.uncopied)]
     whys = []
     if since := sorted(at for at in seen if at.topic in intent.names and at not in reported):
         whys.append(f"new: {_counted(since)}; {sync}")

@@ -1,6 +1,11 @@
 """The messages of kafka-python that we send, and its SASL conversations: the one door to that library.
 
 It reads its schemas with a function that Python 3.11 and 3.12 call deprecated (3.13 took that back): hence the filter.
+
+Why not kio: it has all of these messages and reads the metadata of 10,000 partitions in 6 ms of CPU (kafka-python:
+25 ms, 57 the first time), but it has one class for each version of a message, so each request would be written once for
+each version that brokers from 2.8 to 4.4 know. A command reads the metadata once. scramp would be a second library
+beside the SASL conversations that come with this one.
 """
 
 from __future__ import annotations

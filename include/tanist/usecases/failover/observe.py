@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceState
+from tanist.domain.failover.facts import Facts, LiveEnd, ObservedTopic, PartitionFacts, SourceFacts, SourceState
 from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.failover.plan import wanted_topics
 from tanist.domain.failover.takeover import missing
@@ -138,25 +138,16 @@ class Observer:
         running = [each for each in view.failovers(spec.mirror) if each.status is RunStatus.RUNNING]
         facts = Facts(
             now=now,
-            source=source.state,
-            source_reason=source.reason,
-            another_cluster=source.another_cluster,
-            source_authorizer=source.authorizer,
+            source=source.facts,
             destination_authorizer=answered(lambda: both.destination.authorizer(by)),
             partitions=self._without_markers(self._partitions(wanted, both.destination, copies, source), both, source),
-            uncopied=source.uncopied,
-            new_topics=source.new_topics,
             besides=others,
             topics=tuple(self._topics(wanted, both.destination, source)),
-            transactions=source.open,
-            named=source.named.transactions,
-            transactions_told=source.named.complete,
-            transactions_reason=source.named.reason,
             logins=logins_of(view.workers()),
             workers_alive=sum(now - each.at <= SILENT_MS for each in view.workers()),
             left=tuple(each.topic for each in view.removed(spec.mirror)),
             map_missing=both.destination.stored(OFFSETS_TOPIC, by) is None,
-            followed=None if source.state is SourceState.ALIVE else self._followed(both.destination),
+            followed=None if source.facts.state is SourceState.ALIVE else self._followed(both.destination),
             run=view.failover(spec.mirror, plan),
             others_running=tuple(each for each in running if each.plan != plan),
         )
@@ -181,7 +172,7 @@ class Observer:
         if isinstance(source, TanistError):
             return silent(source)
         if not ask:
-            return SourceSeen(state=SourceState.SILENT, reason="not asked any more")
+            return SourceSeen(facts=SourceFacts(state=SourceState.SILENT, reason="not asked any more"))
         if self.silence is None:
             self.silence = Silence(self.context.clock)
         if (why := self.silence.of(source.name)) is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import AnotherCluster, TanistError
-from tanist.domain.failover.facts import SourceState, Uncopied
+from tanist.domain.failover.facts import SourceFacts, SourceState, Uncopied
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
 from tanist.domain.growth import growth, new_topics
 from tanist.ports.clock import Deadline
@@ -21,7 +21,6 @@ from tanist.usecases.mirrors.describe import MirrorEnds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import TopicPartition
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
@@ -36,26 +35,21 @@ _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSeen:
-    """`another_cluster`: where its connection leads elsewhere. `ids`: of its topics; `authorizer`: None: not known."""
+    """What is judged of the source, and what is read together with the destination. `ids`: of its topics."""
 
-    state: SourceState
-    reason: str = ""
-    another_cluster: str = ""
+    facts: SourceFacts
     ends: MirrorEnds = field(default_factory=MirrorEnds)
     true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    open: tuple[OpenTransaction, ...] = ()
     named: NamedTransactions = field(default_factory=NamedTransactions)
-    uncopied: tuple[Uncopied, ...] = ()
-    new_topics: tuple[str, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
-    authorizer: bool | None = None
 
 
 def silent(why: TanistError) -> SourceSeen:
     """A source that does not answer."""
     elsewhere = why.reason if isinstance(why, AnotherCluster) else ""
-    return SourceSeen(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere, ends=MirrorEnds(down=why))
+    facts = SourceFacts(state=SourceState.SILENT, reason=str(why), another_cluster=elsewhere)
+    return SourceSeen(facts=facts, ends=MirrorEnds(down=why))
 
 
 def soon(command: CommandContext) -> Deadline:
@@ -102,18 +96,24 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
     unended = attempt(lambda: source.open_transactions(stuck, soon(command))) if stuck else ()
     if isinstance(unended, TanistError):
         unended, named = (), NamedTransactions(reason=str(unended))
-    return SourceSeen(
+    facts = SourceFacts(
         state=SourceState.PARTLY if errors else SourceState.ALIVE,
         reason="; ".join(errors[:3]),
-        ends=MirrorEnds.of(answers),
-        true_ends=known(true_ends),
-        open=unended,
-        named=named,
+        authorizer=authorizer,
         uncopied=tuple(Uncopied(at, _record_span(beyond.get(at))) for at in more.partitions),
         new_topics=_new_topics(spec, view, source, by) if whole else (),
+        transactions=unended,
+        named=named.transactions,
+        transactions_told=named.complete,
+        transactions_reason=named.reason,
+    )
+    return SourceSeen(
+        facts=facts,
+        ends=MirrorEnds.of(answers),
+        true_ends=known(true_ends),
+        named=named,
         ids=seen.topic_ids,
         fences=fencing,
-        authorizer=authorizer,
     )
 
 

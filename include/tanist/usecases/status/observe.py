@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
-from tanist.domain.failover.facts import Facts, SourceState
+from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.usecases import cluster_ids, state_topics
@@ -155,12 +155,8 @@ def _look(
         cluster_ids.same_as_pinned(clusters.spec, None, destination_id)
     except AnotherCluster as elsewhere:
         nothing = MirrorEnds(down=elsewhere)
-        facts = Facts(
-            now=reading.context.clock.now(),
-            source=SourceState.SILENT,
-            source_reason=str(elsewhere),
-            another_cluster=elsewhere.reason,
-        )
+        source = SourceFacts(state=SourceState.SILENT, reason=str(elsewhere), another_cluster=elsewhere.reason)
+        facts = Facts(now=reading.context.clock.now(), source=source)
         return Look(facts=facts, source=nothing, destination=nothing)
     shared, silence = reading.readers, reading.silence
     with closing(Observer(clusters=clusters, context=reading.context, shared=shared, silence=silence)) as observer:

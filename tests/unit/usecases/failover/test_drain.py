@@ -226,8 +226,8 @@ def test_a_source_that_dies_while_its_open_transactions_are_asked_for_does_not_s
     monkeypatch.setattr(MemoryReplicas, "open_transactions", dies)
     with closing(Observer(clusters=world.clusters(), context=world.command())) as observer:
         facts = observer.look(observer.view().topics(DR))
-    assert (facts.transactions, facts.transactions_told) == ((), None)
-    assert "connection reset" in facts.transactions_reason
+    assert (facts.source.transactions, facts.source.transactions_told) == ((), None)
+    assert "connection reset" in facts.source.transactions_reason
     world.plan(Mode.UNPLANNED)
 
 

@@ -52,10 +52,10 @@ def _planned(context: StepContext) -> Done:
     by = clock.deadline(context.patience.drain)
     heard = clock.monotonic()
     while not drained(context.intent, facts := context.look()):
-        if facts.source is not SourceState.SILENT:
+        if facts.source.state is not SourceState.SILENT:
             heard = clock.monotonic()
         elif clock.monotonic() - heard > _SILENT_SECONDS:
-            raise SourceLost(f"the source stopped answering before it was drained: {facts.source_reason}")
+            raise SourceLost(f"the source stopped answering before it was drained: {facts.source.reason}")
         if not by.left(clock.monotonic()):
             raise DrainMissed(_behind(context.intent, facts, context.patience.drain))
         context.session.wait()
@@ -74,7 +74,9 @@ def _unplanned(context: StepContext) -> Done:
 
 
 def _gives(facts: Facts) -> bool:
-    return facts.source is not SourceState.SILENT and any(each.live and not each.drained for each in facts.partitions)
+    return facts.source.state is not SourceState.SILENT and any(
+        each.live and not each.drained for each in facts.partitions
+    )
 
 
 def _behind(intent: Intent, facts: Facts, seconds: float) -> str:
@@ -83,10 +85,10 @@ def _behind(intent: Intent, facts: Facts, seconds: float) -> str:
     named = ", ".join(_lag(each) for each in late[:5])
     held = "".join(
         f"; producer {each.producer_id} has had a transaction open on {each.partition} since {each.since} ms"
-        for each in (*facts.transactions, *facts.named)[:5]
+        for each in (*facts.source.transactions, *facts.source.named)[:5]
     )
-    if facts.transactions_told is None:
-        held += f"; the source does not report its transactions: {facts.transactions_reason}"
+    if facts.source.transactions_told is None:
+        held += f"; the source does not report its transactions: {facts.source.transactions_reason}"
     return f"{len(late)} partition(s) are still behind after {seconds:.0f} s: {named}{held}"
 
 

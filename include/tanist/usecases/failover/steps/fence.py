@@ -36,8 +36,8 @@ class FenceLeaks(TimedOut):
 
 def do(context: StepContext) -> Done:
     """Every topic ends PROVED, or OWED (which a planned failover does not accept)."""
-    if isinstance(context.source, TanistError) or context.facts.source is SourceState.SILENT:
-        return _owe_all(context, context.facts.source_reason)
+    if isinstance(context.source, TanistError) or context.facts.source.state is SourceState.SILENT:
+        return _owe_all(context, context.facts.source.reason)
     by = context.clock.deadline(SOURCE_SECONDS)
     entries = _snapshot(context, context.source, by)
     context.checkpoint("fence:stored")

@@ -20,7 +20,7 @@ def do(context: StepContext) -> Done:
 
     The mark is good for the call that made it: consumers of the source go on committing.
     """
-    asked = context.facts.source is not SourceState.SILENT
+    asked = context.facts.source.state is not SourceState.SILENT
     moved = context.clusters.move_groups(
         context.intent.names, context.intent.groups, context.by, context.session.confirm, ask_source=asked
     )
