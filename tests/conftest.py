@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tanist.kafka.protocol.client_config import client_config as connection
 from tanist_testkit.sandbox.airflow.home import AirflowSpec
 from tanist_testkit.sandbox.airflow.service import Airflow
 from tanist_testkit.sandbox.cluster import SandboxCluster
@@ -221,24 +222,6 @@ def topic_name(request: pytest.FixtureRequest) -> str:
 class ClientConfig(Protocol):
     def __call__(self, endpoint: Endpoint, **extra: str) -> dict[str, Any]:
         """What a librdkafka client needs to connect; `extra` keys have '_' for '.'."""
-
-
-def connection(endpoint: Endpoint) -> dict[str, Any]:
-    """As a host keeps it, in librdkafka's spelling."""
-    keys = {
-        "bootstrap.servers": ",".join(map(str, endpoint.bootstrap)),
-        "security.protocol": endpoint.security_protocol.value,
-    }
-    if endpoint.sasl:
-        keys["sasl.mechanism"] = endpoint.sasl.mechanism.value
-        keys["sasl.username"] = endpoint.sasl.username
-        keys["sasl.password"] = endpoint.sasl.password.reveal()
-    if endpoint.tls and endpoint.tls.ca_location:
-        keys["ssl.ca.location"] = endpoint.tls.ca_location
-    if endpoint.tls and endpoint.tls.certificate_location:
-        keys["ssl.certificate.location"] = endpoint.tls.certificate_location
-        keys["ssl.key.location"] = str(endpoint.tls.key_location)
-    return keys
 
 
 def librdkafka(endpoint: Endpoint, **extra: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.kafka.protocol.client_config import client_config as connection
 from tanist.kafka.wire import admin
 from tanist.kafka.wire.admin import AccessFilter, AclBinding
 from tanist.kafka.wire.clock import SystemClock
@@ -27,7 +28,6 @@ from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests import forked
-from tests.conftest import connection
 from tests.kafka.cli.conftest import section
 from tests.storm.proxy import Door, Proxy
 
