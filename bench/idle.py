@@ -11,6 +11,9 @@ from bench.pair import create_topic, running
 from bench.sampling import Watch, cpu_seconds, peak_megabytes
 from tanist.cli.output import guard
 from tanist.kafka.wire.clock import SystemClock
+from tanist_testkit.verify.clients import settings
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 
 if TYPE_CHECKING:
     from bench.pair import Pair
@@ -45,12 +48,9 @@ def measure(pair: Pair) -> tuple[float, float]:
 
 
 def _one_record_each(pair: Pair, topic: str, partitions: int) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": pair.source.bootstrap_servers})
-    for partition in range(partitions):
-        producer.produce(topic, b"x", partition=partition)
-    producer.flush(SETTLE_SECONDS)
+    writer = LogWriter(settings(pair.source.bootstrap_servers))
+    writer.write(topic, (FlowRecord(partition, value=b"x") for partition in range(partitions)))
+    writer.producer.flush(SETTLE_SECONDS)
 
 
 def main() -> int:

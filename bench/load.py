@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from bench.pair import create_topic
 from tanist.domain.errors import TimedOut
+from tanist_testkit.verify.clients import settings
+from tanist_testkit.verify.writing import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.pair import Pair
-    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 PARTITIONS: Final = 8
 FLUSH_SECONDS: Final = 120.0
 _AT_ONCE: Final = 2_000  # records handed over in one call
 _NOISE_BYTES: Final = 1 << 20
-_QUEUE_KB: Final = 256 << 10
+_PRODUCER: Final = {
+    "enable_idempotence": True,
+    "linger_ms": 200,
+    "batch_num_messages": 1_000_000,
+    "queue_buffering_max_kbytes": 256 << 10,
+    "queue_buffering_max_messages": 2_000_000,
+}
 _KEEP: Final = {"retention.ms": "-1", "segment.bytes": str(256 << 20)}
 
 
@@ -50,31 +57,14 @@ def produce(pair: Pair, load: Load, batch_bytes: int, report: Callable[[int], No
         KafkaException, BufferError: the cluster refused. TimedOut: not delivered within two minutes after the last.
     """
     create_topic(pair.source, load.topic, PARTITIONS, _KEEP, pair.clock)
-    producer = _producer(pair.source, batch_bytes)
+    writer = LogWriter(settings(pair.source.bootstrap_servers, batch_size=batch_bytes, **_PRODUCER))
     sent = 0
     for number, values in enumerate(_chunks(load)):
-        _hand_over(producer, load.topic, number % PARTITIONS, values)
+        writer.write_values(load.topic, number % PARTITIONS, values)
         sent += len(values)
         report(sent)
-    if left := producer.flush(FLUSH_SECONDS):
+    if left := writer.producer.flush(FLUSH_SECONDS):
         raise TimedOut(f"{left} records of {load.topic} were not delivered")
-
-
-def _producer(cluster: SandboxCluster, batch_bytes: int) -> Any:
-    from confluent_kafka import Producer
-
-    return Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "log_level": 2,
-            "enable.idempotence": True,
-            "linger.ms": 200,
-            "batch.size": batch_bytes,
-            "batch.num.messages": 1_000_000,
-            "queue.buffering.max.kbytes": _QUEUE_KB,
-            "queue.buffering.max.messages": 2_000_000,
-        }
-    )
 
 
 def _chunks(load: Load) -> Iterator[list[bytes]]:
@@ -85,15 +75,6 @@ def _chunks(load: Load) -> Iterator[list[bytes]]:
     for done in range(0, load.records, _AT_ONCE):
         starts = dice.choices(range(last), k=min(_AT_ONCE, load.records - done))
         yield [noise[start : start + load.size] for start in starts]
-
-
-def _hand_over(producer: Any, topic: str, partition: int, values: list[bytes]) -> None:
-    """Waits while the producer's queue is full."""
-    pending = [{"value": value} for value in values]
-    while pending:
-        producer.produce_batch(topic, pending, partition=partition)
-        pending = [message for message in pending if message.pop("_error", None) is not None]
-        producer.poll(0.05 if pending else 0)
 
 
 def batch_kilobytes(pair: Pair, load: Load) -> float:

@@ -24,6 +24,8 @@ from tanist.ports.clock import Deadline
 from tanist_testkit.sandbox.airflow.home import AirflowSpec
 from tanist_testkit.sandbox.airflow.service import Airflow
 from tanist_testkit.sandbox.processes import Guardian
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 from tests.conftest import librdkafka
 from tests.kafka.failover.conftest import DESCRIBE, TOPIC, WRITE, give, rules, running
 
@@ -153,14 +155,14 @@ def _soon(seconds: float = 120) -> Deadline:
 
 def _all_open(west: KafkaSide, topics: tuple[str, ...]) -> float:
     """When the last partition of `topics` has taken a record of a client; monotonic seconds."""
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import KafkaException
 
     quick = {
         "linger_ms": "0",
         "message_timeout_ms": "5000",
         "topic_metadata_refresh_interval_ms": "200",
     }
-    producer = Producer(west.client("operator", acks="all", **quick) | {"log_level": 2})
+    writer = LogWriter(west.client("operator", acks="all", **quick) | {"log_level": 2})
     closed = {(topic, partition) for topic in topics for partition in range(A_TOPIC)}
     by = _soon(300)
     while closed:
@@ -168,18 +170,16 @@ def _all_open(west: KafkaSide, topics: tuple[str, ...]) -> float:
         taken: set[tuple[str, int]] = set()
         for topic, partition in closed:
             with suppress(KafkaException):  # it knows already that it may not
-                producer.produce(
-                    topic, b"mine", partition=partition, on_delivery=partial(_report, taken, (topic, partition))
-                )
-        producer.flush(10)
+                writer.write(topic, [FlowRecord(partition, value=b"mine")], partial(_report, taken, topic))
+        writer.producer.flush(10)
         closed -= taken
         time.sleep(0.1)  # noqa: TID251
     return time.monotonic()
 
 
-def _report(taken: set[tuple[str, int]], at: tuple[str, int], error: KafkaError | None, _: object) -> None:
+def _report(taken: set[tuple[str, int]], topic: str, record: FlowRecord, error: KafkaError | None, _: object) -> None:
     if error is None:
-        taken.add(at)
+        taken.add((topic, record.partition))
 
 
 def missed(found: dict[str, Any]) -> list[str]:

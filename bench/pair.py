@@ -8,17 +8,18 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import TimedOut
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tanist_testkit.verify import clients
+from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.clock import Clock
     from tanist_testkit.sandbox.processes import Process
 
 SOURCE: Final = "source"
@@ -102,16 +103,8 @@ def create_topic(cluster: SandboxCluster, name: str, partitions: int, config: Ma
     """
     from confluent_kafka.cimpl import NewTopic
 
-    admin = _admin(cluster)
-    by = clock.deadline(TOPIC_SECONDS)
-    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(TOPIC_SECONDS)
-    while not _is_led(admin, name, partitions):
-        _wait(f"{name} of {cluster.name} has no leaders", by, clock)
-
-
-def _is_led(admin: Any, name: str, partitions: int) -> bool:
-    found = admin.list_topics(timeout=TOPIC_SECONDS).topics.get(name)
-    return found is not None and sum(part.leader >= 0 for part in found.partitions.values()) == partitions
+    topic = NewTopic(name, partitions, 1, config=dict(config))
+    clients.create_topics(cluster.bootstrap_servers, [topic], clock.deadline(TOPIC_SECONDS), clock)
 
 
 def delete_topics(cluster: SandboxCluster, keep: tuple[str, ...], clock: Clock) -> None:
@@ -120,22 +113,16 @@ def delete_topics(cluster: SandboxCluster, keep: tuple[str, ...], clock: Clock) 
     Raises:
         KafkaException: it was refused. TimedOut: they were still there after 30 s.
     """
-    admin = _admin(cluster)
-    by = clock.deadline(TOPIC_SECONDS)
-    kept = {*keep, "__consumer_offsets", "__transaction_state"}
-    while wanted := [name for name in admin.list_topics(timeout=TOPIC_SECONDS).topics if name not in kept]:
-        for future in admin.delete_topics(wanted).values():
-            future.exception(TOPIC_SECONDS)  # gone already: the next look tells
-        _wait(f"{', '.join(wanted)} of {cluster.name} cannot be deleted", by, clock)
-
-
-def _wait(late: str, by: Deadline, clock: Clock) -> None:
-    if not by.left(clock.monotonic()):
-        raise TimedOut(late)
-    clock.wait(_AGAIN_SECONDS)
-
-
-def _admin(cluster: SandboxCluster) -> Any:
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
+    admin = AdminClient(clients.settings(cluster.bootstrap_servers))
+    kept = {*keep, "__consumer_offsets", "__transaction_state"}
+
+    def gone() -> bool:
+        wanted = [name for name in admin.list_topics(timeout=TOPIC_SECONDS).topics if name not in kept]
+        for future in admin.delete_topics(wanted).values() if wanted else ():
+            future.exception(TOPIC_SECONDS)  # gone already: the next look tells
+        return not wanted
+
+    by = clock.deadline(TOPIC_SECONDS)
+    until(gone, by, clock, lambda: f"topics of {cluster.name} cannot be deleted", _AGAIN_SECONDS)

@@ -10,8 +10,11 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as At
+
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,29 +56,40 @@ class Pen(threading.Thread):
 
     def run(self) -> None:
         try:
-            producer = Producer(self._side.client(USER, acks="all", message_timeout_ms="4000", linger_ms="2"))
+            writer = self._writer()
             while not self._stopping.wait(self._pause):
                 for topic in self._topics():
-                    self._write(producer, topic)
-                producer.poll(0)
-            producer.flush(_SECONDS)
+                    self._write(writer, topic)
+            writer.producer.flush(_SECONDS)
         except BaseException as bug:  # noqa: BLE001 -- reported by whoever looks at `died`
             self.died = bug
 
-    def _write(self, producer: Producer, topic: str) -> None:
+    def once(self) -> list[Acknowledged]:
+        """In the calling thread: one record to each of its topics, and what was acknowledged of them."""
+        writer = self._writer()
+        for topic in self._topics():
+            self._write(writer, topic)
+        writer.producer.flush(_SECONDS)
+        return self.taken
+
+    def _writer(self) -> LogWriter:
+        return LogWriter(self._side.client(USER, acks="all", message_timeout_ms="4000", linger_ms="2"))
+
+    def _write(self, writer: LogWriter, topic: str) -> None:
         self._number += 1
         value = f"{self._mark}/{topic}/{self._number}".encode().ljust(SIZE, b".")
-        noting = partial(self._note, topic, value, time.monotonic())
+        record = FlowRecord(key=b"%d" % self._number, value=value)
         try:
-            producer.produce(topic, value, key=b"%d" % self._number, on_delivery=noting)
+            writer.write(topic, [record], partial(self._note, topic, time.monotonic()))
         except KafkaException:  # known by now to be refused
             self.refused += 1
 
-    def _note(self, topic: str, value: bytes, since: float, error: KafkaError | None, message: Message) -> None:
+    def _note(self, topic: str, since: float, record: FlowRecord, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.refused += 1
             return
-        self.taken.append(Acknowledged(topic, message.partition() or 0, message.offset() or 0, value, since))
+        taken = Acknowledged(topic, message.partition() or 0, message.offset() or 0, record.value or b"", since)
+        self.taken.append(taken)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -87,11 +101,7 @@ _PROBES = count()
 
 def probe(side: KafkaSide, topic: str, mark: str) -> list[Acknowledged]:
     """One record by USER, unlike all others, as a list: empty where it is refused."""
-    pen = Pen(side, lambda: [topic], f"{mark}-{next(_PROBES)}", 0.0)
-    producer = Producer(side.client(USER, acks="all", message_timeout_ms="4000"))
-    pen._write(producer, topic)
-    producer.flush(_SECONDS)
-    return pen.taken
+    return Pen(side, lambda: [topic], f"{mark}-{next(_PROBES)}", 0.0).once()
 
 
 class Reader(threading.Thread):

@@ -58,13 +58,13 @@ class Flow:
 
 
 class FlowRecord(NamedTuple):
-    """A record on its way to the source."""
+    """A record on its way to a log. `partition`: -1 is the one of its key. `timestamp_ms`: 0 is now."""
 
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    timestamp_ms: int
+    partition: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = None
+    timestamp_ms: int = 0
 
     @property
     def digest(self) -> int:

@@ -1,13 +1,14 @@
-"""Producers that remember what the source has acknowledged, and keep at it while brokers die."""
+"""The one writer of logs, and producers that remember what the source has acknowledged, and keep at it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import defaultdict
+from functools import partial
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from confluent_kafka import KafkaException, Producer
 
@@ -18,7 +19,7 @@ from tanist_testkit.verify.traces import Place, Trace, Traces, merged, total
 from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from confluent_kafka import KafkaError, Message
 
@@ -32,7 +33,60 @@ _TRANSACTION_MS: Final = 20_000
 _IN_A_TRANSACTION: Final = 40
 _ABORTED: Final = 0.3
 
+Note: TypeAlias = "Callable[[FlowRecord, KafkaError | None, Message], None]"
+"""Hears what became of a record; None: brokers have acknowledged it, the message tells where."""
+
 log = logging.getLogger(__name__)
+
+
+class LogWriter:
+    """One producer of librdkafka's: demo, storm, bench and tests write their records with it. Not thread-safe.
+
+    `producer`: to flush, and for transactions.
+    """
+
+    def __init__(self, configuration: Mapping[str, Any]) -> None:
+        """`configuration`: librdkafka's, with where to connect."""
+        self.producer = Producer(dict(configuration))
+
+    def write(self, topic: str, records: Iterable[FlowRecord], note: Note | None = None) -> None:
+        """Returns when the producer has all of them, waiting while its queue is full.
+
+        `note` is called in here, and while the producer is flushed; None: nobody asks.
+
+        Raises:
+            KafkaException: the producer knows by itself that brokers will refuse.
+        """
+        for record in records:
+            self._produce(topic, record, None if note is None else partial(note, record))
+        self.producer.poll(0)
+
+    def write_values(self, topic: str, partition: int, values: Iterable[bytes]) -> None:
+        """The same for values without anything else, in one call, so that whoever fills a log is not the slowest."""
+        pending = [{"value": value} for value in values]
+        while pending:
+            self.producer.produce_batch(topic, pending, partition=partition)
+            pending = [message for message in pending if message.pop("_error", None) is not None]
+            self.producer.poll(_TICK_SECONDS if pending else 0)
+
+    def _produce(
+        self, topic: str, record: FlowRecord, notify: Callable[[KafkaError | None, Message], None] | None
+    ) -> None:
+        while True:
+            try:
+                self.producer.produce(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    timestamp=record.timestamp_ms,
+                    headers=None if record.headers is None else list(record.headers),
+                    on_delivery=notify,
+                )
+            except BufferError:
+                self.producer.poll(_TICK_SECONDS)
+            else:
+                return
 
 
 class LoadWriter(threading.Thread):
@@ -82,36 +136,26 @@ class LoadWriter(threading.Thread):
     # ── plain ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _write_plain(self) -> None:
-        producer = self._producer(enable_idempotence=True)
+        writer = self._writer(enable_idempotence=True)
         for count in self._paced():
-            self.write(producer, islice(self._records, count))
+            writer.write(self.flow.topic, islice(self._records, count), self._note)
         if self._abandoned:
-            producer.purge()
-        producer.flush(_DELIVERY_MS / 1000)
+            writer.producer.purge()
+        writer.producer.flush(_DELIVERY_MS / 1000)
 
     def write_exactly(self, count: int) -> None:
         """In the calling thread: `count` records to each partition, acknowledged on return."""
-        producer = self._producer(enable_idempotence=True)
-        for number, record in enumerate(islice(self._records, count * self.flow.partitions)):
-            self.write(producer, [record._replace(partition=number % self.flow.partitions)])
-        producer.flush(_CALL_SECONDS)
+        writer, partitions = self._writer(enable_idempotence=True), self.flow.partitions
+        numbered = enumerate(islice(self._records, count * partitions))
+        spread = (record._replace(partition=number % partitions) for number, record in numbered)
+        writer.write(self.flow.topic, spread, self._note)
+        writer.producer.flush(_CALL_SECONDS)
 
-    def write(self, producer: Producer, wanted: Iterable[FlowRecord]) -> None:
-        """Hands records to `producer`; they are noted when they are acknowledged."""
-        for record in wanted:
-            _produce(producer, self.flow.topic, record, self._noting(record))
-        producer.poll(0)
-
-    def _noting(self, record: FlowRecord) -> Callable[[KafkaError | None, Message], None]:
-        trace, digest = self.acknowledged[Place(self.flow.topic, record.partition)], record.digest
-
-        def note(problem: KafkaError | None, message: Message) -> None:
-            if problem is None:
-                trace.add(message.offset(), digest)
-            else:
-                self.refused += 1
-
-        return note
+    def _note(self, record: FlowRecord, problem: KafkaError | None, message: Message) -> None:
+        if problem is None:
+            self.acknowledged[Place(self.flow.topic, record.partition)].add(message.offset(), record.digest)
+        else:
+            self.refused += 1
 
     def _paced(self) -> Iterable[int]:
         """How many records are due now, until stopped."""
@@ -126,80 +170,53 @@ class LoadWriter(threading.Thread):
     # ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _write_transactions(self) -> None:
-        producer: Producer | None = None
+        writer: LogWriter | None = None
         owed = 0
         for count in self._paced():
             owed += count
             if owed < _IN_A_TRANSACTION // 2:
                 continue
             try:
-                producer = producer or self._transactional()
+                writer = writer or self._transactional()
                 while owed > 0 and not self._stopping.is_set():
-                    owed -= self._transaction(producer)
+                    owed -= self._transaction(writer)
             except KafkaException as problem:
                 log.info("%s begins anew: %s", self.name, problem)
-                producer = None  # the next one with this id ends what this one left open
+                writer = None  # the next one with this id ends what this one left open
                 self._clock.wait(_AGAIN_SECONDS)
 
-    def _transactional(self) -> Producer:
-        producer = self._producer(
+    def _transactional(self) -> LogWriter:
+        writer = self._writer(
             transactional_id=self.name, transaction_timeout_ms=_TRANSACTION_MS, delivery_timeout_ms=_TRANSACTION_MS
         )
-        producer.init_transactions(self._call_seconds)
-        return producer
+        writer.producer.init_transactions(self._call_seconds)
+        return writer
 
-    def _transaction(self, producer: Producer) -> int:
+    def _transaction(self, writer: LogWriter) -> int:
         """One transaction from begin to end; its records."""
         wanted = list(islice(self._records, self._dice.randint(1, _IN_A_TRANSACTION)))
-        seen: list[_Delivered] = []
+        seen: list[tuple[FlowRecord, int | None]] = []
+
+        def note(record: FlowRecord, problem: KafkaError | None, message: Message) -> None:
+            if problem is None:
+                seen.append((record, message.offset()))
+
+        producer = writer.producer
         producer.begin_transaction()
-        for record in wanted:
-            _produce(producer, self.flow.topic, record, _collecting(seen, record.digest))
+        writer.write(self.flow.topic, wanted, note)
         producer.flush(self._call_seconds)  # an abort with unsent messages fails
         if self._dice.random() < _ABORTED:
             producer.abort_transaction(self._call_seconds)
             self.aborted += len(wanted)
             return len(wanted)
         producer.commit_transaction(self._call_seconds)
-        for place, offset, digest in seen:
-            self.acknowledged[place].add(offset, digest)
+        for record, offset in seen:
+            self.acknowledged[Place(self.flow.topic, record.partition)].add(offset, record.digest)
         return len(wanted)
 
-    def _producer(self, **more: object) -> Producer:
+    def _writer(self, **more: object) -> LogWriter:
         common = {"linger_ms": 5, "compression_type": self.flow.compression, "queue_buffering_max_messages": 200_000}
-        return Producer(settings(self._servers, **{"delivery_timeout_ms": _DELIVERY_MS} | common | more))
-
-
-_Delivered: TypeAlias = "tuple[Place, int | None, int]"
-"""Where, at what offset (None: not known), and the digest."""
-
-
-def _collecting(seen: list[_Delivered], digest: int) -> Callable[[KafkaError | None, Message], None]:
-    def note(problem: KafkaError | None, message: Message) -> None:
-        if problem is None:
-            seen.append((Place(str(message.topic()), message.partition()), message.offset(), digest))  # type: ignore[arg-type]
-
-    return note
-
-
-def _produce(
-    producer: Producer, topic: str, record: FlowRecord, noting: Callable[[KafkaError | None, Message], None]
-) -> None:
-    while True:
-        try:
-            producer.produce(
-                topic,
-                value=record.value,
-                key=record.key,
-                partition=record.partition,
-                timestamp=record.timestamp_ms,
-                headers=None if record.headers is None else list(record.headers),
-                on_delivery=noting,
-            )
-        except BufferError:
-            producer.poll(_TICK_SECONDS)
-        else:
-            return
+        return LogWriter(settings(self._servers, **{"delivery_timeout_ms": _DELIVERY_MS} | common | more))
 
 
 class Load:

@@ -6,7 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
+
+from tanist_testkit.verify.clients import settings
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,10 +22,9 @@ pytestmark = pytest.mark.usefixtures("configured")
 
 
 def write(cluster: SandboxCluster, topic: str, numbers: Sequence[int]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    for n in numbers:
-        producer.produce(topic, partition=0, value=b"%d" % n, timestamp=1_700_000_000_000 + n)
-    assert producer.flush(20) == 0
+    writer = LogWriter(settings(cluster.bootstrap_servers))
+    writer.write(topic, (FlowRecord(0, value=b"%d" % n, timestamp_ms=1_700_000_000_000 + n) for n in numbers))
+    assert writer.producer.flush(20) == 0
 
 
 @pytest.mark.spark

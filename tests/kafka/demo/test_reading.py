@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from tanist.kafka.wire.clock import SystemClock
@@ -17,7 +16,7 @@ from tanist_testkit.verify.flows import Flow, FlowRecord, records
 from tanist_testkit.verify.inspection import Inspection, Inspector
 from tanist_testkit.verify.reading import bounds, read
 from tanist_testkit.verify.traces import Place
-from tanist_testkit.verify.writing import Load, LoadWriter
+from tanist_testkit.verify.writing import Load, LoadWriter, LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +30,9 @@ COUNT = 200
 def produce(bootstrap: str, topic: str, rows: Sequence[FlowRecord]) -> None:
     """In the order given, each at the next offset."""
     clients.create_topics(bootstrap, [NewTopic(topic, 1, 1, config={"retention.ms": "-1"})], CLOCK.deadline(20), CLOCK)
-    writer = LoadWriter(bootstrap, Flow(topic=topic, partitions=1, rate=1), 0, CLOCK, 1)
-    producer = Producer(clients.settings(bootstrap, enable_idempotence=True))
-    writer.write(producer, rows)
-    assert producer.flush(20) == 0
+    writer = LogWriter(clients.settings(bootstrap, enable_idempotence=True))
+    writer.write(topic, rows)
+    assert writer.producer.flush(20) == 0
 
 
 def inspected(

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -27,6 +27,8 @@ from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 from tests import forked
 from tests.kafka.cli.conftest import section
 from tests.storm.proxy import Door, Proxy
@@ -115,14 +117,12 @@ class KafkaSide:
 
     def writes(self, topic: str, values: range, user: str = "app", *, partitions: int = 2) -> bool:
         """Whether all of `values` were taken, one partition after the other."""
-        producer = Producer(self.client(user, message_timeout_ms="4000", acks="all"))
-        refused: list[object] = []
-        for n in values:
-            producer.produce(
-                topic, b"%d" % n, key=b"k", partition=n % partitions, on_delivery=lambda e, _m: refused.append(e)
-            )
-        producer.flush(10)
-        return all(error is None for error in refused)
+        writer = LogWriter(self.client(user, message_timeout_ms="4000", acks="all"))
+        answers: list[object] = []
+        records = (FlowRecord(n % partitions, b"k", b"%d" % n) for n in values)
+        writer.write(topic, records, lambda _record, error, _message: answers.append(error))
+        writer.producer.flush(10)
+        return all(error is None for error in answers)
 
     def commit(self, group: str, topic: str, offset: int) -> None:
         """The position of a consumer of partition 0, which has left."""

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
@@ -14,6 +13,8 @@ from tanist.domain.names import TopicPartition
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.router import Router
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -24,11 +25,10 @@ pytestmark = pytest.mark.timeout(240)
 
 def write(side: KafkaSide, topic: str, partitions: range, values: range) -> None:
     """Each value to each partition, known by where it went."""
-    producer = Producer(side.client())
+    writer = LogWriter(side.client())
     for partition in partitions:
-        for value in values:
-            producer.produce(topic, b"%d of %d" % (value, partition), partition=partition)
-    assert producer.flush(20) == 0
+        writer.write(topic, (FlowRecord(partition, value=b"%d of %d" % (value, partition)) for value in values))
+    assert writer.producer.flush(20) == 0
 
 
 def grow(side: KafkaSide, topic: str, partitions: int) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -18,10 +17,12 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End, list_offsets
 from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox.spec import ClusterSpec
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 from tests.kafka.failover.conftest import KafkaSide, Pair, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tanist_testkit.sandbox.processes import Guardian
@@ -71,21 +72,19 @@ def ends(side: KafkaSide, name: str, partitions: int, which: End) -> list[int]:
         return [each for each in found.values() if isinstance(each, int)]
 
 
-@dataclass
-class Writer:
-    """A producer that remembers what it was told of each record."""
+class Writer(LogWriter):
+    """Remembers what was acknowledged."""
 
-    producer: Producer
-    acknowledged: set[bytes] = field(default_factory=set)
+    def __init__(self, configuration: Mapping[str, Any]) -> None:
+        super().__init__(configuration)
+        self.acknowledged: set[bytes] = set()
 
     def writes(self, topic: str, partition: int, values: range) -> None:
-        for n in values:
-            self.producer.produce(topic, b"%d" % n, partition=partition, on_delivery=self._told)
-        self.producer.poll(0)
+        self.write(topic, (FlowRecord(partition, value=b"%d" % n) for n in values), self._note)
 
-    def _told(self, error: object, message: object) -> None:
+    def _note(self, record: FlowRecord, error: object, _message: object) -> None:
         if error is None:
-            self.acknowledged.add(message.value())  # type: ignore[attr-defined]
+            self.acknowledged.add(record.value or b"")
 
 
 @contextmanager
@@ -103,10 +102,10 @@ def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(tr
     The drain waits for the leader's true end, until the follower has left the replicas in sync.
     """
     plan = mirrored(trio, "stalled", 2)
-    one = Writer(Producer(trio.east.client(acks="1", linger_ms="5")))
+    one = Writer(trio.east.client(acks="1", linger_ms="5"))
     # a request that is asked again meets the fence
     patient = {"request_timeout_ms": "120000", "socket_timeout_ms": "125000", "message_timeout_ms": "130000"}
-    every = Writer(Producer(trio.east.client(acks="all", linger_ms="5", **patient)))
+    every = Writer(trio.east.client(acks="all", linger_ms="5", **patient))
     one.writes("stalled", 0, range(999, 1000))
     every.writes("stalled", 1, range(1999, 2000))
     assert one.producer.flush(30) == every.producer.flush(30) == 0  # who asks the broker that stalls waits as long
@@ -196,7 +195,7 @@ def test_what_the_old_source_takes_past_a_near_fence_is_told_for_as_long_as_it_i
         return dict(found)
 
     assert left_behind()["verdict"] == "PASS"
-    late = Writer(Producer(trio.east.client(acks="all")))
+    late = Writer(trio.east.client(acks="all"))
     late.writes("leaky", 0, range(2))
     assert late.producer.flush(20) == 0
     assert len(late.acknowledged) == 2, "they pass the fence"

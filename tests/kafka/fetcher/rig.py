@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -22,6 +21,9 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
+from tanist_testkit.verify import clients
+from tanist_testkit.verify.flows import FlowRecord
+from tanist_testkit.verify.writing import LogWriter
 from tests.fakes.cluster import worker_store
 from tests.kafka.fetcher.copier import Copier
 from tests.kafka.fetcher.logs import Logs, first_difference, read
@@ -29,6 +31,8 @@ from tests.leading import leads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from confluent_kafka import Producer
 
     from tanist.domain.offset_map import OffsetMap
     from tanist.ports.state import StateStore
@@ -63,7 +67,7 @@ class RigCluster:
         self.servers = cluster.bootstrap_servers
         self.router = Router(cluster.endpoint(), "tanist-test")
         self.admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
-        self._known: dict[str, Producer] = {}
+        self._known: dict[str, LogWriter] = {}
 
     def close(self) -> None:
         self.router.close()
@@ -109,30 +113,30 @@ class RigCluster:
         assert value(requests.delete_records(self.router, {at: offset}, soon())[at]) == offset
 
     def producer(self, **settings: Any) -> Producer:
-        config = {key.replace("_", "."): value for key, value in settings.items()}
-        return Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 2, **config})
+        return self._new(settings).producer
 
-    def _producer(self, **settings: Any) -> Producer:
+    def _new(self, settings: Mapping[str, Any]) -> LogWriter:
+        return LogWriter(clients.settings(self.servers, **{"linger_ms": 5, **settings}))
+
+    def _writer(self, **settings: Any) -> LogWriter:
         """One of each kind: they take their time to connect."""
         kind = str(sorted(settings.items()))
         if kind not in self._known:
-            self._known[kind] = self.producer(**settings)
+            self._known[kind] = self._new(settings)
         return self._known[kind]
 
     def produce(self, at: TopicPartition, values: Iterable[bytes | None], **settings: Any) -> None:
         """One batch, more or less, of records without anything special."""
-        producer = self._producer(**settings)
-        for each in values:
-            producer.produce(at.topic, each, key=b"k", partition=at.partition)
-        assert producer.flush(20) == 0
+        writer = self._writer(**settings)
+        writer.write(at.topic, (FlowRecord(at.partition, b"k", each) for each in values))
+        assert writer.producer.flush(20) == 0
 
     def transaction(self, at: TopicPartition, values: Iterable[bytes], *, commit: bool = True) -> None:
         """A whole transaction, so one marker."""
         if "transactions" not in self._known:
-            producer = self.producer(transactional_id=f"t-{uuid4().hex}", linger_ms=0)
-            producer.init_transactions(20)
-            self._known["transactions"] = producer
-        transact(self._known["transactions"], at, values, commit=commit)
+            self._known["transactions"] = self._new({"transactional_id": f"t-{uuid4().hex}", "linger_ms": 0})
+            self._known["transactions"].producer.init_transactions(20)
+        transact(self._known["transactions"].producer, at, values, commit=commit)
 
 
 def transact(producer: Producer, at: TopicPartition, values: Iterable[bytes], *, commit: bool = True) -> None:
