@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.environment import Environment
     from tanist_testkit.sandbox.cluster import SandboxCluster
+    from tanist_testkit.sandbox.environment import Environment
 
 HEAL_SECONDS = 90.0
 AGAIN_SECONDS = 0.2

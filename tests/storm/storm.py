@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from tanist_testkit.demo.commands import DemoCommands
-from tanist_testkit.demo.environment import environment
+from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import LogVerdict, compare, identical, missing
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.offset_map import OffsetMap
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.environment import Environment
     from tanist_testkit.demo.screen import Screen
+    from tanist_testkit.sandbox.environment import Environment
     from tanist_testkit.verify.comparing import Locate
     from tanist_testkit.verify.traces import Place, Trace, Traces
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import ProcessFailed, Unreachable
 from tanist.settings import load
-from tanist_testkit.demo.promises import the_same
+from tanist_testkit.demo.promises import promise
 from tanist_testkit.sandbox.airflow.connections import APPROVES, connections, variables
 from tanist_testkit.sandbox.airflow.rest import ENDED, AirflowRefused
 from tanist_testkit.waiting import until
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tanist.ports.clock import Clock, Deadline
-    from tanist_testkit.demo.environment import Environment
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.demo.screen import Screen
     from tanist_testkit.sandbox.airflow.rest import Rest
     from tanist_testkit.sandbox.airflow.service import Airflow
+    from tanist_testkit.sandbox.environment import Environment
 
 DAG: Final = "mirror_failover"
 GATE: Final = "approve"
@@ -42,7 +42,6 @@ Airflow may lose an answer that comes while it still counts the question as runn
 """
 _HEAD: Final = 2
 """Paragraphs of the question that are shown: the plan, its forecast."""
-_APPROVAL: Final = "kafka-console-consumer.sh --bootstrap-server $WEST --topic __mirror_approvals --from-beginning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,24 +83,13 @@ class DagRun:
 def of_runs(runs: Sequence[DagRun], *, tried: bool) -> Iterator[Promise]:
     """`tried`: who had asked tried to approve, too."""
     states = Counter(state or "never begun" for run in runs for state in run.states.values())
-    yield the_same(
-        f"{len(runs)} failovers went through Airflow, every task of theirs done",
-        f"{len(runs)} times {DONE}, {states.total()} success",
-        f"{sum(run.done for run in runs)} times {DONE}, {', '.join(f'{n} {state}' for state, n in states.items())}",
-        "Airflow: the run's page, its task `report`; tanist failover status m2 -d west",
-    )
-    yield the_same(
-        "What was run is what the approver was shown",
-        ", ".join(run.plan for run in runs),
-        ", ".join(run.plan if run.plan in run.question else "another plan" for run in runs),
-        _APPROVAL,
-    )
-    yield the_same(
-        "Nobody approves what they have asked for" + (", though they try" if tried else ""),
-        ", ".join(_approved(ASKS, APPROVES, refused=tried) for _ in runs),
-        ", ".join(_approved(run.asked_by, run.approver, refused=run.refused > 0) for run in runs),
-        _APPROVAL,
-    )
+    ended = f"{sum(run.done for run in runs)} times {DONE}, {', '.join(f'{n} {state}' for state, n in states.items())}"
+    yield promise("runs", f"{len(runs)} times {DONE}, {states.total()} success", ended, words=len(runs))
+    run_plans = [run.plan if run.plan in run.question else "another plan" for run in runs]
+    yield promise("shown", ", ".join(run.plan for run in runs), ", ".join(run_plans))
+    expected = ", ".join(_approved(ASKS, APPROVES, refused=tried) for _ in runs)
+    seen = ", ".join(_approved(run.asked_by, run.approver, refused=run.refused > 0) for run in runs)
+    yield promise("four eyes", expected, seen, words=", though they try" if tried else "")
 
 
 def _approved(asked_by: str, approver: str, *, refused: bool) -> str:
@@ -111,13 +99,12 @@ def _approved(asked_by: str, approver: str, *, refused: bool) -> str:
 class DagWatch:
     """One run as it goes on: every task is shown as it changes, and the gate is answered.
 
-    `door`: where a person answers the gate. `refused`: how often an answer of who had asked was refused.
+    `refused`: how often an answer of who had asked was refused.
     """
 
-    def __init__(self, screen: Screen, clock: Clock, run: tuple[str, str], door: str) -> None:
-        """`run`: names of the DAG and of its run."""
-        self._screen, self._clock = screen, clock
-        self._run, self._door = run, door
+    def __init__(self, screen: Screen, clock: Clock, run: tuple[str, str], page: str) -> None:
+        """`run`: names of the DAG and of its run. `page`: where a person answers the gate."""
+        self._screen, self._clock, self._run, self._page = screen, clock, run, page
         self._states: dict[str, str | None] = {}
         self._asked_at: float | None = None
         self.refused = 0
@@ -128,11 +115,9 @@ class DagWatch:
         Raises:
             TimedOut: it has not ended within `seconds`.
         """
-
-        def late() -> str:
-            return f"run {self._run[1]} of {self._run[0]} has not ended: {self._states}"
-
-        until(lambda: self._over(asks, approves), self._clock.deadline(seconds), self._clock, late, _POLL_SECONDS)
+        by, clock = self._clock.deadline(seconds), self._clock
+        late = f"run {self._run[1]} of {self._run[0]} has not ended"
+        until(lambda: self._over(asks, approves), by, clock, lambda: f"{late}: {self._states}", _POLL_SECONDS)
         return self._states
 
     def _over(self, asks: Rest, approves: Rest | None) -> bool:
@@ -161,7 +146,7 @@ class DagWatch:
             if approves:
                 self._answer(asks)
             else:
-                self._screen.event(f"answer it: {self._door}")
+                self._screen.event(f"answer it: {self._page}")
         elif approves and now - self._asked_at >= _AGAIN_SECONDS:
             self._asked_at = now
             self._answer(approves)

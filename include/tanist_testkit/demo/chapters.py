@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import TanistError
 from tanist_testkit.demo import copying, failovers
 from tanist_testkit.demo.commands import DemoCommands
-from tanist_testkit.demo.environment import environment
 from tanist_testkit.demo.stage import ABORTED, PLANNED, STORM, Stage
+from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Clock
     from tanist_testkit.demo.airflow_runs import AirflowRuns
-    from tanist_testkit.demo.environment import Environment
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.demo.screen import Screen, ScreenStep
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
+    from tanist_testkit.sandbox.environment import Environment
 
 
 class Chapter(NamedTuple):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import ProcessFailed, TimedOut
-from tanist_testkit.demo.workers import TANIST
+from tanist_testkit.sandbox.workers import TANIST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import ProcessFailed, TimedOut
 from tanist_testkit.demo import promises
-from tanist_testkit.demo.groups import carry
 from tanist_testkit.demo.stage import FLOWS, MIRRORS, SEED, STORM, TOPICS, WEST
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import compare
+from tanist_testkit.verify.groups import carry
 from tanist_testkit.verify.inspection import Inspector, with_one_bit_flipped
 from tanist_testkit.verify.reading import bounds, record_at
 from tanist_testkit.verify.traces import Trace, merged

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import ProcessFailed, TimedOut
 from tanist_testkit.demo import promises
-from tanist_testkit.demo.groups import Member
-from tanist_testkit.demo.promises import AbortedRun, Moved, UnplannedRun
+from tanist_testkit.demo.promises import Moved
 from tanist_testkit.demo.stage import ABORTED, AT_LEAST, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, TOPICS, WEST
 from tanist_testkit.verify import clients
+from tanist_testkit.verify.groups import Member
 from tanist_testkit.verify.traces import total
 from tanist_testkit.verify.writing import Load
 from tanist_testkit.waiting import until
@@ -62,7 +62,7 @@ def planned(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
 
 def aborted(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     """By hand, whoever runs the other failovers."""
-    before, rules = clients.settings_of(stage.source, STAYING.topic), clients.rules_of(stage.source, STAYING.topic)
+    before = _kept_off(stage)
     load = stage.writing(stage.source, [STAYING], 3)
     plan = _plan(stage, ABORTED, "planned")
     _approve(stage, plan, "a rehearsal")
@@ -74,20 +74,17 @@ def aborted(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     refused, at_abort = load.refused, load.acknowledged
     load.until(AT_LEAST, stage.soon())
     load.stop(stage.soon())
-    fences = stage.tanist.run("fence", "show", ABORTED, *WEST)
+    fences = [str(each["status"]) for each in stage.tanist.run("fence", "show", ABORTED, *WEST)]
     stage.tanist.run("mirrors", "wait", ABORTED, "--for", "lag=0", "--timeout", "60s")
-    afterwards = load.acknowledged - at_abort
+    afterwards, copy = load.acknowledged - at_abort, stage.copied([STAYING.topic])
+    moved = Moved(acknowledged=load.traces(), copy=copy, refused=refused, afterwards=afterwards)
     step.detail = f"{refused:,} records refused, then {afterwards:,} more taken by the source"
-    copy = stage.copied([STAYING.topic])
-    undone = AbortedRun(
-        before=before,
-        after=clients.settings_of(stage.source, STAYING.topic),
-        rules_before=rules,
-        rules_after=clients.rules_of(stage.source, STAYING.topic),
-        fences=[str(each["status"]) for each in fences],
-        moved=Moved(acknowledged=load.traces(), copy=copy, refused=refused, afterwards=afterwards),
-    )
-    return promises.of_aborted(undone)
+    return promises.of_aborted(before, _kept_off(stage), fences, moved)
+
+
+def _kept_off(stage: Stage) -> tuple[dict[str, str], str]:
+    """What a fence changes: settings and ACLs of the source's topic."""
+    return clients.settings_of(stage.source, STAYING.topic), clients.rules_of(stage.source, STAYING.topic)
 
 
 # ── the source dies ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -164,10 +161,8 @@ def go_on(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
         first = member.first[place].offset if place in member.first else "nothing"
         stage.screen.note(f"{GROUP} {place}: read up to {before.reached[place]}, safe was {at}, went on with {first}")
     step.detail = f"{moved.absent:,} of {total(moved.acknowledged):,} acknowledged records are absent"
-    seen = UnplannedRun(
-        forecast=stage.forecast, moved=moved, safe=stage.safe, reached=before.reached, first=dict(member.first)
-    )
-    return promises.of_unplanned(seen)
+    group = promises.of_group(copy, stage.safe, before.reached, dict(member.first))
+    return (*promises.of_loss(stage.forecast, moved), *group)
 
 
 def _read_by_group(stage: Stage) -> list[Any]:

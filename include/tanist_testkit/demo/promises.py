@@ -13,30 +13,76 @@ from tanist_testkit.verify.traces import Place, total
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tanist_testkit.demo.groups import Carried
     from tanist_testkit.verify.comparing import LogVerdict
+    from tanist_testkit.verify.groups import Carried
     from tanist_testkit.verify.inspection import Inspection
     from tanist_testkit.verify.traces import Trace, Traces
 
 LAG_SECONDS: Final = 60.0
 FAULTS: Final = 4
-_BOTH: Final = "kafka-get-offsets.sh --bootstrap-server $EAST (then $WEST) --topic"
+
+# ── by hand: $EAST and $WEST are bootstrap servers, $DIR is where the demo lives ──────────────────────────────────────
+_ENDS: Final = "kafka-get-offsets.sh --bootstrap-server $EAST (then $WEST) --topic"
+_STARTS: Final = f"{_ENDS} audit --time -2"
 _DIFF: Final = (
     "diff <(kcat -C -b $EAST -X isolation.level=read_committed -t orders -p 0 -e -f '%o %T %k %h %s\\n')"
     " <(kcat -C -b $WEST -t orders -p 0 -e -f '%o %T %k %h %s\\n')"
 )
+_KILL: Final = "tanist sandbox kill west --broker 2 --dir $DIR; tanist sandbox start west --broker 2 --dir $DIR"
 _RAW: Final = (
     "kafka-console-consumer.sh --bootstrap-server $WEST --topic payments --from-beginning --timeout-ms 5000 | wc -l"
 )
-_PLANNED: Final = (
-    f"{_BOTH} invoices   (west has a barrier and what was written later behind it); tanist failover status m2 -d west"
+_ONE_BYTE: Final = "kcat -C -b $WEST -t orders -p 0 -e | md5sum   (beside the same of a topic with one byte changed)"
+_GROUP: Final = "kafka-consumer-groups.sh --bootstrap-server $EAST (then $WEST) --describe --group billing"
+_MOVED_GROUP: Final = (
+    "kafka-consumer-groups.sh --bootstrap-server $WEST --describe --group shipping; $DIR/evidence has what was safe"
 )
-_LOSS: Final = "DIR/evidence has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
+_PLANNED: Final = (
+    f"{_ENDS} invoices   (west has a barrier and what was written later behind it); tanist failover status m2 -d west"
+)
+_CONFIGS: Final = "kafka-configs.sh --bootstrap-server $EAST --describe --entity-type topics --entity-name refunds"
+_ACLS: Final = "kafka-acls.sh --bootstrap-server $EAST --list --topic refunds --resource-pattern-type match"
+_LOSS: Final = "$DIR/evidence has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
+_RUNS: Final = "Airflow: the run's page, its task `report`; tanist failover status m2 -d west"
+_APPROVALS: Final = "kafka-console-consumer.sh --bootstrap-server $WEST --topic __mirror_approvals --from-beginning"
+
+PROMISES: Final[Mapping[str, tuple[str, str]]] = {
+    "killed": ("Both workers and a broker of each side were killed meanwhile", _KILL),
+    "lag": ("The copy catches up by itself", "tanist mirrors describe m3"),
+    "acknowledged": ("Nothing that a producer was told is safe is missing", f"{_ENDS} orders --time -1"),
+    "lost": ("Nothing is lost", f"{_ENDS} orders --time -1"),
+    "twice": ("Nothing is there twice", _DIFF),
+    "order": ("Nothing changed its order", _DIFF),
+    "altered": ("Keys, values, headers and timestamps are the same, bit for bit", _DIFF),
+    "aborted records": ("Aborted records are invisible at the copy, even to read_uncommitted", _RAW),
+    "offsets": ("Every record has the offset it had", _DIFF),
+    "bounds": ("Every log starts and ends where it did", _STARTS),
+    "log start": ("A log that begins at offset N > 0 begins at N", _STARTS),
+    "one bit": ("This comparison sees a single wrong bit", _ONE_BYTE),
+    "Spark": (
+        "Spark finds the copy equal, every stored byte at its offset",
+        "tanist validate m3 -d west --level records",
+    ),
+    "group": ("A group goes on at exactly the next record, with the same numbers", _GROUP),
+    "planned": ("A planned failover loses nothing that a producer was told is safe", _PLANNED),
+    "fence": ("Its fence stops the producers, and afterwards the destination takes their records", _PLANNED),
+    "abort": ("An aborted failover leaves the source's topic exactly as it was", _CONFIGS),
+    "ACLs": ("An aborted failover leaves the source's ACLs exactly as they were", _ACLS),
+    "after abort": ("After the abort its producers write on, and the mirror copies on", "tanist fence show m3 -d west"),
+    "loss": ("The source is killed: acknowledged records that are lost lie inside the forecast", _LOSS),
+    "tail": ("What is lost is the very end, never a record before a copied one", _LOSS),
+    "producers": ("Producers go on at the destination", "kcat -C -b $WEST -t orders -p 0 -o -5 -e"),
+    "safe commit": ("The consumer group goes on at exactly the next record after its last safe commit", _MOVED_GROUP),
+    "runs": ("{} failovers went through Airflow, every task of theirs done", _RUNS),
+    "shown": ("What was run is what the approver was shown", _APPROVALS),
+    "four eyes": ("Nobody approves what they have asked for{}", _APPROVALS),
+}
+"""Each in words, and how to see it with stock tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """`by_hand`: how to see it with stock tools; $EAST and $WEST are the bootstrap servers."""
+    """One of `PROMISES`, held against what was seen."""
 
     promise: str
     expected: str
@@ -49,14 +95,15 @@ class Promise:
         return asdict(self)
 
 
-def none_of(promise: str, count: int, of: str, by_hand: str) -> Promise:
+def promise(key: str, expected: str, observed: str, *, ok: bool | None = None, words: object = "") -> Promise:
+    """`ok`: by default both texts must be equal. `words`: what fills the gap of the promise."""
+    text, by_hand = PROMISES[key]
+    return Promise(text.format(words), expected, observed, expected == observed if ok is None else ok, by_hand)
+
+
+def none_of(key: str, count: int, of: str) -> Promise:
     """It must not have happened once."""
-    return Promise(promise, "0", f"{count:,}" if count else f"0 of {of}", count == 0, by_hand)
-
-
-def the_same(promise: str, expected: str, observed: str, by_hand: str) -> Promise:
-    """Two texts must be equal."""
-    return Promise(promise, expected, observed, expected == observed, by_hand)
+    return promise(key, "0", f"{count:,}" if count else f"0 of {of}", ok=not count)
 
 
 # ── the copy ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -64,38 +111,29 @@ def the_same(promise: str, expected: str, observed: str, by_hand: str) -> Promis
 
 def of_faults(faults: int) -> Iterator[Promise]:
     """`faults`: processes that were killed while producers wrote."""
-    yield the_same(
-        "Both workers and a broker of each side were killed meanwhile",
-        f"{FAULTS} times SIGKILL",
-        f"{faults} times SIGKILL",
-        "tanist sandbox kill west --broker 2 --dir DIR; tanist sandbox start west --broker 2 --dir DIR",
-    )
+    yield promise("killed", f"{FAULTS} times SIGKILL", f"{faults} times SIGKILL")
 
 
 def of_lag(seconds: float) -> Iterator[Promise]:
     """`seconds`: until nothing was left to copy."""
     limit, seen = f"lag 0 within {LAG_SECONDS:.0f} s", f"lag 0 after {seconds:.1f} s"
-    yield Promise("The copy catches up by itself", limit, seen, seconds <= LAG_SECONDS, "tanist mirrors describe m1")
+    yield promise("lag", limit, seen, ok=seconds <= LAG_SECONDS)
 
 
 def of_copy(found: Inspection, aborted: int) -> Iterator[Promise]:
     """`aborted`: records of transactions that producers have aborted."""
-    differences = found.whole.differences
-    known, read = f"{found.acknowledged:,} acknowledged records", f"{found.whole.records:,} records"
-    hidden, ends = f"{read}, {aborted:,} aborted ones in between", f"{_BOTH} orders --time -1"
-    raw = found.uncommitted.differences.total
-    yield none_of("Nothing that a producer was told is safe is missing", found.missing, known, ends)
-    yield none_of("Nothing is lost", differences.lost, read, ends)
-    yield none_of("Nothing is there twice", differences.repeated + differences.foreign, read, _DIFF)
-    yield none_of("Nothing changed its order", differences.reordered, read, _DIFF)
-    yield none_of("Keys, values, headers and timestamps are the same, bit for bit", differences.altered, read, _DIFF)
-    yield none_of("Aborted records are invisible at the copy, even to read_uncommitted", raw, hidden, _RAW)
-    yield none_of("Every record has the offset it had", differences.misplaced, f"{found.whole.records:,}", _DIFF)
-    starts = f"{_BOTH} audit --time -2"
-    logs = f"{len(found.destination)} partitions"
-    yield none_of("Every log starts and ends where it did", differences.bounds, logs, starts)
-    first = (_first(found.source), _first(found.destination))
-    yield the_same("A log that begins at offset N > 0 begins at N", *first, starts)
+    differences, records = found.whole.differences, f"{found.whole.records:,}"
+    read = f"{records} records"
+    raw, hidden = found.uncommitted.differences.total, f"{read}, {aborted:,} aborted ones in between"
+    yield none_of("acknowledged", found.missing, f"{found.acknowledged:,} acknowledged records")
+    yield none_of("lost", differences.lost, read)
+    yield none_of("twice", differences.repeated + differences.foreign, read)
+    yield none_of("order", differences.reordered, read)
+    yield none_of("altered", differences.altered, read)
+    yield none_of("aborted records", raw, hidden)
+    yield none_of("offsets", differences.misplaced, records)
+    yield none_of("bounds", differences.bounds, f"{len(found.destination)} partitions")
+    yield promise("log start", _first(found.source), _first(found.destination))
 
 
 def _first(traces: Traces) -> str:
@@ -105,28 +143,18 @@ def _first(traces: Traces) -> str:
 
 def of_self_check(seen: LogVerdict) -> Iterator[Promise]:
     """`seen`: what the comparison said of a copy with one wrong bit."""
-    by_hand = "kcat -C -b $WEST -t orders -p 0 -e | md5sum   (beside the same of a topic with one byte changed)"
-    yield the_same("This comparison sees a single wrong bit", "1 altered", str(seen.differences), by_hand)
+    yield promise("one bit", "1 altered", str(seen.differences))
 
 
 def of_validation(result: Mapping[str, Any], partitions: int) -> Iterator[Promise]:
     """`result`: as `tanist validate --json` shows it."""
-    yield the_same(
-        "Spark finds the copy equal, every stored byte at its offset",
-        f"EQUAL: {partitions} partitions are equal",
-        f"{result['verdict']}: {result['reason']}",
-        "tanist validate m1 -d west --level records",
-    )
+    expected = f"EQUAL: {partitions} partitions are equal"
+    yield promise("Spark", expected, f"{result['verdict']}: {result['reason']}")
 
 
 def of_positions(seen: Carried) -> Iterator[Promise]:
     """A group whose positions were carried over by number."""
-    yield the_same(
-        "A group goes on at exactly the next record, with the same numbers",
-        f"{len(seen.source_next)} partitions",
-        f"{seen.agreeing} partitions",
-        "kafka-consumer-groups.sh --bootstrap-server $EAST (then $WEST) --describe --group billing",
-    )
+    yield promise("group", f"{len(seen.source_next)} partitions", f"{seen.agreeing} partitions")
 
 
 # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,97 +177,60 @@ class Moved:
         """Acknowledged records that the copy has not."""
         return absent(self.acknowledged, self.copy)
 
+    @property
+    def went_on(self) -> bool:
+        """Whether producers were refused, and went on afterwards."""
+        return self.refused > 0 and self.afterwards > 0
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortedRun:
-    """A failover that was aborted: settings and ACLs of the source's topic `before` and `after` it."""
-
-    before: Mapping[str, str]
-    after: Mapping[str, str]
-    rules_before: str
-    rules_after: str
-    fences: Sequence[str]
-    moved: Moved
+    def __str__(self) -> str:
+        return f"{self.refused:,} refused, then {self.afterwards:,} taken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnplannedRun:
-    """`forecast`: of the plan.
-
-    By partition, what the group had `reached` at the source, from where it was `safe` to go on at the destination, and
-    what it was served `first` there.
-    """
-
-    forecast: Mapping[str, Any]
-    moved: Moved
-    safe: Mapping[Place, int]
-    reached: Mapping[Place, int]
-    first: Mapping[Place, ReadRecord]
-
-
-def of_planned(seen: Moved) -> Iterator[Promise]:
+def of_planned(moved: Moved) -> Iterator[Promise]:
     """A failover of a source that answers."""
-    known = f"{total(seen.acknowledged):,} acknowledged records"
-    yield none_of("A planned failover loses nothing that a producer was told is safe", seen.absent, known, _PLANNED)
-    yield Promise(
-        "Its fence stops the producers, and afterwards the destination takes their records",
-        "some refused, then some taken",
-        f"{seen.refused:,} refused, then {seen.afterwards:,} taken",
-        seen.refused > 0 and seen.afterwards > 0,
-        _PLANNED,
+    yield none_of("planned", moved.absent, f"{total(moved.acknowledged):,} acknowledged records")
+    yield promise("fence", "some refused, then some taken", str(moved), ok=moved.went_on)
+
+
+def of_aborted(
+    before: tuple[Mapping[str, str], str], after: tuple[Mapping[str, str], str], fences: Sequence[str], moved: Moved
+) -> Iterator[Promise]:
+    """A failover that was undone while its fence stood. `before`, `after`: settings and ACLs of the source's topic."""
+    (settings, rules), (settings_after, rules_after) = before, after
+    changed = [name for name in {**settings, **settings_after} if settings.get(name) != settings_after.get(name)]
+    fence, most = ", ".join(fences), len(settings)
+    yield promise(
+        "abort",
+        f"0 of {most} settings changed, fence lifted",
+        f"{len(changed)} of {most} settings changed, fence {fence}",
     )
+    yield promise("ACLs", rules, rules_after)
+    seen = f"{moved}; {moved.absent:,} absent"
+    yield promise("after abort", "some refused, then some taken; 0 absent", seen, ok=moved.went_on and not moved.absent)
 
 
-def of_aborted(seen: AbortedRun) -> Iterator[Promise]:
-    """A failover that was undone while its fence stood."""
-    changed = [name for name in {**seen.before, **seen.after} if seen.before.get(name) != seen.after.get(name)]
-    yield the_same(
-        "An aborted failover leaves the source's topic exactly as it was",
-        f"0 of {len(seen.before)} settings changed, fence lifted",
-        f"{len(changed)} of {len(seen.before)} settings changed, fence {', '.join(seen.fences)}",
-        "kafka-configs.sh --bootstrap-server $EAST --describe --entity-type topics --entity-name refunds",
-    )
-    rules = "kafka-acls.sh --bootstrap-server $EAST --list --topic refunds --resource-pattern-type match"
-    title = "An aborted failover leaves the source's ACLs exactly as they were"
-    yield the_same(title, seen.rules_before, seen.rules_after, rules)
-    moved = seen.moved
-    yield Promise(
-        "After the abort its producers write on, and the mirror copies on",
-        "some refused, then some taken; 0 absent",
-        f"{moved.refused:,} refused, then {moved.afterwards:,} taken; {moved.absent:,} absent",
-        moved.refused > 0 and moved.afterwards > 0 and not moved.absent,
-        "tanist fence show m3 -d west",
-    )
-
-
-def of_unplanned(seen: UnplannedRun) -> Iterator[Promise]:
-    """A failover because the source is dead."""
-    moved, cost = seen.moved, seen.forecast
+def of_loss(cost: Mapping[str, Any], moved: Moved) -> Iterator[Promise]:
+    """A failover because the source is dead. `cost`: the forecast of its plan."""
     since = f"what came in the {int(cost['age_ms'] or 0) / 1000:.1f} s since, at the rate of before"
-    yield Promise(
-        "The source is killed: acknowledged records that are lost lie inside the forecast",
-        f"up to the estimate of {cost['estimate']}: {cost['offsets_at_risk']} seen at risk, and {since}",
-        f"{moved.absent:,} of {total(moved.acknowledged):,} absent",
-        cost["estimate"] is not None and moved.absent <= cost["estimate"],
-        _LOSS,
-    )
+    expected = f"up to the estimate of {cost['estimate']}: {cost['offsets_at_risk']} seen at risk, and {since}"
+    inside = cost["estimate"] is not None and moved.absent <= cost["estimate"]
+    yield promise("loss", expected, f"{moved.absent:,} of {total(moved.acknowledged):,} absent", ok=inside)
     holes = sum(scattered(reported, moved.copy[place]) for place, reported in moved.acknowledged.items())
-    title = "What is lost is the very end, never a record before a copied one"
-    yield none_of(title, holes, f"{moved.absent:,} lost ones", _LOSS)
-    taken, by_hand = f"{moved.afterwards:,} taken", "kcat -C -b $WEST -t orders -p 0 -o -5 -e"
-    yield Promise("Producers go on at the destination", "some taken", taken, moved.afterwards > 0, by_hand)
-    due = {place: next_record(moved.copy[place], at) for place, at in seen.safe.items()}
-    next_ones = [
-        place
-        for place, at in seen.safe.items()
-        if due[place] is not None and due[place] == seen.first.get(place) and at <= seen.reached.get(place, -1)
-    ]
-    yield the_same(
-        "The consumer group goes on at exactly the next record after its last safe commit",
-        f"{len(seen.reached)} partitions",
-        f"{len(next_ones)} partitions",
-        "kafka-consumer-groups.sh --bootstrap-server $WEST --describe --group shipping; DIR/evidence has what was safe",
-    )
+    yield none_of("tail", holes, f"{moved.absent:,} lost ones")
+    yield promise("producers", "some taken", f"{moved.afterwards:,} taken", ok=moved.afterwards > 0)
+
+
+def of_group(
+    copy: Traces, safe: Mapping[Place, int], reached: Mapping[Place, int], first: Mapping[Place, ReadRecord]
+) -> Iterator[Promise]:
+    """A group that a failover has moved.
+
+    By partition, what it had `reached` at the source, from where it was `safe` to go on at the destination, and what it
+    was served `first` there.
+    """
+    due = {place: next_record(copy[place], at) for place, at in safe.items()}
+    well = [p for p in safe if due[p] is not None and due[p] == first.get(p) and safe[p] <= reached.get(p, -1)]
+    yield promise("safe commit", f"{len(reached)} partitions", f"{len(well)} partitions")
 
 
 def safe_positions(rows: Iterable[Mapping[str, Any]]) -> dict[Place, int]:

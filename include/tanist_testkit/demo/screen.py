@@ -17,21 +17,30 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
     from tanist_testkit.demo.promises import Promise
 
-_TICK_SECONDS: Final = 0.25
+_LOOK_SECONDS: Final = 0.25
 _SILENCE_SECONDS: Final = 2.5
 
 
 class ScreenStep:
     """One step at work. `detail` may be set from any thread."""
 
-    def __init__(self, title: str, begun: float) -> None:
+    def __init__(self, title: str, clock: Clock) -> None:
         self.title = title
-        self.begun = begun
         self.detail = ""
+        self._clock, self._begun = clock, clock.monotonic()
 
     def say(self, text: str) -> None:
         """What it is at."""
         self.detail = text
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return self._clock.monotonic() - self._begun
+
+    def __rich__(self) -> str:
+        """The live line."""
+        return f"{self.seconds:.0f} s  {escape(self.detail or self.title)}"
 
 
 class Screen:
@@ -40,8 +49,7 @@ class Screen:
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
         self._clock = clock
-        self._begun = clock.monotonic()
-        self._printed_at = self._begun
+        self._begun = self._printed_at = clock.monotonic()
 
     @property
     def elapsed(self) -> float:
@@ -51,18 +59,28 @@ class Screen:
     @contextmanager
     def step(self, title: str) -> Iterator[ScreenStep]:
         """A stage; its seconds are shown at its end, if it ends well."""
-        step = ScreenStep(title, self._clock.monotonic())
+        step = ScreenStep(title, self._clock)
         self._line(f"[bold]{escape(title)}[/bold]")
+        with self._console.status(step) if self._console.is_terminal else self._never_silent(step):
+            yield step
+        self._line(f"  [green]✓[/green] {escape(step.detail) or 'done'} [dim]({step.seconds:.1f} s)[/dim]")
+
+    @contextmanager
+    def _never_silent(self, step: ScreenStep) -> Iterator[None]:
         over = threading.Event()
-        ticker = threading.Thread(target=self._tick, args=(step, over), name="ticker", daemon=True)
+
+        def repeat() -> None:
+            while not over.wait(_LOOK_SECONDS):
+                if self._clock.monotonic() - self._printed_at >= _SILENCE_SECONDS:
+                    self._line(f"  … {escape(step.detail or step.title)}")
+
+        ticker = threading.Thread(target=repeat, name="ticker", daemon=True)
         ticker.start()
         try:
-            yield step
+            yield
         finally:
             over.set()
             ticker.join()
-        seconds = self._clock.monotonic() - step.begun
-        self._line(f"  [green]✓[/green] {escape(step.detail) or 'done'} [dim]({seconds:.1f} s)[/dim]")
 
     def command(self, text: str) -> None:
         """What a user would type."""
@@ -80,21 +98,9 @@ class Screen:
         self._printed_at = self._clock.monotonic()
         self._console.print(f"[dim]{self.elapsed:5.1f} s[/dim] {markup}", highlight=False, soft_wrap=True)
 
-    def _tick(self, step: ScreenStep, over: threading.Event) -> None:
-        if not self._console.is_terminal:
-            while not over.wait(_TICK_SECONDS):
-                if self._clock.monotonic() - self._printed_at >= _SILENCE_SECONDS:
-                    self._line(f"  … {escape(step.detail or step.title)}")
-            return
-        with self._console.status(step.title) as live:
-            while not over.wait(_TICK_SECONDS):
-                live.update(f"{self._clock.monotonic() - step.begun:.0f} s  {escape(step.detail or step.title)}")
-
-    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
-
     def table(self, promises: Sequence[Promise]) -> None:
         """The promises, numbered, and below how to check each by hand."""
-        table = Table(title="What was promised", title_justify="left", expand=False)
+        table = Table(title="What was promised", title_justify="left")
         for name in ("", "promise", "expected", "observed", ""):
             table.add_column(name, overflow="fold")
         for number, each in enumerate(promises, 1):

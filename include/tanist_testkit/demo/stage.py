@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock, Deadline
     from tanist_testkit.demo.airflow_runs import AirflowRuns
     from tanist_testkit.demo.commands import DemoCommands
-    from tanist_testkit.demo.environment import Environment
-    from tanist_testkit.demo.groups import Member
     from tanist_testkit.demo.screen import Screen
+    from tanist_testkit.sandbox.environment import Environment
+    from tanist_testkit.verify.groups import Member
     from tanist_testkit.verify.inspection import Inspection
     from tanist_testkit.verify.traces import Place, Traces
 

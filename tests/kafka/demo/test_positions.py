@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from tanist.kafka.wire.clock import SystemClock
-from tanist_testkit.demo.groups import carry
 from tanist_testkit.verify import clients
+from tanist_testkit.verify.groups import carry
 from tanist_testkit.verify.reading import bounds
 from tanist_testkit.verify.traces import Place
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tanist.domain.errors import TimedOut
-from tanist_testkit.demo.groups import commit
+from tanist_testkit.verify.groups import commit
 from tanist_testkit.verify.traces import Place
 from tests.fakes.clock import JumpingClock
 

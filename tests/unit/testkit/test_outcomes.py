@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tanist_testkit.demo.promises import (
-    AbortedRun,
-    Moved,
-    Promise,
-    UnplannedRun,
-    of_aborted,
-    of_planned,
-    of_unplanned,
-    safe_positions,
-)
+from tanist_testkit.demo.promises import Moved, Promise, of_aborted, of_group, of_loss, of_planned, safe_positions
 from tanist_testkit.verify.reading import ReadRecord
 from tanist_testkit.verify.traces import Place, Trace
 
@@ -36,14 +27,7 @@ def trace(rows: list[tuple[int, int]]) -> Trace:
 
 FORECAST = {"offsets_at_risk": 2, "estimate": 152, "age_ms": 1500}
 SOUND = Moved(acknowledged={HERE: trace(COPIED)}, copy={HERE: trace(COPIED)}, refused=3, afterwards=5)
-UNDONE = AbortedRun(
-    before={"retention.ms": "1", "max.message.bytes": "2"},
-    after={"retention.ms": "1", "max.message.bytes": "2"},
-    rules_before="deny User:bob",
-    rules_after="deny User:bob",
-    fences=["lifted"],
-    moved=SOUND,
-)
+BEFORE = ({"retention.ms": "1", "max.message.bytes": "2"}, "deny User:bob")
 
 
 def kept(promises: Iterable[Promise]) -> dict[str, bool]:
@@ -60,14 +44,9 @@ def promises_kept(
 ) -> dict[str, bool]:
     """Those of an unplanned failover."""
     acknowledged, copy = {HERE: trace(COPIED + (lost or []))}, {HERE: trace(COPIED + LATER)}
-    seen = UnplannedRun(
-        forecast=forecast,
-        moved=replace(SOUND, acknowledged=acknowledged, copy=copy),
-        safe=safe_positions([{"topic": "orders", "partition": 0, "destination_offset": safe}]),
-        reached={HERE: reached},
-        first={HERE: first},
-    )
-    return kept(of_unplanned(seen))
+    positions = safe_positions([{"topic": "orders", "partition": 0, "destination_offset": safe}])
+    loss = of_loss(forecast, replace(SOUND, acknowledged=acknowledged, copy=copy))
+    return kept([*loss, *of_group(copy, positions, {HERE: reached}, {HERE: first})])
 
 
 @pytest.mark.parametrize(
@@ -107,19 +86,19 @@ def test_the_loss_is_held_against_what_the_plan_said_it_would_be_estimate() -> N
 
 
 @pytest.mark.parametrize(
-    ("undone", "broken"),
+    ("after", "fences", "broken"),
     [
-        (UNDONE, []),
-        (replace(UNDONE, after={"retention.ms": "1"}), ["topic"]),
-        (replace(UNDONE, fences=["standing"]), ["topic"]),
-        (replace(UNDONE, rules_after="none"), ["ACLs"]),
+        (BEFORE, ["lifted"], []),
+        (({"retention.ms": "1"}, BEFORE[1]), ["lifted"], ["topic"]),
+        (BEFORE, ["standing"], ["topic"]),
+        ((BEFORE[0], "none"), ["lifted"], ["ACLs"]),
     ],
     ids=["nothing", "a setting", "the fence", "an ACL"],
 )
 def test_whatever_an_abort_leaves_behind_at_the_source_breaks_its_promise(
-    undone: AbortedRun, broken: list[str]
+    after: tuple[dict[str, str], str], fences: list[str], broken: list[str]
 ) -> None:
-    of_abort = [each for each in of_aborted(undone) if each.promise.startswith("An aborted")]
+    of_abort = [each for each in of_aborted(BEFORE, after, fences, SOUND) if each.promise.startswith("An aborted")]
     assert [each.promise.split()[6] for each in of_abort if not each.ok] == broken
     assert len(of_abort) == 2
 
@@ -130,4 +109,4 @@ def test_a_planned_failover_that_lost_a_record_or_stopped_nobody_breaks_its_prom
     assert kept(of_planned(lost)) == {"A planned failover loses": False, "Its fence stops the": True}
     assert not kept(of_planned(replace(SOUND, refused=0)))["Its fence stops the"]
     assert not kept(of_planned(replace(SOUND, afterwards=0)))["Its fence stops the"]
-    assert not kept(of_aborted(replace(UNDONE, moved=lost)))["After the abort its"]
+    assert not kept(of_aborted(BEFORE, BEFORE, ["lifted"], lost))["After the abort its"]

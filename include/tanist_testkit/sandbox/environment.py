@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import Misconfigured
-from tanist_testkit.demo.workers import Workers
 from tanist_testkit.sandbox.airflow.home import PLACE
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.fleet import Fleet, start_all
 from tanist_testkit.sandbox.processes import Guardian
+from tanist_testkit.sandbox.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
