@@ -128,6 +128,7 @@ class DagWatch:
                 before, self._states[task.id] = self._states.get(task.id), task.state
                 if task.state != before and task.state not in {None, "scheduled", "queued"}:
                     self._screen.note(f"  {task.id}: {task.state}")
+                    self._screen.say(f"{task.id} is {task.state}")
             self._gate(asks, approves)
         except Unreachable as silent:
             self._screen.note(f"  {silent.reason}")
@@ -147,6 +148,7 @@ class DagWatch:
                 self._answer(asks)
             else:
                 self._screen.event(f"answer it: {self._page}")
+                self._screen.say(f"waiting for a person's answer: {self._page}")
         elif approves and now - self._asked_at >= _AGAIN_SECONDS:
             self._asked_at = now
             self._answer(approves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import TanistError
@@ -99,7 +100,7 @@ def run_demo(
         _look_around(stage, keep=how.keep)
         if how.keep:
             home.guardian.release()
-            _say_goodbye(screen, home)
+            say_goodbye(screen, home)
     return seen
 
 
@@ -130,18 +131,21 @@ def _look_around(stage: Stage, *, keep: bool) -> None:
         stage.screen.note(f"  {link}")
 
 
-def _say_goodbye(screen: Screen, home: Environment) -> None:
-    """What is still running, how to look around, and how to stop it."""
-    config, east, west = f"--config {home.config}", home.source, home.destination
+def say_goodbye(screen: Screen, home: Environment) -> None:
+    """What is still running, how to look around, and how to stop it. Every command can be typed anywhere."""
+    directory, east, west = quote(str(home.directory)), home.source, home.destination
+    toml = quote(str(home.config))
+    servers = f"EAST={east.bootstrap_servers} WEST={west.bootstrap_servers}"
     screen.note("")
-    screen.note(f"everything but {east.name} is still up; it was killed, and its fence is owed until it answers:")
-    screen.command(f"tanist sandbox start {east.name} --dir {home.directory}")
-    screen.note(f"export EAST={east.bootstrap_servers} WEST={west.bootstrap_servers}")
-    screen.command(f"tanist mirrors describe {config}")
-    screen.command(f"tanist status {config}")
-    screen.command(f"tanist state dump --destination {west.name} {config}")
+    screen.note("everything but east is still up; for the commands by hand:")
+    screen.command(f"export {servers} DIR={directory} TANIST_CONFIG={toml}")
+    screen.note(f"{east.name} was killed, and its fence is owed until it answers:")
+    screen.command(f"tanist sandbox start {east.name} --dir {directory}")
+    screen.command(f"tanist mirrors describe --config {toml}")
+    screen.command(f"tanist status --config {toml}")
+    screen.command(f"tanist state dump --destination {west.name} --config {toml}")
     screen.note("and how to stop it, the workers first:")
     screen.command(f"kill {' '.join(map(str, home.workers.pids().values()))}")
     if home.airflow:
-        screen.command(f"tanist sandbox airflow down --dir {home.directory} --delete")
-    screen.command(f"tanist sandbox down --dir {home.directory} --delete")
+        screen.command(f"tanist sandbox airflow down --dir {directory} --delete")
+    screen.command(f"tanist sandbox down --dir {directory} --delete")

@@ -50,6 +50,7 @@ class Screen:
         self._console = console
         self._clock = clock
         self._begun = self._printed_at = clock.monotonic()
+        self._step = ScreenStep("", clock)
 
     @property
     def elapsed(self) -> float:
@@ -59,7 +60,7 @@ class Screen:
     @contextmanager
     def step(self, title: str) -> Iterator[ScreenStep]:
         """A stage; its seconds are shown at its end, if it ends well."""
-        step = ScreenStep(title, self._clock)
+        step = self._step = ScreenStep(title, self._clock)
         self._line(f"[bold]{escape(title)}[/bold]")
         with self._console.status(step) if self._console.is_terminal else self._never_silent(step):
             yield step
@@ -81,6 +82,10 @@ class Screen:
         finally:
             over.set()
             ticker.join()
+
+    def say(self, text: str) -> None:
+        """What the step at work is at."""
+        self._step.say(text)
 
     def command(self, text: str) -> None:
         """What a user would type."""

@@ -84,6 +84,17 @@ def test_a_person_is_told_where_to_answer_and_nobody_does_it_for_them() -> None:
     assert reported.count("answer it: http://here") == 1
 
 
+def test_the_live_line_says_whose_answer_is_awaited() -> None:
+    """It repeated the chapter's title for as long as the person took."""
+    clock = JumpingClock()
+    screen = Screen(Console(stderr=True, width=200, record=True), clock)
+    watch = DagWatch(screen, clock, ("dag", "run"), "http://here")
+    with screen.step("A planned failover") as step:
+        with pytest.raises(TimedOut):
+            watch.until_over(as_rest(Gate("op", repeat(ASKS), may=False)), None, 60)
+        assert step.detail == "waiting for a person's answer: http://here"
+
+
 def test_an_airflow_that_is_silent_for_a_while_is_asked_again() -> None:
     assert "success" in watched("running", SILENT, SILENT, ENDED)[0]
 
