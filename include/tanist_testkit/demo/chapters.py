@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import TanistError
 from tanist_testkit.demo import copying, failovers
-from tanist_testkit.demo.commands import DemoCommands
+from tanist_testkit.demo.commands import DemoCommands, prepare
 from tanist_testkit.demo.stage import ABORTED, PLANNED, STORM, Stage
 from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -81,6 +81,7 @@ def run_demo(
     Raises:
         TanistError: a chapter could not be finished.
     """
+    prepare()
     with ExitStack() as until_the_end:
         with screen.step("Two clusters of two brokers each, on this machine") as step:
             east, west = (ClusterSpec(name=name, brokers=2) for name in ("east", "west"))
