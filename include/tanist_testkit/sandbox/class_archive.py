@@ -19,7 +19,7 @@ from tanist.domain.errors import TanistError
 from tanist.ports.clock import Deadline
 from tanist.spark_submit.jars import cache_dir, locked
 from tanist.spark_submit.java import java
-from tanist_testkit.sandbox.jars import KAFKA, class_path
+from tanist_testkit.sandbox.jars import KAFKA_VERSION, class_path, release
 from tanist_testkit.sandbox.node_command import node_command
 from tanist_testkit.sandbox.node_log import is_ready
 from tanist_testkit.sandbox.processes import Guardian
@@ -30,37 +30,42 @@ from tanist_testkit.sandbox.storage import format_cluster
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tanist_testkit.sandbox.jars import Release
+
 _SECONDS: Final = 60.0
 _POLL: Final = 0.05
 
 
-def kafka_java() -> tuple[str, ...]:
-    """Java with Kafka's class path and its archive; the first time makes both.
+def kafka_java(version: str = KAFKA_VERSION) -> tuple[str, ...]:
+    """Java with Kafka's class path and its archive; the first time makes both. None where it needs a ZooKeeper.
 
     Raises:
         MissingDependency, DownloadFailed: see `tanist.spark_submit.jars`.
     """
-    plain = (java(), "-cp", class_path())
-    archive = _archive(Path(plain[0]))
+    kafka = release(version)
+    plain = (java(), "-cp", class_path(kafka.module))
+    if kafka.zookeeper:
+        return plain
+    archive = _archive(Path(plain[0]), kafka)
     if not archive.exists():
         with locked(archive.with_suffix(".lock")):
             if not archive.exists():
-                _make(plain, archive)
+                _make(plain, archive, version)
     return (*plain, f"-XX:SharedArchiveFile={archive}") if archive.stat().st_size else plain
 
 
-def _archive(program: Path) -> Path:
+def _archive(program: Path, kafka: Release) -> Path:
     found = program.resolve().stat()
     build = f"{program.resolve()} {found.st_size} {found.st_mtime_ns}"
-    return cache_dir() / "jars" / f"{KAFKA}-{hashlib.sha256(build.encode()).hexdigest()[:8]}.jsa"
+    return cache_dir() / "jars" / f"{kafka.module}-{hashlib.sha256(build.encode()).hexdigest()[:8]}.jsa"
 
 
-def _make(plain: Sequence[str], archive: Path) -> None:
+def _make(plain: Sequence[str], archive: Path, version: str) -> None:
     """All of it or an empty one; nothing where it is interrupted."""
     with tempfile.TemporaryDirectory(prefix=f".{archive.stem}-", dir=archive.parent) as home:
         made = Path(home) / "made.jsa"
         try:
-            _run_once([*plain, f"-XX:ArchiveClassesAtExit={made}"], Path(home))
+            _run_once([*plain, f"-XX:ArchiveClassesAtExit={made}"], Path(home), version)
         except TanistError:  # a cluster that cannot start says so itself, better
             made.unlink(missing_ok=True)
         if not made.exists():
@@ -68,9 +73,9 @@ def _make(plain: Sequence[str], archive: Path) -> None:
         made.rename(archive)
 
 
-def _run_once(command: Sequence[str], home: Path) -> None:
+def _run_once(command: Sequence[str], home: Path, version: str) -> None:
     """A node with an authorizer, which loads most of what others do; ended as soon as it serves requests."""
-    state = ClusterState.new(ClusterSpec(name="archive", authorizer=True), home)
+    state = ClusterState.new(ClusterSpec(name="archive", authorizer=True, version=version), home)
     (node,) = state.spec.node_ids
     log, by = home / "node.log", Deadline(time.monotonic() + _SECONDS)
     format_cluster(state.spec, state.layout, command[:-1])

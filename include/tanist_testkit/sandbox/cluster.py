@@ -28,7 +28,7 @@ from tanist_testkit.sandbox.ports import HOST, check_free
 from tanist_testkit.sandbox.processes import Guardian, Process
 from tanist_testkit.sandbox.spec import ADMIN, USERS
 from tanist_testkit.sandbox.state import ClusterState
-from tanist_testkit.sandbox.storage import format_cluster
+from tanist_testkit.sandbox.storage import chosen_id, format_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -189,15 +189,16 @@ class SandboxCluster:
 
     def launch(self) -> bool:
         """Starts what is not running without waiting for it; True: the cluster is a new one, nothing can be lost."""
-        command = kafka_java()
+        command = kafka_java(self.spec.version)
         with self._lock:
-            fresh = not self._state.cluster_id
+            fresh = not self._state.formatted
             if fresh:
                 if self._temporary:
                     self._guardian.remove_at_end(self.directory)
                 for port in self.spec.ports:
                     check_free(port)
                 self._state.cluster_id = format_cluster(self.spec, self._state.layout, command)
+                self._state.formatted = True
             for node in self.spec.node_ids:
                 self._launch(node, command)
         return fresh
@@ -206,13 +207,17 @@ class SandboxCluster:
         """Starts a broker again that was killed, on its data and its port. Raises as `start` does."""
         self._require(broker)
         with self._lock:
-            self._launch(broker, kafka_java())
+            self._launch(broker, kafka_java(self.spec.version))
         self._wait_for(broker, Deadline(time.monotonic() + seconds))
 
     def wait_ready(self, deadline: Deadline) -> None:
         """Returns when every node that shall be running serves requests. Raises as `start` does."""
         for node in tuple(self._state.processes):
             self._wait_for(node, deadline)
+        with self._lock:
+            if not self._state.cluster_id:
+                self._state.cluster_id = chosen_id(self._state.layout, self.spec.broker_ids[0])
+                self._state.save()
 
     def kill(self, broker: int | None = None) -> None:
         """SIGKILL: no flush, no goodbye; None: the whole cluster at once. Returns when it is gone."""
@@ -291,7 +296,7 @@ class SandboxCluster:
         with self._lock:
             for node in nodes:
                 self._state.processes.pop(node, None)
-            if self.cluster_id:
+            if self._state.formatted:
                 self._state.save()
 
     def _send(self, nodes: Iterable[int], sign: signal.Signals) -> list[Process]:

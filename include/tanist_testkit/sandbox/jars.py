@@ -1,21 +1,62 @@
-"""Apache Kafka's jars, resolved as `tanist.spark_submit.jars` says."""
+"""Apache Kafka's jars, resolved as `tanist.spark_submit.jars` says, and the releases that a cluster here can be."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.errors import Misconfigured
 from tanist.spark_submit.jars import Module, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 KAFKA_VERSION: Final = "4.3.1"
-_LOG_BINDING: Final = Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
-"""Kafka logs through slf4j 1.7 and its module names no binding: without one every broker is mute."""
-KAFKA: Final = Module(
-    "org.apache.kafka", "kafka_2.13", KAFKA_VERSION, (_LOG_BINDING,), title=f"Kafka {KAFKA_VERSION}", megabytes=44
-)
-CONNECT_MIRROR: Final = Module("org.apache.kafka", "connect-mirror", KAFKA_VERSION, (_LOG_BINDING,))
+_LOG4J2: Final = Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+_LOG4J1: Final = Module("org.slf4j", "slf4j-reload4j", "1.7.36")
+"""Kafka logs through slf4j 1.7 and its module names no binding: without one every broker is mute. Until 3.9 it also
+calls log4j 1 itself, which reload4j continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release of Apache Kafka. `megabytes`: of its jars.
+
+    `zookeeper`: it is run with one, because its KRaft has neither transactions nor an authorizer.
+    """
+
+    version: str
+    megabytes: int
+    log4j1: bool = False
+    zookeeper: bool = False
+
+    @property
+    def module(self) -> Module:
+        """Its server, with what it logs through."""
+        beside = (_LOG4J1 if self.log4j1 else _LOG4J2,)
+        title = f"Kafka {self.version}"
+        return Module("org.apache.kafka", "kafka_2.13", self.version, beside, title=title, megabytes=self.megabytes)
+
+
+_RELEASES: Final = {
+    each.version: each
+    for each in (
+        Release("2.8.2", 36, log4j1=True, zookeeper=True),
+        Release("3.9.1", 45, log4j1=True),
+        Release(KAFKA_VERSION, 44),
+        Release("4.4.0", 42),
+    )
+}
+KAFKA: Final = _RELEASES[KAFKA_VERSION].module
+CONNECT_MIRROR: Final = Module("org.apache.kafka", "connect-mirror", KAFKA_VERSION, (_LOG4J2,))
+
+
+def release(version: str) -> Release:
+    """Raises Misconfigured where `version` is none that was tried here."""
+    try:
+        return _RELEASES[version]
+    except KeyError:
+        raise Misconfigured(f"Kafka {version[:20]!r} is not one of {', '.join(_RELEASES)}") from None
 
 
 def class_path(module: Module = KAFKA, say: Callable[[str], None] | None = None) -> str:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tanist_testkit.sandbox.node_log import logging_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist_testkit.sandbox.properties import Layout
     from tanist_testkit.sandbox.spec import ClusterSpec
 
+_ZOOKEEPER: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 SHORT_RUN: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a Java run where starting is most of the work."""
+
+
+def main_class(spec: ClusterSpec, node: int) -> str:
+    """What `node` runs."""
+    return _ZOOKEEPER if spec.release.zookeeper and node == spec.controller_id else "kafka.Kafka"
 
 
 def node_command(java: Sequence[str], spec: ClusterSpec, layout: Layout, node: int) -> list[str]:
@@ -20,5 +28,6 @@ def node_command(java: Sequence[str], spec: ClusterSpec, layout: Layout, node: i
     fast = spec.full_speed and node in spec.broker_ids
     speed = ("-Xshare:auto", "-XX:+UseG1GC", f"-Xms{heap}m") if fast else SHORT_RUN
     safe = (f"-Xmx{heap}m", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
-    log4j = f"-Dlog4j2.configurationFile={home / 'log4j2.yaml'}"
-    return [*java, *speed, *safe, log4j, "kafka.Kafka", str(home / "server.properties")]
+    file, _ = logging_of(spec.release)
+    setting = "log4j.configuration=file:" if spec.release.log4j1 else "log4j2.configurationFile="
+    return [*java, *speed, *safe, f"-D{setting}{home / file}", main_class(spec, node), str(home / "server.properties")]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import PortTaken, ProcessFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tanist_testkit.sandbox.jars import Release
 
 LOG4J2: Final = """\
 Configuration:
@@ -19,10 +22,25 @@ Configuration:
       - {name: kafka.server.KafkaRaftServer, level: INFO}
 """
 
-_STARTED: Final = "Kafka Server started"
-"""What a node logs when it serves requests; a broker only once the controller has unfenced it."""
+_LOG4J1: Final = """\
+log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.logger.kafka.server.KafkaRaftServer=INFO
+log4j.logger.kafka.server.KafkaServer=INFO
+log4j.logger.org.apache.zookeeper.server.NIOServerCnxnFactory=INFO
+"""
+
+_STARTED: Final = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started|binding to port /")
+"""What a node logs when it serves requests (a broker: once the controller has unfenced it), of old, ZooKeeper."""
 
 _TAKEN: Final = "Address already in use"
+
+
+def logging_of(release: Release) -> tuple[str, str]:
+    """The name and the text of the file that says what a node logs."""
+    return ("log4j.properties", _LOG4J1) if release.log4j1 else ("log4j2.yaml", LOG4J2)
 
 
 def begin(log: Path) -> None:
@@ -33,7 +51,7 @@ def begin(log: Path) -> None:
 
 def is_ready(log: Path) -> bool:
     """Whether the node has said that it has started."""
-    return _STARTED in _text(log)
+    return _STARTED.search(_text(log)) is not None
 
 
 def failure(log: Path, who: str) -> PortTaken | ProcessFailed:

@@ -46,6 +46,8 @@ class Layout:
 
 def server_properties(spec: ClusterSpec, layout: Layout, node: int, passwords: Mapping[str, Secret]) -> str:
     """`server.properties` of `node`. Holds passwords where the cluster has an authorizer: keep the file private."""
+    if spec.release.zookeeper and node == spec.controller_id:
+        return _text(_zookeeper(layout, node))
     lines: dict[str, object] = {**_identity(spec, layout, node), **_listeners(spec, layout, node), **_size(spec)}
     if spec.tls:
         lines |= _tls(spec, layout)
@@ -53,10 +55,33 @@ def server_properties(spec: ClusterSpec, layout: Layout, node: int, passwords: M
         lines |= _authorizer(spec) | _to_the_controller(passwords)
     if spec.authorizer and not spec.client_certificates:
         lines |= _logins(spec, passwords)
-    return "".join(f"{key}={value}\n" for key, value in (lines | dict(spec.properties)).items())
+    return _text(lines | dict(spec.properties))
+
+
+def _text(lines: Mapping[str, object]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def _zookeeper(layout: Layout, node: int) -> dict[str, object]:
+    """Of a ZooKeeper of one process."""
+    return {
+        "dataDir": layout.node(node) / "data",
+        "clientPortAddress": HOST,
+        "clientPort": layout.controller_port,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+    }
 
 
 def _identity(spec: ClusterSpec, layout: Layout, node: int) -> dict[str, object]:
+    if spec.release.zookeeper:
+        where = f"{HOST}:{layout.controller_port}"
+        return {
+            "broker.id": node,
+            "zookeeper.connect": where,
+            "zookeeper.session.timeout.ms": 6000,
+            "log.dirs": layout.node(node) / "data",
+        }
     role = "controller" if node == spec.controller_id else "broker"
     return {
         "process.roles": "broker,controller" if spec.combined else role,
@@ -68,6 +93,8 @@ def _identity(spec: ClusterSpec, layout: Layout, node: int) -> dict[str, object]
 
 def _listeners(spec: ClusterSpec, layout: Layout, node: int) -> dict[str, object]:
     client = f"{spec.protocol}://{HOST}:{layout.ports[node]}" if node in spec.broker_ids else ""
+    if spec.release.zookeeper:
+        return {"listeners": client, "advertised.listeners": client, "security.inter.broker.protocol": spec.protocol}
     controller = f"CONTROLLER://{HOST}:{layout.controller_port}" if node == spec.controller_id else ""
     controller_protocol = "SASL_PLAINTEXT" if spec.authorizer else "PLAINTEXT"
     own = ",".join(filter(None, (client, controller)))

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Misconfigured
+from tanist_testkit.sandbox.jars import KAFKA_VERSION, release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tanist_testkit.sandbox.jars import Release
 
 ADMIN: Final = "admin"
 USERS: Final = (ADMIN, "mirror", "operator", "approver", "app")
@@ -33,7 +36,7 @@ class ClusterSpec:
     `client_certificates`: users log in with one of these, not with a password; needs `authorizer` and `tls`.
 
     `heap_mb`: of each broker. `ports`: one per broker, empty: free ones are chosen. `full_speed`: let the compiler go
-    all the way (for benchmarks); otherwise brokers start faster and peak lower.
+    all the way (for benchmarks); otherwise brokers start faster and peak lower. `version`: of Apache Kafka.
     """
 
     name: str
@@ -45,6 +48,7 @@ class ClusterSpec:
     heap_mb: int = 0
     ports: tuple[int, ...] = ()
     full_speed: bool = False
+    version: str = KAFKA_VERSION
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -55,11 +59,18 @@ class ClusterSpec:
             raise Misconfigured(f"{self.name}: client certificates need an authorizer and TLS")
         if self.ports and len(self.ports) != self.brokers:
             raise Misconfigured(f"{self.name}: {len(self.ports)} ports for {self.brokers} brokers")
+        if self.release.zookeeper and self.authorizer:
+            raise Misconfigured(f"{self.name}: Kafka {self.version} is run without an authorizer here")
 
     @property
     def combined(self) -> bool:
         """Whether the one node is broker and controller."""
-        return self.brokers == 1
+        return self.brokers == 1 and not self.release.zookeeper
+
+    @property
+    def release(self) -> Release:
+        """Which Apache Kafka its nodes run."""
+        return release(self.version)
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
@@ -68,7 +79,7 @@ class ClusterSpec:
 
     @property
     def controller_id(self) -> int:
-        """That of the only broker where the roles are combined."""
+        """That of the only broker where the roles are combined; of ZooKeeper, where Kafka needs one."""
         return 1 if self.combined else CONTROLLER_ID
 
     @property

@@ -21,11 +21,15 @@ FILE: Final = "cluster.json"
 
 @dataclass(slots=True, kw_only=True)
 class ClusterState:
-    """`processes` holds the nodes that shall be running, by node id; one of them may have crashed."""
+    """`processes` holds the nodes that shall be running, by node id; one of them may have crashed.
+
+    `formatted`: its files are there, so it is started with what it holds.
+    """
 
     spec: ClusterSpec
     layout: Layout
     cluster_id: str = ""
+    formatted: bool = False
     processes: dict[int, Process] = field(default_factory=dict)
 
     @classmethod
@@ -53,6 +57,7 @@ class ClusterState:
             spec=ClusterSpec(**read["spec"] | {"ports": tuple(read["spec"]["ports"])}),
             layout=Layout(directory=directory, ports=ports, controller_port=read["controller_port"]),
             cluster_id=read["cluster_id"],
+            formatted=read["formatted"],
             processes={int(node): Process(**process) for node, process in read["processes"].items()},
         )
 
@@ -63,6 +68,7 @@ class ClusterState:
             "ports": self.layout.ports,
             "controller_port": self.layout.controller_port,
             "cluster_id": self.cluster_id,
+            "formatted": self.formatted,
             "processes": {node: asdict(process) for node, process in self.processes.items()},
         }
         file = self.layout.directory / FILE

@@ -18,7 +18,7 @@ from tanist_testkit.sandbox.credentials import (
     write_private,
 )
 from tanist_testkit.sandbox.node_command import SHORT_RUN
-from tanist_testkit.sandbox.node_log import LOG4J2
+from tanist_testkit.sandbox.node_log import logging_of
 from tanist_testkit.sandbox.properties import server_properties
 from tanist_testkit.sandbox.spec import USERS
 
@@ -44,7 +44,7 @@ def new_uuid() -> str:
 def format_cluster(spec: ClusterSpec, layout: Layout, command: Sequence[str]) -> str:
     """Makes every file of a new cluster below `layout.directory`; answers the cluster id.
 
-    `command` is Java with its class path.
+    `command` is Java with its class path. A cluster with a ZooKeeper chooses its id when it starts: "".
 
     Raises:
         ProcessFailed: the storage tool refused, with its reason.
@@ -58,6 +58,9 @@ def format_cluster(spec: ClusterSpec, layout: Layout, command: Sequence[str]) ->
     passwords = read_passwords(layout.secrets) if spec.authorizer else {}
     for node in spec.node_ids:
         _write_node(spec, layout, node, passwords)
+    if spec.release.zookeeper:
+        return ""
+    for node in spec.node_ids:
         if node != spec.controller_id:
             _write_meta(layout.node(node) / "data", node, cluster_id)
     _format_controller(layout.node(spec.controller_id), cluster_id, command, passwords)
@@ -69,7 +72,15 @@ def _write_node(spec: ClusterSpec, layout: Layout, node: int, passwords: Mapping
     shutil.rmtree(home, ignore_errors=True)  # of an attempt that was interrupted
     home.mkdir(parents=True)
     write_private(home / "server.properties", server_properties(spec, layout, node, passwords))
-    (home / "log4j2.yaml").write_text(LOG4J2, encoding="ascii")
+    file, text = logging_of(spec.release)
+    (home / file).write_text(text, encoding="ascii")
+
+
+def chosen_id(layout: Layout, broker: int) -> str:
+    """The cluster id that `broker` has stored; "": it has not started yet."""
+    stored = layout.node(broker) / "data" / "meta.properties"
+    lines = stored.read_text(encoding="ascii").splitlines() if stored.exists() else []
+    return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), "")
 
 
 def _write_meta(data: Path, node: int, cluster_id: str) -> None:

@@ -26,6 +26,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.router import Router
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tanist_testkit.sandbox.cluster import SandboxCluster
+from tanist_testkit.sandbox.jars import KAFKA_VERSION
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify.flows import FlowRecord
 from tanist_testkit.verify.writing import LogWriter
@@ -130,9 +131,11 @@ class KafkaSide:
         consumer.commit(offsets=[At(topic, 0, offset)], asynchronous=False)
         consumer.close()
 
-    def read(self, topic: str, partitions: int = 2) -> list[tuple[int, int, bytes | None]]:
-        """(partition, offset, value) of everything that any reader sees."""
-        options = {"group_id": "look", "isolation_level": "read_uncommitted", "enable_partition_eof": "true"}
+    def read(
+        self, topic: str, partitions: int = 2, isolation: str = "read_uncommitted"
+    ) -> list[tuple[int, int, bytes | None]]:
+        """(partition, offset, value) of everything that a reader sees."""
+        options = {"group_id": "look", "isolation_level": isolation, "enable_partition_eof": "true"}
         consumer = Consumer(self.client(**options, auto_offset_reset="earliest"))
         consumer.assign([At(topic, n, 0) for n in range(partitions)])
         found: list[tuple[int, int, bytes | None]] = []
@@ -296,10 +299,11 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
     source: ClusterSpec = EAST,
     authorizer: bool = True,
     properties: Mapping[str, str] = MappingProxyType({}),
+    version: str = KAFKA_VERSION,
 ) -> Iterator[Pair]:
     """East, and west of so many brokers, with their users and the approvers' topic; nothing of it is left.
 
-    `authorizer`, `properties`: of the destination.
+    `authorizer`, `properties`, `version`: of the destination.
     """
     with ExitStack() as stack:
         west_spec = ClusterSpec(
@@ -310,6 +314,7 @@ def running(  # noqa: PLR0913  # what a pair of clusters is made of, named
             heap_mb=384,
             brokers=brokers,
             properties=dict(properties),
+            version=version,
         )
         specs = (source, west_spec)
         both = [SandboxCluster.new(spec, guardian=guardian) for spec in specs]

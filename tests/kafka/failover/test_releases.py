@@ -1,0 +1,92 @@
+"""A mirror and its failover between clusters of other releases than the one that the other tests run."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as At
+
+from tanist_testkit.sandbox.jars import KAFKA_VERSION
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.conftest import Pair, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist_testkit.sandbox.processes import Guardian
+    from tests.conftest import ClientConfig
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+RELEASES: Final = (
+    pytest.param(("2.8.2", KAFKA_VERSION), id="from 2.8"),
+    pytest.param(("3.9.1", KAFKA_VERSION), id="from 3.9"),
+    pytest.param(("4.4.0", KAFKA_VERSION), id="from 4.4"),
+    pytest.param((KAFKA_VERSION, "3.9.1"), id="to 3.9"),
+    pytest.param((KAFKA_VERSION, "4.4.0"), id="to 4.4"),
+)
+TRANSACTIONS: Final = 10
+
+
+@pytest.fixture(params=RELEASES)
+def pair(
+    request: pytest.FixtureRequest,
+    guardian: Guardian,
+    client_config: ClientConfig,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Pair]:
+    source, destination = request.param
+    home = tmp_path_factory.mktemp("releases")
+    east = ClusterSpec(name="east", heap_mb=384, version=source)
+    with running(guardian, client_config, home, source=east, version=destination) as pair:
+        yield pair
+
+
+def transact(pair: Pair, topic: str) -> None:
+    """Every other transaction is aborted."""
+    producer = Producer(pair.east.client(transactional_id="t", compression_type="lz4"))
+    producer.init_transactions(30)
+    for n in range(TRANSACTIONS):
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.produce(topic, b"transaction %d" % n, key=b"k", partition=partition, headers={"n": b"%d" % n})
+        producer.flush(20)
+        (producer.abort_transaction if n % 2 else producer.commit_transaction)(20)
+
+
+def committed(pair: Pair, group: str) -> int:
+    """Its position in partition 0 at the destination."""
+    consumer = Consumer(pair.west.client(group_id=group))
+    (found,) = consumer.committed([At("old", 0)], timeout=20)
+    consumer.close()
+    return int(found.offset)
+
+
+def caught_up(pair: Pair) -> None:
+    pair.tanist("mirrors", "wait", "old", "--for", "lag=0", "--timeout", "90s")
+
+
+def test_a_mirror_and_its_failover_between_releases(pair: Pair) -> None:
+    """Identical offsets, through a kill of the worker; a group continues at its number; nothing is lost."""
+    pair.worker()
+    pair.east.topic("old")
+    assert pair.east.writes("old", range(50))
+    pair.tanist("mirrors", "create", "old", "--source", "east", "--topic", "old")
+    caught_up(pair)
+    pair.worker().send(signal.SIGKILL)
+    transact(pair, "old")
+    assert pair.east.writes("old", range(50, 100))
+    pair.worker("w2")
+    caught_up(pair)
+    source = pair.east.read("old", isolation="read_committed")
+    assert len(source) == 100 + TRANSACTIONS
+    assert pair.west.read("old", isolation="read_committed") == source
+
+    pair.east.commit("billing", "old", 30)
+    pair.tanist("failover", "run", "old", "--plan", pair.approved("old"))
+    assert pair.tanist("failover", "status", "old", "--json").item["status"] == "DONE"
+    assert pair.west.read("old", isolation="read_committed") == source
+    assert committed(pair, "billing") == 30
+    assert pair.west.writes("old", range(100, 110))
