@@ -19,7 +19,7 @@ from tanist.kafka.protocol.crc import crc32c
 from tanist.kafka.protocol.record_set import records_of
 from tanist.kafka.protocol.varint import zigzag
 from tanist.spark import codecs
-from tanist.spark.columns import Columns, columns
+from tanist.spark.columns import Columns, body_of, columns
 from tanist.spark.record_source import FLUSH, digest_rows, portions
 from tanist.spark.spans import Span
 from tests.kafka.fetcher.logs import Row, read
@@ -54,7 +54,12 @@ def digests(contents: Iterable[bytes]) -> list[int]:
 
 
 def decoded(batch: bytearray) -> Columns:
-    return columns(header_of(memoryview(batch)), memoryview(batch))
+    return all_decoded([batch])
+
+
+def all_decoded(batches: Sequence[bytearray]) -> Columns:
+    found = [(header_of(memoryview(each)), memoryview(each)) for each in batches]
+    return columns([(header, body_of(header, batch)) for header, batch in found])
 
 
 def random_batch(random: Random, attributes: int, count: int) -> bytearray:
@@ -90,6 +95,26 @@ def test_columns_are_what_the_decoder_of_single_records_says(seed: int, attribut
     stored = [field(each.key) + field(each.value) + each.tail for each in expected]
     assert found.content.tolist() == digests(stored)
     assert found.sizes.tolist() == [len(each) for each in stored]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_batches_at_once_are_the_columns_of_each(seed: int) -> None:
+    """Of any codec and kind of time; and where one of them is corrupt, that one is named."""
+    random = Random(seed)
+    batches = [
+        random_batch(random, random.choice((0, GZIP, LOG_APPEND_TIME)), random.choice((1, 2, 50)))
+        for _ in range(random.choice((2, 20)))
+    ]
+    together, each = all_decoded(batches), [decoded(batch) for batch in batches]
+    for name in Columns._fields:
+        assert getattr(together, name).tolist() == [number for one in each for number in getattr(one, name).tolist()]
+    (number,) = struct.unpack_from(">i", batches[1], 57)
+    for change in (-1, 1):
+        broken = bytearray(batches[1])
+        struct.pack_into(">q", broken, 0, 77)
+        struct.pack_into(">i", broken, 57, number + change)
+        with pytest.raises(CorruptBatch, match="the batch at offset 77: the lengths of its records do not fill it"):
+            all_decoded([batches[0], mend(broken), *batches[2:]])
 
 
 @pytest.mark.parametrize("seed", range(30))

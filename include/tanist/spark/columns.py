@@ -4,12 +4,13 @@ What a record is, apart from where it lies: its *time* in ms since 1970, as a co
 are the stored bytes from the length of the key on: key, value and headers with all lengths. An offset, a time
 delta and the boundaries of batches are not part of it, so a copy that was batched anew has the same contents.
 
-Records are not decoded one by one: Python walks over their lengths (0.15 us each) and hashes what lies between; numbers
-are read from a whole batch at once.
+Records are not decoded one by one: Python walks over their lengths (0.1 us each) and hashes what lies between (0.1 us);
+numbers are read from many batches at once.
 """
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,54 +50,76 @@ class Columns(NamedTuple):
         return self if chosen.all() else Columns(*(column[chosen] for column in self))
 
 
-def columns(header: BatchHeader, batch: memoryview) -> Columns:
-    """The records of one whole batch.
+def body_of(header: BatchHeader, batch: memoryview) -> bytes | memoryview:
+    """The records of one whole batch as they were before they were compressed, if they were.
 
     Raises:
-        CorruptBatch: its checksum is wrong, or a length leads out of it: a consumer could not read it either.
+        CorruptBatch: its checksum is wrong: a consumer could not read it either.
         UnsupportedBatch: as `decompressed`.
     """
     if not is_sound(header, batch):
         raise CorruptBatch(f"the batch at offset {header.base_offset} is damaged: its checksum does not match")
-    body = decompressed(header.codec, batch[HEADER_SIZE:])
-    starts, ends = _boundaries(body, header)
-    data = np.frombuffer(body + bytes(_LONGEST), np.uint8)
-    time_deltas, at = _zigzags(data, np.array(starts, np.int64) + 1)
-    offset_deltas, at = _zigzags(data, at)
-    last = np.array(ends, np.int64)
-    if (at >= last).any():
-        raise CorruptBatch(f"the batch at offset {header.base_offset} has a record that ends before its key")
-    digest = xxh3_64_intdigest
-    content = [digest(body[start:end]) for start, end in zip(at.tolist(), ends, strict=True)]
-    times = header.base_timestamp + time_deltas
-    if header.is_log_append_time:
-        times = np.full(len(ends), header.max_timestamp, np.int64)
-    return Columns(header.base_offset + offset_deltas, times, np.array(content, np.uint64).view(np.int64), last - at)
+    packed = batch[HEADER_SIZE:]
+    return decompressed(header.codec, packed) if header.codec else packed
 
 
-def _boundaries(body: bytes, header: BatchHeader) -> tuple[Sequence[int], Sequence[int]]:
-    """Where each record begins, behind its length, and where it ends."""
-    starts, ends, at = [], [], 0
+def columns(batches: Sequence[tuple[BatchHeader, bytes | memoryview]]) -> Columns:
+    """The records of batches, each with its `body_of`, all at once: what a call of numpy costs is paid once for all.
+
+    Raises:
+        CorruptBatch: a length leads out of a batch: a consumer could not read it either.
+    """
     try:
-        for _ in range(header.record_count):
-            length = body[at]
-            at += 1
-            if length >= _MORE:
-                more = body[at]
-                if more < _MORE:  # up to 8 KB: not worth a call
-                    length, at = length & _BITS | more << 7, at + 1
-                else:
-                    length, at = _longer(body, at, length & _BITS)
-            starts.append(at)
+        return _columns([header for header, _ in batches], [body for _, body in batches])
+    except IndexError as beyond:
+        if len(batches) == 1:
+            where = f"the batch at offset {batches[0][0].base_offset}"
+            raise CorruptBatch(f"{where}: the lengths of its records do not fill it") from beyond
+    for each in batches:
+        columns([each])
+    raise AssertionError("each batch can be read, and all of them together cannot")
+
+
+def _columns(headers: Sequence[BatchHeader], bodies: Sequence[bytes | memoryview]) -> Columns:
+    """Raises IndexError: the records do not fill their batches."""
+    body = b"".join([*bodies, bytes(_LONGEST)])
+    counts = [header.record_count for header in headers]
+    found = np.array(_boundaries(body, sum(counts)), np.int64)
+    data = np.frombuffer(body, np.uint8)
+    if (found[np.cumsum(counts)] != np.cumsum([len(each) for each in bodies])).any() or (data[found[:-1]] & 1).any():
+        raise IndexError  # a batch does not end where a record ends, or a length is negative
+    starts, last = _zigzags(data, found[:-1])[1], found[1:]
+    if (last - starts < _SHORTEST).any():
+        raise IndexError
+    time_deltas, at = _zigzags(data, starts + 1)
+    offset_deltas, at = _zigzags(data, at)
+    if (at >= last).any():
+        raise IndexError  # it ends before its key
+    digest = xxh3_64_intdigest
+    content = [digest(body[start:end]) for start, end in zip(at.tolist(), last.tolist(), strict=True)]
+    offsets = np.repeat([header.base_offset for header in headers], counts) + offset_deltas
+    times = np.repeat([header.base_timestamp for header in headers], counts) + time_deltas
+    if any(header.is_log_append_time for header in headers):
+        stamped = np.repeat([header.is_log_append_time for header in headers], counts)
+        times = np.where(stamped, np.repeat([header.max_timestamp for header in headers], counts), times)
+    return Columns(offsets, times, np.array(content, np.uint64).view(np.int64), last - at)
+
+
+def _boundaries(body: bytes, count: int) -> Sequence[int]:
+    """Where each record begins, with its length, and where the last one ends. Raises IndexError: outside of `body`."""
+    found, at = [0], 0
+    add = found.append
+    for _ in repeat(None, count):
+        length = body[at]
+        if length < _MORE:
+            at += (length >> 1) + 1
+        elif (more := body[at + 1]) < _MORE:  # up to 8 KB: not worth a call
+            at += (length >> 1) + (more << 6) - 62  # (length & 127 | more << 7) >> 1, and the two bytes
+        else:
+            length, at = _longer(body, at + 1, length & _BITS)
             at += length >> 1
-            ends.append(at)
-            if length & 1 or length >> 1 < _SHORTEST:
-                break
-    except IndexError:
-        at = -1
-    if at != len(body) or len(ends) != header.record_count:
-        raise CorruptBatch(f"the batch at offset {header.base_offset}: the lengths of its records do not fill it")
-    return starts, ends
+        add(at)
+    return found
 
 
 def _longer(body: bytes, at: int, low: int) -> tuple[int, int]:

@@ -20,25 +20,29 @@ import pyarrow as pa
 from tanist.domain.errors import TanistError
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
-from tanist.spark.columns import Columns, columns
+from tanist.spark.columns import Columns, body_of, columns
 from tanist.spark.log_source import ReadTask, SpanReader, arrow_schema, loaded
 from tanist.spark.reading import PATIENCE_SECONDS, changed_topics, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import InputPartition
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
+    from tanist.kafka.protocol.batch import BatchHeader
     from tanist.spark.columns import Numbers
+    from tanist.spark.reading import Read
     from tanist.spark.spans import Span
 
 BUCKET: Final = 10_000
 """Offsets under one digest."""
 FLUSH: Final = 50_000
 """Records that are turned into rows at once."""
+AT_ONCE: Final = 1 << 20
+"""Bytes of records, decompressed, whose columns are made at once."""
 ROWS: Final = 10_000
 """Rows of records that Spark takes in one piece."""
 RECORD_SCHEMA: Final = (
@@ -134,20 +138,35 @@ def portions(router: Router, span: Span) -> Iterator[Portion]:
     stamped: list[np.ndarray[Any, np.dtype[np.bool_]]] = []
     batches = size = count = 0
     for answer in read(router, span):
-        for each in answer:
-            if not (each.seen and each.header.record_count):
-                continue
-            found = columns(each.header, each.batch)
-            found = found.where((found.offsets >= span.start if span.first else True) & (found.offsets < span.ends))
-            held.append(found)
-            stamped.append(np.full(len(found.offsets), each.header.is_log_append_time))
-            batches, size, count = batches + 1, size + each.header.size, count + len(found.offsets)
+        for chosen in _at_once(each for each in answer if each.seen and each.header.record_count):
+            headers = [header for header, _ in chosen]
+            found = columns(chosen)
+            inside = (found.offsets >= span.start if span.first else True) & (found.offsets < span.ends)
+            held.append(found.where(inside))
+            counts = [header.record_count for header in headers]
+            stamped.append(np.repeat([header.is_log_append_time for header in headers], counts)[inside])
+            batches, size = batches + len(chosen), size + sum(header.size for header in headers)
+            count += len(held[-1].offsets)
             if count >= FLUSH:
                 yield _portion(held, stamped, batches, size)
                 held, stamped = [], []
                 batches = size = count = 0
     if held:
         yield _portion(held, stamped, batches, size)
+
+
+def _at_once(found: Iterable[Read]) -> Iterator[list[tuple[BatchHeader, bytes | memoryview]]]:
+    """Batches with their records decompressed: together some `AT_ONCE` bytes, or one batch more."""
+    held: list[tuple[BatchHeader, bytes | memoryview]] = []
+    size = 0
+    for each in found:
+        held.append((each.header, body_of(each.header, each.batch)))
+        size += len(held[-1][1])
+        if size >= AT_ONCE:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def _portion(held: Sequence[Columns], stamped: Sequence[Any], batches: int, size: int) -> Portion:
