@@ -36,7 +36,11 @@ def validation_job(rig: Rig, partitions: Iterable[TopicPartition], level: Level,
 def validated(spark: SparkSession, job: ValidationJob) -> dict[str, Any]:
     from tanist.spark.validation import validate  # noqa: PLC0415
 
-    result = validate(spark, job, lambda _: None)
+    return told(validate(spark, job, lambda _: None))
+
+
+def told(result: dict[str, Any]) -> dict[str, Any]:
+    """`result`, of which a file and a page can be made."""
     assert canonical(result)
     assert as_page(result).startswith("<!doctype html>")
     return result

@@ -1,9 +1,9 @@
-"""Differences that were once taken for equality, and partitions that once hid all others."""
+"""Differences that were once taken for equality, and partitions that once hid all others: in one validation a level."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException
@@ -13,27 +13,34 @@ from tanist.domain.validation.job import Level
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.protocol.varint import zigzag
 from tanist.kafka.wire import requests
-from tanist.spark.validation import validate
-from tests.kafka.fetcher.rig import soon, until, value
-from tests.spark.asking import kinds, named, validated, validation_job
+from tests.kafka.fetcher.rig import Rig, soon, until, value
+from tests.spark.asking import kinds, named
 from tests.spark.forging import append, flipped, written
+from tests.spark.shared_look import Ground, Look, looked
 from tests.unit.kafka.protocol.batches import encode_batch, seal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
     from tanist.domain.names import TopicPartition
-    from tests.kafka.fetcher.rig import Rig, RigCluster
+    from tests.kafka.fetcher.rig import RigCluster
+    from tests.spark.shared_look import Case
 
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
-BOTH = pytest.mark.parametrize("level", [Level.BATCHES, Level.RECORDS])
 STAMPED = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
 KEPT = {"retention.ms": "-1"}
+
+
+@pytest.fixture(scope="module", params=[Level.BATCHES, Level.RECORDS])
+def look(request: pytest.FixtureRequest, spark: SparkSession, sides: tuple[RigCluster, RigCluster]) -> Look:
+    """All of it, planted side by side and validated at once: what is wrong with one hides no other."""
+    cases = (stamped_there, stamped_here, stamped_once, odd_keys_and_times, damaged)
+    return looked(spark, Rig(*sides), request.param, (*cases, deleted, created_again, cut_and_grown))
 
 
 def ten(base: int, timestamp_ms: int) -> bytearray:
@@ -49,38 +56,42 @@ def in_units(level: Level, records: int) -> int:
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@BOTH
-def test_a_destination_that_stamps_its_own_times_is_not_equal(
-    spark: SparkSession, rig: Rig, topic_name: str, level: Level
-) -> None:
-    """LogAppendTime there, CreateTime here: a consumer of the copy gets other times."""
-    rig.destination.create(topic_name, config=STAMPED)
-    [at] = rig.source.create(topic_name, config=KEPT)
+def stamped_there(ground: Ground) -> Sequence[TopicPartition]:
+    rig = ground.rig
+    rig.destination.create(ground.topic, config=STAMPED)
+    [at] = rig.source.create(ground.topic, config=KEPT)
     append(rig.destination, at, written(rig.source, at))
-    [found] = validated(spark, validation_job(rig, [at], level))["partitions"]
+    return [at]
+
+
+def test_a_destination_that_stamps_its_own_times_is_not_equal(look: Look) -> None:
+    """LogAppendTime there, CreateTime here: a consumer of the copy gets other times."""
+    [found] = look.of(stamped_there)
     assert found["verdict"] == "DIFFERENT"
-    assert kinds(found) == {"changed": in_units(level, 50)}
+    assert kinds(found) == {"changed": in_units(look.level, 50)}
 
 
-@BOTH
-def test_a_source_that_stamps_its_own_times_excuses_the_copy(
-    spark: SparkSession, rig: Rig, topic_name: str, level: Level
-) -> None:
-    """The copy holds the times that its producers have set, or that its own brokers have."""
-    both, ours = f"{topic_name}-both", f"{topic_name}-ours"
+def stamped_here(ground: Ground) -> Sequence[TopicPartition]:
+    rig, both, ours = ground.rig, f"{ground.topic}-both", f"{ground.topic}-ours"
     for name, config in ((both, STAMPED), (ours, KEPT)):
         rig.destination.create(name, config=config)
     at = [rig.source.create(name, config=STAMPED)[0] for name in (both, ours)]
     for each in at:
         append(rig.destination, each, written(rig.source, each))
-    assert validated(spark, validation_job(rig, at, level))["verdict"] == "EQUAL"
+    return at
 
 
-@BOTH
-def test_one_stamped_record_excuses_no_other(spark: SparkSession, rig: Rig, topic_name: str, level: Level) -> None:
-    """Once it switched the comparison of times off for the ten thousand offsets around it."""
-    rig.destination.create(topic_name, config=KEPT)
-    [at] = rig.source.create(topic_name, config=KEPT)
+def test_a_source_that_stamps_its_own_times_excuses_the_copy(look: Look) -> None:
+    """The copy holds the times that its producers have set, or that its own brokers have."""
+    found = look.of(stamped_here)
+    assert [each["verdict"] for each in found] == ["EQUAL"] * 2, found
+    assert [kinds(each) for each in found] == [{}] * 2
+
+
+def stamped_once(ground: Ground) -> Sequence[TopicPartition]:
+    rig = ground.rig
+    rig.destination.create(ground.topic, config=KEPT)
+    [at] = rig.source.create(ground.topic, config=KEPT)
     now = time.time_ns() // 1_000_000
     made = [ten(10 * n, now - 60_000 + n) for n in range(4)]
     append(rig.source, at, made)
@@ -95,9 +106,14 @@ def test_one_stamped_record_excuses_no_other(spark: SparkSession, rig: Rig, topi
 
     until(last_is_stamped, 20)
     append(rig.destination, at, [made[0], made[1], ten(20, now - 30_000), *made[3:]])
-    [found] = validated(spark, validation_job(rig, [at], level))["partitions"]
+    return [at]
+
+
+def test_one_stamped_record_excuses_no_other(look: Look) -> None:
+    """Once it switched the comparison of times off for the ten thousand offsets around it."""
+    [found] = look.of(stamped_once)
     assert found["verdict"] == "DIFFERENT"
-    assert kinds(found) == {"changed": in_units(level, 10)}
+    assert kinds(found) == {"changed": in_units(look.level, 10)}
     assert named(found, "changed")[0][:2] == (20, 20)
 
 
@@ -119,12 +135,9 @@ def odd_record(header: bytes, time_ms: int) -> bytearray:
     return seal(zigzag(len(body)) + body, 0, 0, 1, time_ms, (-1, -1, -1))
 
 
-@BOTH
-def test_header_keys_that_are_not_utf8_and_times_before_1582_are_compared(
-    spark: SparkSession, rig: Rig, topic_name: str, level: Level
-) -> None:
-    """Decoded, both keys are the same replacement character; in Spark's calendar ten days do not exist."""
-    header, times, same = rig.create(topic_name, 3, retention_ms="-1")
+def odd_keys_and_times(ground: Ground) -> Sequence[TopicPartition]:
+    rig = ground.rig
+    header, times, same = rig.create(ground.topic, 3, retention_ms="-1")
     old = -12_219_292_800_000  # 1582-10-15
     for at, ours, theirs in (
         (header, odd_record(b"\xff", 5), odd_record(b"\xfe", 5)),
@@ -133,7 +146,12 @@ def test_header_keys_that_are_not_utf8_and_times_before_1582_are_compared(
     ):
         append(rig.source, at, [ours])
         append(rig.destination, at, [theirs])
-    found = validated(spark, validation_job(rig, [header, times, same], level))["partitions"]
+    return [header, times, same]
+
+
+def test_header_keys_that_are_not_utf8_and_times_before_1582_are_compared(look: Look) -> None:
+    """Decoded, both keys are the same replacement character; in Spark's calendar ten days do not exist."""
+    found = look.of(odd_keys_and_times)
     assert [each["verdict"] for each in found] == ["DIFFERENT", "DIFFERENT", "EQUAL"]
     assert [kinds(each) for each in found] == [{"changed": 1}, {"changed": 1}, {}]
 
@@ -150,22 +168,29 @@ def damage(side: RigCluster, at: TopicPartition, marker: bytes) -> None:
         file.write(bytes([marker[0] ^ 1]))
 
 
-def test_a_damaged_batch_hides_no_other_partition(spark: SparkSession, rig: Rig, topic_name: str) -> None:
-    """At level `records` it once ended the job without a result."""
-    ours, theirs, other, _ = at = rig.create(topic_name, 4)
+def damaged(ground: Ground) -> Sequence[TopicPartition]:
+    rig = ground.rig
+    ours, theirs, other, _ = at = rig.create(ground.topic, 4)
     for each in at:
         made = written(rig.source, each)
         append(rig.destination, each, [flipped(batch) for batch in made] if each == other else made)
     damage(rig.source, ours, b"2-3")
     damage(rig.destination, theirs, b"3-4")
-    result = validated(spark, validation_job(rig, at, Level.RECORDS))
-    found = result["partitions"]
-    assert result["verdict"] == "DIFFERENT"
-    assert [each["verdict"] for each in found] == ["UNKNOWN", "UNKNOWN", "DIFFERENT", "EQUAL"]
+    return at
+
+
+def test_a_damaged_batch_hides_no_other_partition(look: Look) -> None:
+    """At level `records`, which cannot look into it, it once ended the job without a result."""
+    found = look.of(damaged)
+    assert kinds(found[2]) == {"changed": 5}, "one of each batch"
+    assert found[3]["source"]["records"] == 50
+    assert [each["verdict"] for each in found[2:]] == ["DIFFERENT", "EQUAL"]
+    if look.level is Level.BATCHES:
+        assert [each["verdict"] for each in found[:2]] == ["DIFFERENT", "DIFFERENT"]
+        return
+    assert [each["verdict"] for each in found[:2]] == ["UNKNOWN", "UNKNOWN"]
     assert "source: CORRUPT_BATCH: the batch at offset 20 is damaged" in found[0]["reason"]
     assert "copy: CORRUPT_BATCH: the batch at offset 30 is damaged" in found[1]["reason"]
-    assert kinds(found[2]) == {"changed": 5}
-    assert found[3]["source"]["records"] == 50
 
 
 def delete(side: RigCluster, topic: str) -> None:
@@ -191,52 +216,66 @@ def delete_and_create(side: RigCluster, topic: str) -> None:
     until(again, 20)
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("happens", "why"),
-    [(delete, "was deleted while it was read"), (delete_and_create, "was deleted and created again while it was read")],
-)
-def test_a_topic_that_is_deleted_meanwhile_hides_no_other(
-    spark: SparkSession, rig: Rig, topic_name: str, level: Level, happens: Callable[[RigCluster, str], None], why: str
-) -> None:
-    """It is named, and not waited for; its name may lead to another topic by now, even one with the same records."""
-    [same], [other], [lost], [copy] = (rig.create(f"{topic_name}-{name}") for name in ("same", "other", "lost", "copy"))
-    made = {each: written(rig.source, each) for each in (same, other, lost, copy)}
+def gone(ground: Ground, happens: Callable[[RigCluster, str], None]) -> Sequence[TopicPartition]:
+    """Two topics that stay, and one on each side to which it `happens`."""
+    rig = ground.rig
+    at = [rig.create(f"{ground.topic}-{name}")[0] for name in ("same", "other", "lost", "copy")]
+    made = {each: written(rig.source, each) for each in at}
     for each, batches in made.items():
-        append(rig.destination, each, [flipped(batch) for batch in batches] if each == other else batches)
+        append(rig.destination, each, [flipped(batch) for batch in batches] if each == at[1] else batches)
 
-    def report(stage: str) -> None:
-        if stage.startswith(level.value):
-            for side, at in ((rig.source, lost), (rig.destination, copy)):
-                happens(side, at.topic)
-                if happens is delete_and_create:
-                    append(side, at, made[at])
+    def meanwhile() -> None:
+        for side, each in ((rig.source, at[2]), (rig.destination, at[3])):
+            happens(side, each.topic)
+            if happens is delete_and_create:
+                append(side, each, made[each])
 
-    result: dict[str, Any] = validate(spark, validation_job(rig, [same, other, lost, copy], level), report)
-    found = result["partitions"]
-    assert [each["verdict"] for each in found] == ["EQUAL", "DIFFERENT", "UNKNOWN", "UNKNOWN"], result
-    assert f"source: TOPIC_REPLACED: topic {lost.topic!r} {why}" in found[2]["reason"]
-    assert f"copy: TOPIC_REPLACED: topic {copy.topic!r} {why}" in found[3]["reason"]
+    ground.meanwhile.append(meanwhile)
+    return at
 
 
-@BOTH
-def test_what_is_written_or_deleted_while_it_is_read_makes_no_difference(
-    spark: SparkSession, rig: Rig, topic_name: str, level: Level
-) -> None:
-    """Retention on either cluster behind the bounds is UNKNOWN, records beyond the bounds are nobody's concern."""
-    source, copy, both, grown = at = rig.create(topic_name, 4)
+def deleted(ground: Ground) -> Sequence[TopicPartition]:
+    return gone(ground, delete)
+
+
+def created_again(ground: Ground) -> Sequence[TopicPartition]:
+    return gone(ground, delete_and_create)
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        (deleted, "was deleted while it was read"),
+        (created_again, "was deleted and created again while it was read"),
+    ],
+)
+def test_a_topic_that_is_deleted_meanwhile_hides_no_other(look: Look, case: Case, why: str) -> None:
+    """It is named, and not waited for; its name may lead to another topic by now, even one with the same records."""
+    found = look.of(case)
+    assert [each["verdict"] for each in found] == ["EQUAL", "DIFFERENT", "UNKNOWN", "UNKNOWN"], found
+    assert f"source: TOPIC_REPLACED: topic {found[2]['topic']!r} {why}" in found[2]["reason"]
+    assert f"copy: TOPIC_REPLACED: topic {found[3]['topic']!r} {why}" in found[3]["reason"]
+
+
+def cut_and_grown(ground: Ground) -> Sequence[TopicPartition]:
+    rig = ground.rig
+    source, copy, both, grown = at = rig.create(ground.topic, 4)
     for each in at:
         append(rig.destination, each, written(rig.source, each))
 
-    def report(stage: str) -> None:
-        if not stage.startswith(level.value):
-            return
-        for cluster, deleted in ((rig.source, (source, both)), (rig.destination, (copy, both))):
-            for each in deleted:
+    def meanwhile() -> None:
+        for cluster, cut in ((rig.source, (source, both)), (rig.destination, (copy, both))):
+            for each in cut:
                 cluster.delete_before(each, 30)
             append(cluster, grown, [ten(50, time.time_ns() // 1_000_000)])
 
-    found = validate(spark, validation_job(rig, at, level), report)["partitions"]
+    ground.meanwhile.append(meanwhile)
+    return at
+
+
+def test_what_is_written_or_deleted_while_it_is_read_makes_no_difference(look: Look) -> None:
+    """Retention on either cluster behind the bounds is UNKNOWN, records beyond the bounds are nobody's concern."""
+    found = look.of(cut_and_grown)
     assert [each["verdict"] for each in found] == ["UNKNOWN"] * 3 + ["EQUAL"], found
     for each, who in zip(found, ("source: ", "copy: ", "source: "), strict=False):
         assert each["reason"].startswith(f"{who}OFFSET_OUT_OF_RANGE"), each

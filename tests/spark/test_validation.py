@@ -1,4 +1,4 @@
-"""What is the same is told to be, and what is not is named: on real logs, by both ways of reading them."""
+"""What is the same is told to be, and what is not is named: on real logs, in one validation at each level."""
 
 from __future__ import annotations
 
@@ -18,24 +18,33 @@ from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.batch import header_of
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.fetcher.raw import surplus
+from tests.kafka.fetcher.rig import Rig
 from tests.ports import over
 from tests.spark.asking import kinds, named, validated, validation_job
 from tests.spark.forging import append, flipped, without, written
+from tests.spark.shared_look import Ground, Look, looked
 from tests.unit.kafka.protocol.batches import GZIP, encode_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
-    from tests.kafka.fetcher.rig import Rig
+    from tests.kafka.fetcher.rig import RigCluster
 
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
-BOTH = pytest.mark.parametrize("level", [Level.BATCHES, Level.RECORDS])
 
 
-@BOTH
+@pytest.fixture(scope="module", params=[Level.BATCHES, Level.RECORDS])
+def look(request: pytest.FixtureRequest, spark: SparkSession, sides: tuple[RigCluster, RigCluster]) -> Look:
+    """All that differs, and what nobody can vouch for, planted side by side and validated at once."""
+    return looked(spark, Rig(*sides), request.param, (different, cut_at_start, doubtful))
+
+
+@pytest.mark.parametrize("level", [Level.BATCHES, Level.RECORDS])
 def test_a_copy_of_everything_is_equal(spark: SparkSession, rig: Rig, topic_name: str, level: Level) -> None:
     """Codecs, transactions kept and aborted, a log that begins late, an empty partition, headers, tombstones."""
     plain, late, empty, packed = rig.create(topic_name, 4)
@@ -59,32 +68,33 @@ def test_a_copy_of_everything_is_equal(spark: SparkSession, rig: Rig, topic_name
     assert result["partitions"][1]["source"]["from"] == 50
 
 
-@BOTH
-def test_whatever_differs_is_named_by_its_offset(spark: SparkSession, rig: Rig, topic_name: str, level: Level) -> None:
-    """One byte with the checksum made right again, one batch missing, one repeated, a foreign one, one record missing.
-
-    What comes after a missing or repeated batch has moved; it is not told to be missing.
-    """
-    byte, missing, repeated, record, same = rig.create(topic_name, 5)
-    made = {at: written(rig.source, at) for at in (byte, missing, repeated, same)}
+def different(ground: Ground) -> Sequence[TopicPartition]:
+    """One byte with the checksum made right again, a batch missing, one repeated, a foreign one, a record missing."""
+    rig = ground.rig
+    byte, missing, repeated, record, same = at = rig.create(ground.topic, 5)
+    made = {each: written(rig.source, each) for each in (byte, missing, repeated, same)}
     made[record] = written(rig.source, record, attributes=GZIP)
-    copies = {at: list(found) for at, found in made.items()}
+    copies = {each: list(batches) for each, batches in made.items()}
     copies[byte][2] = flipped(made[byte][2])
     del copies[missing][2]
     copies[repeated].insert(2, made[repeated][1])
     copies[repeated].append(encode_batch([b"nobody knows"], timestamp_ms=time.time_ns() // 1_000_000))
     copies[record][3] = without(4, header_of(memoryview(made[record][3])).base_timestamp)
-    for at, batches in copies.items():
-        append(rig.destination, at, batches)
-    result = validated(spark, validation_job(rig, made, level))
-    assert result["verdict"] == "DIFFERENT"
-    found = {each["partition"]: each for each in result["partitions"]}
-    of_batch = 1 if level is Level.BATCHES else 10
-    assert [found[n]["verdict"] for n in range(5)] == ["DIFFERENT"] * 4 + ["EQUAL"]
+    for each, batches in copies.items():
+        append(rig.destination, each, batches)
+    return at
+
+
+def test_whatever_differs_is_named_by_its_offset(look: Look) -> None:
+    """What comes after a missing or repeated batch has moved; it is not told to be missing."""
+    found = look.of(different)
+    assert look.result["verdict"] == "DIFFERENT"
+    of_batch = 1 if look.level is Level.BATCHES else 10
+    assert [each["verdict"] for each in found] == ["DIFFERENT"] * 4 + ["EQUAL"]
     assert kinds(found[0]) == {"changed": 1}
     assert kinds(found[1]) == {"missing": of_batch, "moved": 2 * of_batch}
     assert kinds(found[2]) == {"repeated": of_batch, "moved": 3 * of_batch, "extra": 1}
-    if level is Level.BATCHES:
+    if look.level is Level.BATCHES:
         assert named(found[0], "changed") == [(20, 20, "changed: source record 29")]
         assert named(found[1], "missing") == [(20, None, "")]
         assert named(found[2], "repeated") == [(None, 20, "")]
@@ -97,43 +107,53 @@ def test_whatever_differs_is_named_by_its_offset(spark: SparkSession, rig: Rig, 
     assert named(found[2], "extra") == [(None, 60, "")]
 
 
-@pytest.mark.parametrize("level", Level)
-def test_records_deleted_from_the_start_of_a_mirror_partition_are_missing(
-    spark: SparkSession, rig: Rig, topic_name: str, level: Level
-) -> None:
-    """DeleteRecords or retention at the destination alone: counted and named, also where a batch is cut in two.
-
-    The brokers send such a batch whole; readers get the rest of it.
-    """
-    between, inside, retained = rig.create(topic_name, 3)
-    for at in (between, inside, retained):
-        append(rig.destination, at, written(rig.source, at))
+def cut_at_start(ground: Ground) -> Sequence[TopicPartition]:
+    rig = ground.rig
+    between, inside, retained = at = rig.create(ground.topic, 3)
+    for each in at:
+        append(rig.destination, each, written(rig.source, each))
     rig.destination.delete_before(between, 30)
     rig.destination.delete_before(inside, 34)
     for side in (rig.source, rig.destination):
         side.delete_before(retained, 17)
-    result = validated(spark, validation_job(rig, [between, inside, retained], level))
-    first, second, third = result["partitions"]
-    assert [each["verdict"] for each in (first, second, third)] == ["DIFFERENT", "DIFFERENT", "EQUAL"]
-    assert "the first 30 offsets of the source are missing at the destination" in first["reason"]
-    assert [each["missing_at_start"] for each in (first, second, third)] == [30, 34, 0]
-    assert [each["headless"] for each in (first, second, third)] == [30, 34, 0]
-    if level is Level.RANGES:
-        assert [(each["source"], each["offsets"]) for each in second["differences"]] == [(0, 34)]
-        assert (kinds(first), kinds(second)) == ({"missing": 30}, {"missing": 34})
-        return
-    assert [(each["source"]["records"], each["destination"]["records"]) for each in (first, second, third)] == [
+    return at
+
+
+def test_records_deleted_from_the_start_of_a_mirror_partition_are_missing(look: Look) -> None:
+    """DeleteRecords or retention at the destination alone: counted and named, also where a batch is cut in two.
+
+    The brokers send such a batch whole; readers get the rest of it.
+    """
+    first, second, _ = found = look.of(cut_at_start)
+    headless(found)
+    assert [(each["source"]["records"], each["destination"]["records"]) for each in found] == [
         (50, 20),
         (50, 16),
         (33, 33),
     ]
-    if level is Level.BATCHES:
+    if look.level is Level.BATCHES:
         assert (kinds(first), kinds(second)) == ({"missing": 3}, {"missing": 4})
         assert named(second, "missing") == [(n, None, "") for n in (0, 10, 20, 30)]
         assert [each["records"]["source"] for each in second["differences"]] == [10, 10, 10, 4]
     else:
         assert (kinds(first), kinds(second)) == ({"missing": 30}, {"missing": 34})
         assert named(second, "missing") == [(n, None, "") for n in range(10)]
+
+
+def test_offsets_alone_tell_what_is_missing_at_the_start(spark: SparkSession, rig: Rig) -> None:
+    """The same at the level that reads no record."""
+    first, second, _ = found = looked(spark, rig, Level.RANGES, (cut_at_start,)).of(cut_at_start)
+    headless(found)
+    assert [(each["source"], each["offsets"]) for each in second["differences"]] == [(0, 34)]
+    assert (kinds(first), kinds(second)) == ({"missing": 30}, {"missing": 34})
+
+
+def headless(found: Sequence[dict[str, Any]]) -> None:
+    """What every level tells of `cut_at_start`."""
+    assert [each["verdict"] for each in found] == ["DIFFERENT", "DIFFERENT", "EQUAL"]
+    assert "the first 30 offsets of the source are missing at the destination" in found[0]["reason"]
+    assert [each["missing_at_start"] for each in found] == [30, 34, 0]
+    assert [each["headless"] for each in found] == [30, 34, 0]
 
 
 def test_retention_of_the_source_while_a_validation_begins_is_no_difference(
@@ -158,9 +178,10 @@ def test_retention_of_the_source_while_a_validation_begins_is_no_difference(
     assert [(each.start, each.until) for each in found.compared] == [(20, 50), (20, 50)]
 
 
-def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, topic_name: str) -> None:
+def doubtful(ground: Ground) -> Sequence[TopicPartition]:
     """A copy that is behind, not ready, behind a shift that is on record, promoted; a partition that has none."""
-    behind, preparing, shifted, promoted, empty, uncounted = rig.create(topic_name, 6)
+    rig = ground.rig
+    behind, preparing, shifted, promoted, empty, uncounted = rig.create(ground.topic, 6)
     append(rig.destination, behind, written(rig.source, behind)[:3])
     rig.source.produce(shifted, [b"before"])
     rig.source.produce(promoted, [b"ours"] * 5)
@@ -171,23 +192,23 @@ def test_what_cannot_be_vouched_for_is_no_green(spark: SparkSession, rig: Rig, t
         rig.copied(copier)
     rig.source.produce(promoted, [b"never copied"])
     rig.destination.produce(promoted, [b"of the new life"] * 9)
-    more = TopicPartition(topic_name, 6)
+    more = TopicPartition(ground.topic, 6)
     with over(KafkaTopics, rig.source.cluster.endpoint()) as topics:
-        assert topics.grow(topic_name, 7, SystemClock().deadline(20)) is None
-    job = validation_job(rig, [behind, preparing, shifted, promoted, empty, uncounted, more], Level.BATCHES)
-    odd: dict[TopicPartition, dict[str, Any]] = {
-        preparing: {"state": MirrorState.PREPARING, "note": "row 100"},
-        promoted: {"state": MirrorState.STOPPED, "promoted": True},
-        uncounted: {"unknown_growth": "the source does not report its number of partitions"},
-        more: {"state": MirrorState.UNKNOWN, "note": "the source has more partitions"},
-    }
-    parts = tuple(replace(each, **odd.get(each.partition, {})) for each in job.partitions)
-    result = validated(spark, replace(job, partitions=parts))
-    found = [(each["verdict"], each["mode"], each["reason"]) for each in result["partitions"]]
+        assert topics.grow(ground.topic, 7, SystemClock().deadline(20)) is None
+    ground.odd[preparing] = {"state": MirrorState.PREPARING, "note": "row 100"}
+    ground.odd[promoted] = {"state": MirrorState.STOPPED, "promoted": True}
+    ground.odd[uncounted] = {"unknown_growth": "the source does not report its number of partitions"}
+    ground.odd[more] = {"state": MirrorState.UNKNOWN, "note": "the source has more partitions"}
+    return [behind, preparing, shifted, promoted, empty, uncounted, more]
+
+
+def test_what_cannot_be_vouched_for_is_no_green(look: Look) -> None:
+    found = [(each["verdict"], each["mode"], each["reason"]) for each in look.of(doubtful)]
     assert found[0] == ("UNKNOWN", "identical", "20 offsets of the source are not copied yet")
     assert found[1] == ("UNKNOWN", "identical", "PREPARING: row 100")
     assert found[2] == ("EQUAL", "mapped", "")
-    assert found[3] == ("DIFFERENT", "identical", "1 missing")
+    lost = "1 missing" if look.level is Level.BATCHES else "1 changed"  # batches are told apart by who wrote them
+    assert found[3] == ("DIFFERENT", "identical", lost)
     assert found[4] == ("EQUAL", "identical", "")
     assert found[5] == ("UNKNOWN", "identical", "the source does not report its number of partitions")
     assert found[6][0] == "UNKNOWN"
