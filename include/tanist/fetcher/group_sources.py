@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 PARTITION_BYTES: Final = 1 << 20
-WAIT_MS: Final = 250
+WAIT_MS: Final = 500
 """How long a broker waits for the next commit; it answers at once when there is one."""
 SEVERAL_WAIT_MS: Final = 25
 """The same if several brokers are queried one after the other."""

@@ -38,7 +38,7 @@ NOTE_EVERY_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 1.0
-_WAIT_MS: Final = 250
+_WAIT_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

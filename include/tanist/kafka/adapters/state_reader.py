@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist.kafka.adapters.tail import Burst
     from tanist.ports.clock import Deadline
 
-_WAIT: Final = 0.02
+_LONGEST_WAIT: Final = 0.1
 """Seconds of one poll, and so the longest time that `close` takes."""
 
 
@@ -31,6 +31,7 @@ class Follower:
 
     def __init__(self, endpoint: Endpoint, quiet_ms: int) -> None:
         self._endpoint, self._quiet_ms = endpoint, quiet_ms
+        self._wait = min(quiet_ms / 1000, _LONGEST_WAIT)
         self._changed = threading.Condition()
         self._readers: dict[str, Reader] = {}
         self._due: list[Reader] = []
@@ -90,7 +91,7 @@ class Follower:
         failure: TanistError = Stopped(f"state topics of {self._endpoint.name}: closed")
         try:
             while self._go_on(self._tail):
-                for topic, burst in self._tail.burst(_WAIT).items():
+                for topic, burst in self._tail.burst(self._wait).items():
                     self._hand_over(topic, burst)
         except TanistError as error:
             failure = error

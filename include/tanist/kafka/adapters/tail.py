@@ -31,7 +31,8 @@ _MOST: Final = 10_000
 """Messages of one burst."""
 BRIEF_MS: Final = 20
 """For the time of one command: the end after a marker is detected sooner, at the cost of more requests."""
-LASTING_MS: Final = 100
+LASTING_MS: Final = 250
+"""For a worker: three of its readers ask the destination as often as this while nothing happens."""
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
 PASSING: Final = (
     TIMED_OUT
