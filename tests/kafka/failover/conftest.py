@@ -13,12 +13,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import tanist.kafka.wire.messages  # noqa: F401  # kafka-python is loaded through the door that filters its warnings
+from tanist.kafka.adapters.librdkafka import UNREACHABLE
 from tanist.kafka.protocol.client_config import client_config as connection
 from tanist.kafka.wire import admin
 from tanist.kafka.wire.admin import AccessFilter, AclBinding
@@ -118,11 +119,11 @@ class KafkaSide:
 
     def writes(self, topic: str, values: range, user: str = "app", *, partitions: int = 2) -> bool:
         """Whether all of `values` were taken, one partition after the other."""
-        writer = LogWriter(self.client(user, message_timeout_ms="4000", acks="all"))
+        writer = LogWriter(self.client(user, message_timeout_ms="20000", acks="all"))
         answers: list[object] = []
         records = (FlowRecord(n % partitions, b"k", b"%d" % n) for n in values)
         writer.write(topic, records, lambda _record, error, _message: answers.append(error))
-        writer.producer.flush(10)
+        assert writer.producer.flush(30) == 0
         return all(error is None for error in answers)
 
     def commit(self, group: str, topic: str, offset: int) -> None:
@@ -139,14 +140,17 @@ class KafkaSide:
         consumer = Consumer(self.client(**options, auto_offset_reset="earliest"))
         consumer.assign([At(topic, n, 0) for n in range(partitions)])
         found: list[tuple[int, int, bytes | None]] = []
-        ended = 0
-        while ended < partitions:
-            message = consumer.poll(10)
+        ended = set[int]()  # an end may be told twice, and an error is none
+        while len(ended) < partitions:
+            message = consumer.poll(20)
             assert message is not None
-            if message.error():
-                ended += 1
-            else:
+            error = message.error()
+            if error is None:
                 found.append((message.partition() or 0, message.offset() or 0, message.value()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition() or 0)
+            else:
+                assert error.retriable() or error.code() in UNREACHABLE, error
         consumer.close()
         return sorted(found)
 
@@ -271,8 +275,7 @@ class Pair:
                 assert self.east.writes(topic, range(10))
             self.tanist("mirrors", "create", name, "--source", "east", "--topic", "|".join(topics))
         for name in wanted:
-            for goal in ("state=MIRRORING", "lag=0"):
-                self.tanist("mirrors", "wait", name, "--for", goal, "--timeout", "40s")
+            self.tanist("mirrors", "wait", name, "--for", "lag=0", "--timeout", "40s")
 
     def approved(self, mirror: str, *options: str, mode: str = "planned", valid: str = "1h") -> str:
         """The hash of a plan that the approver has approved."""

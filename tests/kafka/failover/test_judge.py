@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.kafka.failover.conftest import KafkaSide, Pair
 
 pytestmark = pytest.mark.timeout(240)
+LOOKED_SECONDS = 25.0
+"""Nearly as long as what a worker has seen of a source is believed."""
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s", "--json")
 
 
@@ -181,6 +183,7 @@ def test_when_nobody_looks_at_a_source_what_it_takes_is_unknown(pair: Pair) -> N
     pair.dismiss()
     until(lambda: not worker.alive, 10)
     assert pair.east.writes("unseen", range(100, 150))
+    pair.clock.wait(LOOKED_SECONDS)
     until(lambda: without_source()["forecast"]["estimate"] is None, 60)
     plan = without_source()
     assert plan["verdict"] == "ACCEPT"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300)
 TOPIC = "restored"
+PATIENCE_SECONDS = 20.0
+"""Less than the time after which a worker takes the end of a source for what it is."""
 
 
 @pytest.fixture
@@ -71,6 +73,7 @@ def test_a_source_that_was_restored_from_a_backup_is_named_before_a_worker_fails
     def errors() -> set[str | None]:
         return {row["error"] for row in json.loads(own.tanist("mirrors", "describe", TOPIC, "--json").out)["items"]}
 
+    own.clock.wait(PATIENCE_SECONDS)
     until(lambda: "SOURCE_TRUNCATED" in errors(), 120)
     after = plan(own)
     assert after["plan_hash"] == before["plan_hash"], (before["limitations"], after["limitations"])

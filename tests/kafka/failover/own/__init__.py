@@ -1,0 +1,1 @@
+"""Failovers between clusters that no other test may have."""
