@@ -129,6 +129,7 @@ def test_a_task_that_was_frozen_in_its_drain_while_the_failover_was_aborted_chan
     assert ran.report["verdict"].startswith("UNDONE: aborted by ")
 
 
+@pytest.mark.long  # the explorer freezes runs at their barrier in every `make test`; the test above freezes a task
 def test_a_task_that_was_frozen_at_its_barrier_while_the_failover_was_finished_changes_nothing(
     house: House, pair: Pair
 ) -> None:
