@@ -1,38 +1,23 @@
-"""The command line in processes of their own that begin at once: forked from one that has imported it already.
-
-Importing takes most of a second of processor; a test of a failover runs dozens of commands.
-"""
+"""The command line in forks: a test of a failover runs dozens of commands."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
+
+from tanist_testkit.sandbox import forks
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping, Sequence
 
-COMMANDS: Final = "tanist.cli.app:run"
+COMMANDS: Final = forks.COMMANDS
 KILLED: Final = "tests.kafka.failover.killed:main"
-_LATER: Final = ("tanist.kafka.adapters", "tanist.kafka.wire")
-"""What commands import only when they are at work."""
-
-
-def _imported() -> list[str]:
-    later = (f"{room}.{found.name}" for room in _LATER for found in iter_modules(import_module(room).__path__))
-    return ["tanist.cli.app", "tests.kafka.failover.killed", "typer._adapters", *later]
-
-
-_FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(_imported())
+forks.preload("tests.kafka.failover.killed")
 
 
 @dataclass(frozen=True)
@@ -52,7 +37,7 @@ class Command:
         with ExitStack() as stack:
             files = [stack.enter_context(tempfile.NamedTemporaryFile()) for _ in range(2)]
             self._out, self._err = (Path(file.name) for file in files)
-            self._process = _FORKS.Process(
+            self._process = forks.FORKS.Process(
                 target=_work, args=(entry, self.arguments, dict(environment), home, self._out, self._err)
             )
             self._process.start()
@@ -91,6 +76,4 @@ def _work(entry: str, arguments: tuple[str, ...], environment: dict[str, str], h
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(home)
-    module, _, function = entry.partition(":")
-    sys.argv = [entry, *arguments]
-    getattr(import_module(module), function)()
+    forks.call(entry, arguments)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import TanistError
 from tanist_testkit.demo import copying, failovers
-from tanist_testkit.demo.commands import DemoCommands, prepare
+from tanist_testkit.demo.commands import DemoCommands
 from tanist_testkit.demo.stage import ABORTED, PLANNED, STORM, Stage
 from tanist_testkit.sandbox.environment import environment
+from tanist_testkit.sandbox.forks import prepare
 from tanist_testkit.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:

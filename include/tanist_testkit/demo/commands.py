@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import shlex
-import sys
 import threading
 from contextlib import contextmanager
-from importlib import import_module
-from multiprocessing import forkserver
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import ProcessFailed, TimedOut
+from tanist_testkit.sandbox.forks import COMMANDS, FORKS, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,30 +20,13 @@ if TYPE_CHECKING:
     from tanist_testkit.demo.screen import Screen
 
 _LONGEST_SECONDS: Final = 180.0
-_LATER: Final = ("tanist.kafka.adapters", "tanist.kafka.wire")
-"""What commands import only when they are at work."""
-
-
-def _imported() -> list[str]:
-    later = (f"{room}.{found.name}" for room in _LATER for found in iter_modules(import_module(room).__path__))
-    return ["tanist.cli.app", "typer._adapters", *later]
-
-
-_FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(_imported())
-
-
-def prepare() -> None:
-    """Imports the command line aside: each command is forked from there, which saves most of a second of processor."""
-    forkserver.ensure_running()
 
 
 def _work(arguments: Sequence[str], *streams: Connection) -> None:
     for number, stream in enumerate(streams, start=1):
         os.dup2(stream.fileno(), number)
         stream.close()
-    sys.argv = ["tanist", *arguments]
-    import_module("tanist.cli.app").run()
+    call(COMMANDS, arguments)
 
 
 class Running:
@@ -56,8 +35,8 @@ class Running:
     def __init__(self, arguments: Sequence[str], screen: Screen, *, quiet: bool) -> None:
         self._name = " ".join(arguments[:3])
         self._printed, self._said = list[str](), list[str]()
-        (out, theirs), (err, their_err) = _FORKS.Pipe(duplex=False), _FORKS.Pipe(duplex=False)
-        self.process = _FORKS.Process(target=_work, args=(arguments, theirs, their_err), daemon=True)
+        (out, theirs), (err, their_err) = FORKS.Pipe(duplex=False), FORKS.Pipe(duplex=False)
+        self.process = FORKS.Process(target=_work, args=(arguments, theirs, their_err), daemon=True)
         self.process.start()
         theirs.close()
         their_err.close()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import ProcessFailed, TimedOut
-from tanist_testkit.demo import promises
+from tanist_testkit.demo.promises import of_copy, of_validation, promise
 from tanist_testkit.demo.stage import FLOWS, MIRRORS, SEED, STORM, TOPICS, WEST
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import compare
@@ -35,6 +35,8 @@ WORKERS: Final = ("w1", "w2")
 EASED: Final = 0.1
 """Once there are enough the producers slow down, until all is healed: what follows reads everything three times."""
 VICTIM: Final = 2
+FAULTS: Final = 4
+LAG_SECONDS: Final = 60.0
 DOWN_SECONDS: Final = 1.0
 LAG: Final = "90s"
 
@@ -102,7 +104,7 @@ def disasters(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
         over.set()
         watcher.join()
     step.detail = f"{load.acknowledged:,} records acknowledged, {load.aborted:,} aborted on purpose"
-    return promises.of_faults(stage.killed)
+    return [promise("killed", f"{FAULTS} times SIGKILL", f"{stage.killed} times SIGKILL")]
 
 
 def _watch(stage: Stage, load: Load, step: ScreenStep, over: threading.Event) -> None:
@@ -133,7 +135,9 @@ def catch_up(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     stage.tanist.run("mirrors", "wait", STORM, "--for", "lag=0", "--timeout", LAG)
     stage.home.workers.check_alive()
     step.detail = "lag 0 in every partition"
-    return promises.of_lag(stage.clock.monotonic() - begun)
+    seconds = stage.clock.monotonic() - begun
+    within = seconds <= LAG_SECONDS
+    return [promise("lag", f"lag 0 within {LAG_SECONDS:.0f} s", f"lag 0 after {seconds:.1f} s", ok=within)]
 
 
 def count(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
@@ -146,7 +150,7 @@ def count(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     if first := found.whole.first or found.uncommitted.first:
         stage.screen.event(first)
     step.detail = f"{found.whole.records:,} records at the source, {found.acknowledged:,} known to producers"
-    return promises.of_copy(found, stage.load.aborted)
+    return of_copy(found, stage.load.aborted)
 
 
 def self_check(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
@@ -156,7 +160,7 @@ def self_check(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     assert seen is not None  # noqa: S101 -- it was read a moment ago
     verdict = compare(place, stage.found.source[place], with_one_bit_flipped(seen, trace))
     step.detail = verdict.first
-    return promises.of_self_check(verdict)
+    return [promise("one bit", "1 altered", str(verdict.differences))]
 
 
 def validate(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
@@ -167,7 +171,7 @@ def validate(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     if not reported:
         raise ProcessFailed(f"tanist validate ended with {code}: {running.last_words}")
     step.detail = f"{reported[0]['verdict']}, {len(reported[0]['partitions'])} partitions"
-    return promises.of_validation(reported[0], sum(flow.partitions for flow in FLOWS))
+    return of_validation(reported[0], sum(flow.partitions for flow in FLOWS))
 
 
 def positions(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
@@ -177,4 +181,4 @@ def positions(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     logs = bounds(stage.source, places, by, stage.clock)
     carried = carry(GROUP, stage.source, stage.destination, logs, by, stage.clock)
     step.detail = f"went on at {', '.join(f'{place}@{offset}' for place, offset in carried.committed.items())}"
-    return promises.of_positions(carried)
+    return [promise("group", f"{len(carried.source_next)} partitions", f"{carried.agreeing} partitions")]

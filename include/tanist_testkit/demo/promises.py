@@ -13,13 +13,8 @@ from tanist_testkit.verify.traces import Place, total
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tanist_testkit.verify.comparing import LogVerdict
-    from tanist_testkit.verify.groups import Carried
     from tanist_testkit.verify.inspection import Inspection
     from tanist_testkit.verify.traces import Trace, Traces
-
-LAG_SECONDS: Final = 60.0
-FAULTS: Final = 4
 
 # ── by hand: $EAST and $WEST are bootstrap servers, $DIR is where the demo lives ──────────────────────────────────────
 _ENDS: Final = "kafka-get-offsets.sh --bootstrap-server $EAST (then $WEST) --topic"
@@ -109,17 +104,6 @@ def none_of(key: str, count: int, of: str) -> Promise:
 # ── the copy ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_faults(faults: int) -> Iterator[Promise]:
-    """`faults`: processes that were killed while producers wrote."""
-    yield promise("killed", f"{FAULTS} times SIGKILL", f"{faults} times SIGKILL")
-
-
-def of_lag(seconds: float) -> Iterator[Promise]:
-    """`seconds`: until nothing was left to copy."""
-    limit, seen = f"lag 0 within {LAG_SECONDS:.0f} s", f"lag 0 after {seconds:.1f} s"
-    yield promise("lag", limit, seen, ok=seconds <= LAG_SECONDS)
-
-
 def of_copy(found: Inspection, aborted: int) -> Iterator[Promise]:
     """`aborted`: records of transactions that producers have aborted."""
     differences, records = found.whole.differences, f"{found.whole.records:,}"
@@ -141,20 +125,10 @@ def _first(traces: Traces) -> str:
     return ", ".join(f"{place} at {offset}" for place, offset in begins.items() if place.topic == "audit")
 
 
-def of_self_check(seen: LogVerdict) -> Iterator[Promise]:
-    """`seen`: what the comparison said of a copy with one wrong bit."""
-    yield promise("one bit", "1 altered", str(seen.differences))
-
-
 def of_validation(result: Mapping[str, Any], partitions: int) -> Iterator[Promise]:
     """`result`: as `tanist validate --json` shows it."""
     expected = f"EQUAL: {partitions} partitions are equal"
     yield promise("Spark", expected, f"{result['verdict']}: {result['reason']}")
-
-
-def of_positions(seen: Carried) -> Iterator[Promise]:
-    """A group whose positions were carried over by number."""
-    yield promise("group", f"{len(seen.source_next)} partitions", f"{seen.agreeing} partitions")
 
 
 # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────────

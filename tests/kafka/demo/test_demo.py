@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -34,24 +35,32 @@ THROUGH_AIRFLOW = {
 }
 DEMO = (sys.executable, "-m", "tanist.cli.main", "demo", "--yes")
 BY_HAND = (*DEMO, "--no-airflow")
+STARTED_BY = "TANIST_TEST_DEMO"
 FEW = ("--records", "20000")
 """What is killed is killed within the first seconds, whatever is written after it."""
 WITHOUT_AIRFLOW = "import sys; sys.modules |= dict.fromkeys(['airflow', 'httpx']); import tanist_testkit.demo.chapters"
 
 
 def processes_of(directory: Path) -> list[str]:
-    """What runs for it, by command line or, where there is a /proc, by its Airflow's home."""
+    """What runs for it, by command line or, where there is a /proc, by who has started it."""
     listed = subprocess.run(["ps", "-axo", "pid=,stat=,args="], capture_output=True, text=True, check=True)
-    return [line for line in listed.stdout.splitlines() if str(directory) in line] + airflow_of(directory)
+    named = [line for line in listed.stdout.splitlines() if str(directory) in line]
+    return [*named, *having("AIRFLOW_HOME", directory), *having(STARTED_BY, directory)]
 
 
-def airflow_of(directory: Path) -> list[str]:
-    found, mark = [], f"AIRFLOW_HOME={directory}".encode()
+def having(variable: str, directory: Path) -> list[str]:
+    """Processes whose environment names it there: a command that was forked has no command line of its own."""
+    mark = f"{variable}={directory}".encode()
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if mark in (process / "environ").read_bytes():
                 found.append(process.name)
     return found
+
+
+def environment(directory: Path) -> dict[str, str]:
+    return {**os.environ, STARTED_BY: str(directory)}
 
 
 def nothing_runs(directory: Path) -> bool:
@@ -65,7 +74,8 @@ def nothing_runs(directory: Path) -> bool:
 
 def whole(home: Path, *command: str) -> list[dict[str, Any]]:
     """Its promises, all of them kept; nothing runs, and no data are left."""
-    done = subprocess.run([*command, "--json", "--dir", str(home)], capture_output=True, text=True, check=False)
+    asked = [*command, "--json", "--dir", str(home)]
+    done = subprocess.run(asked, env=environment(home), capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr[-3000:]
     items: list[dict[str, Any]] = json.loads(done.stdout).get("items", [])
     assert not [item for item in items if not item["ok"]], done.stderr[-3000:]
@@ -103,12 +113,16 @@ def test_through_airflow_they_are_kept_as_well(tmp_path: Path) -> None:
 )
 def test_after_ctrl_c_nothing_is_left(tmp_path: Path, command: tuple[str, ...], words: str) -> None:
     home = tmp_path / "demo"
-    with subprocess.Popen([*command, "--dir", str(home)], stderr=subprocess.PIPE, text=True) as demo:
-        assert demo.stderr is not None
-        assert any(words in line for line in demo.stderr)
-        assert (command is BY_HAND) or airflow_of(home), "nothing to clean up"
-        demo.send_signal(signal.SIGINT)
-        assert demo.wait(20) == 130
+    asked = [*command, "--dir", str(home)]
+    with subprocess.Popen(asked, env=environment(home), stderr=subprocess.PIPE, text=True) as demo:
+        try:
+            assert demo.stderr is not None
+            assert any(words in line for line in demo.stderr)
+            assert (command is BY_HAND) or having("AIRFLOW_HOME", home), "nothing to clean up"
+            demo.send_signal(signal.SIGINT)
+            assert demo.wait(20) == 130
+        finally:
+            demo.kill()
     assert nothing_runs(home)
     assert {file.name for file in home.iterdir()} & {"east", "west", "airflow"} == set()
 
