@@ -20,11 +20,12 @@ from tanist.kafka.protocol.record_set import records_of
 from tanist.kafka.protocol.varint import zigzag
 from tanist.spark import codecs
 from tanist.spark.columns import Columns, body_of, columns
+from tanist.spark.inside import records_from
 from tanist.spark.record_source import FLUSH, digest_rows, portions
 from tanist.spark.spans import Span
 from tests.kafka.fetcher.logs import Row, read
 from tests.spark.forging import append, many, written
-from tests.unit.kafka.protocol.batches import GZIP, LOG_APPEND_TIME, seal
+from tests.unit.kafka.protocol.batches import GZIP, LOG_APPEND_TIME, encode_record, seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,6 +152,20 @@ def test_what_no_codec_has_written_is_corrupt_and_a_bomb_is_not_unpacked(monkeyp
     for codec, each in packed.items():
         with pytest.raises(UnsupportedBatch, match="once decompressed"):
             codecs.decompressed(codec, memoryview(each))
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_difference_is_located_in_a_batch_of_any_codec(codec: int) -> None:
+    """Of snappy, lz4 and zstd it was not: the batch differed, its record could not be named."""
+    numbers = [b"%d" % n for n in range(10)]
+    body = b"".join(encode_record(n, b"k", each, n) for n, each in enumerate(numbers))
+    packed = zlib.compress(body, wbits=31) if codec == GZIP else body
+    packed = pa.compress(body, codec=CODECS[codec], asbytes=True) if codec > GZIP else packed
+    found = records_from(memoryview(seal(packed, 20, codec, 10, 1_000, (-1, -1, -1))), 23)
+    assert found is not None
+    assert [(each.offset, each.timestamp, each.value) for each in found] == [
+        (20 + n, 1_000 + n, numbers[n]) for n in range(3, 10)
+    ]
 
 
 def test_blocks_of_snappy_java_are_read() -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import TanistError, UnsupportedBatch
 from tanist.domain.validation.result import DifferenceKind
-from tanist.kafka.protocol.batch import split
-from tanist.kafka.protocol.record_set import records_of
+from tanist.kafka.protocol.batch import HEADER_SIZE, split
+from tanist.kafka.protocol.record_set import records_in
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
+from tanist.spark.codecs import decompressed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +60,23 @@ def _records(router: Router, at: TopicPartition, offset: int | None) -> list[Rec
     answer = requests.fetch(router, {at: offset}, Deadline(time.monotonic() + _SECONDS))[at]
     if isinstance(answer, TanistError):
         raise answer
-    for header, batch in split(answer.records):
+    found = records_from(answer.records, offset)
+    if found is None:
+        raise UnsupportedBatch(f"{at} no longer has a whole batch at {offset}")
+    return found
+
+
+def records_from(batches: memoryview, offset: int) -> list[Record] | None:
+    """The records from `offset` on of the batch that it lies in, whatever its codec; None: of no whole batch.
+
+    Raises:
+        CorruptBatch, UnsupportedBatch: as `decompressed` and `records_in`.
+    """
+    for header, batch in split(batches):
         if header.base_offset <= offset <= header.last_offset:
-            return [record for record in records_of(batch) if record.offset >= offset]
-    raise UnsupportedBatch(f"{at} no longer has a whole batch at {offset}")
+            body = decompressed(header.codec, batch[HEADER_SIZE:])
+            return [record for record in records_in(header, body) if record.offset >= offset]
+    return None
 
 
 def first_difference(source: Sequence[Record], copy: Sequence[Record]) -> str:

@@ -18,6 +18,8 @@ from tanist.kafka.protocol.varint import read_zigzag, zigzag
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tanist.kafka.protocol.batch import BatchHeader
+
 _NONE: Final = 0
 _GZIP: Final = 1
 _GZIP_WINDOW: Final = 31
@@ -63,7 +65,11 @@ def records_of(batch: memoryview) -> Iterator[Record]:
         CorruptBatch: a length leads out of the batch.
     """
     header = header_of(batch)
-    body = _unpacked(batch, header.codec)
+    yield from records_in(header, _unpacked(batch, header.codec))
+
+
+def records_in(header: BatchHeader, body: bytes) -> Iterator[Record]:
+    """As `records_of`, from what the batch holds once decompressed."""
     at, end = 0, len(body)
     for _ in range(header.record_count):
         record, at = _record(body, at, end)
