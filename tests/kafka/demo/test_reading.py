@@ -17,6 +17,7 @@ from tanist_testkit.verify.inspection import Inspection, Inspector
 from tanist_testkit.verify.reading import bounds, read
 from tanist_testkit.verify.traces import Place
 from tanist_testkit.verify.writing import Load, LoadWriter, LogWriter
+from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,8 @@ def test_what_producers_were_told_is_what_readers_see(clusters: Mapping[str, San
     clients.create_topics(east, [flow.new_topic(1, min_isr=1) for flow in flows], CLOCK.deadline(20), CLOCK)
     load = Load(east, flows, CLOCK, 1)
     load.start()
-    CLOCK.wait(3)
+    load.until(1_001, CLOCK.deadline(25))
+    until(lambda: load.aborted, CLOCK.deadline(10), CLOCK, lambda: "no transaction was aborted")
     load.stop(CLOCK.deadline(30))
     reported = load.traces()
     logs = bounds(east, reported, CLOCK.deadline(10), CLOCK)

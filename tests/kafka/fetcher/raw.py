@@ -52,7 +52,7 @@ def surplus(rig: Rig, at: TopicPartition, count: int = 1) -> None:
     epoch = max(known.producer_epoch, 0) if known else 0
     markers = Markers(rig.spec.marker_id, epoch, range(end, end + count))
     assert requests.write_markers(rig.destination.router, {at: markers}, soon()) == {at: None}
-    until(lambda: rig.destination.end(at) == end + count, 5)
+    until(lambda: rig.destination.end(at) == end + count, 20)
 
 
 class Wires:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.cluster import SandboxCluster
 
 COPIED_SECONDS = 40.0
+SHORTEST_REST, LONGEST_REST = 0.02, 1.0
 _T = TypeVar("_T")
 
 
@@ -47,16 +48,21 @@ def soon(seconds: float = 20) -> Deadline:
 
 
 def until(true: Callable[[], object], seconds: float, what: Callable[[], object] = lambda: "") -> None:
-    """Wait until `true()`; a cluster that cannot tell is asked again. Else AssertionError with `what()`."""
+    """Wait until `true()`; a cluster that cannot tell is asked again. Else AssertionError with `what()`.
+
+    It rests twice as long as an answer takes: to ask all the time would cost the processor that others wait for.
+    """
     by, trouble = soon(seconds), ""
     while True:
+        began = time.monotonic()
         try:
             if true():
                 return
         except TanistError as error:
             trouble = str(error)
         assert by.left(time.monotonic()), (what(), trouble)
-        time.sleep(0.02)  # noqa: TID251  # a test waits for another process
+        rest = min(LONGEST_REST, max(SHORTEST_REST, 2 * (time.monotonic() - began)))
+        time.sleep(rest)  # noqa: TID251  # a test waits for another process
 
 
 class RigCluster:

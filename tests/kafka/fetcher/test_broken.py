@@ -15,7 +15,7 @@ from tanist.domain.names import EpochMs, topic_id_text
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState, Finding
 from tanist.fetcher.planning import Owned
-from tanist.fetcher.sources import SourceLeaders
+from tanist.fetcher.sources import LOOK_EVERY_SECONDS, SourceLeaders
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End
 from tests.kafka.fetcher.logs import read
@@ -184,4 +184,4 @@ def test_a_partition_that_had_no_leader_for_a_moment_is_copied_as_soon_as_it_has
         until(lambda: at not in copier.reports(), 10)
         rig.source.create(topic_name)
         batches(rig, at, 1)
-        rig.copied(copier, 5)
+        rig.copied(copier, LOOK_EVERY_SECONDS - 3)

@@ -115,7 +115,7 @@ def test_a_hanging_transaction_holds_the_copy_at_the_last_stable_offset_and_no_l
         hanging.flush(20)
         rig.source.produce(at[0], [b"later"])
         rig.copied(copier, hanging=True)
-        until(lambda: copier.reports()[at[0]].source_high_watermark == 4, 5)
+        until(lambda: copier.reports()[at[0]].source_high_watermark == 4, 20)
         report = copier.reports()[at[0]]
         assert (report.position, report.source_last_stable, report.end) == (2, 2, 2)
         hanging.abort_transaction(20)

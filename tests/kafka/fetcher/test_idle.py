@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(90)
 
 PARTITIONS = 300
-SECONDS = 10.0
+SECONDS = 4.0
 SHARE_OF_A_CORE = 0.05
 STOP_SECONDS = 2.0
 

@@ -48,7 +48,7 @@ def test_a_log_that_begins_late_is_copied_at_its_offsets(rig: Rig, topic_name: s
         rig.copied(copier)
         batches(rig, at[0], 2)
         rig.copied(copier)
-        until(lambda: rig.destination.end(at[0], End.EARLIEST) == start, 5)
+        until(lambda: rig.destination.end(at[0], End.EARLIEST) == start, 20)
     assert rig.identical(at) == ""
     assert rig.offsets(at[0]).runs == ()
 
@@ -71,7 +71,7 @@ def test_three_million_offsets_are_skipped_in_seconds(rig: Rig, topic_name: str)
     rig.source.delete_before(at[0], MILLIONS)
     batches(rig, at[0])
     with rig.copier(at) as copier:
-        rig.copied(copier, 10)
+        rig.copied(copier, 20)
         assert copier.reports()[at[0]].finding is Finding.ALIGNED
     assert rig.identical(at) == ""
     assert rig.read(at)[1][at[0]][0].offset == MILLIONS
@@ -85,7 +85,7 @@ def test_a_log_start_beyond_the_limit_is_refused_by_name_and_nothing_is_written(
     rig.source.delete_before(near, 39)
     with rig.copier([far, near], spec=replace(rig.spec, max_start_fill=39)) as copier:
         rig.copied(copier, only=[near])
-        until(lambda: copier.reports()[far].finding is Finding.BROKEN, 5, copier.reports)
+        until(lambda: copier.reports()[far].finding is Finding.BROKEN, 20, copier.reports)
         assert isinstance(copier.reports()[far].error, LogStartTooFar)
     assert rig.destination.end(far, End.LOG_END) == 0
     assert rig.identical([near]) == ""
@@ -98,7 +98,7 @@ def test_the_log_start_of_the_copy_follows_the_source(rig: Rig, topic_name: str)
         rig.copied(copier)
         for start in (7, 10, 50):
             rig.source.delete_before(at[0], start)
-            until(lambda: rig.destination.end(at[0], End.EARLIEST) == start, 5)  # noqa: B023
+            until(lambda: rig.destination.end(at[0], End.EARLIEST) == start, 20)  # noqa: B023
         batches(rig, at[0], 1)
         rig.copied(copier)
     assert rig.identical(at) == ""
@@ -127,7 +127,7 @@ def test_retention_that_overtook_a_stopped_copy_is_told_and_offsets_stay(
         rig.copied(again)
         report = again.reports()[at]
         assert "85" in report.note
-        until(lambda: rig.destination.end(at, End.EARLIEST) == 85, 5)
+        until(lambda: rig.destination.end(at, End.EARLIEST) == 85, 20)
     assert rig.identical([at]) == ""
 
 

@@ -73,4 +73,4 @@ def test_only_topics_of_the_mirror(rig: Rig, topic_name: str, group_name: str) -
         until(lambda: followed.position(group_name, at) == 1, 20)
         assert followed.position(group_name, other) is None
         followed.state.append([wanted(rig.spec, other.topic)], soon())
-        until(lambda: followed.position(group_name, other) == 2, 5)
+        until(lambda: followed.position(group_name, other) == 2, 20)

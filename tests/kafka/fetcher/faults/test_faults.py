@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.timeout(120)
+HELD_UP_SECONDS = 8.0
+"""Less than any deadline of a request to a broker that does not answer; on a busy machine a copy takes its time."""
 
 
 @contextmanager
@@ -81,7 +83,7 @@ def test_a_tail_that_is_not_committed_is_neither_lost_nor_repeated(
         for follower in (2, 3):
             trio.pause(follower)
         batches(rig, at, 1)
-        until(lambda: rig.destination.end(at, End.LOG_END) == 20, 4)
+        until(lambda: rig.destination.end(at, End.LOG_END) == 20, 20)
         worker.kill()
         worker.wait()
     assert rig.destination.end(at) == 10
@@ -96,11 +98,11 @@ def test_a_tail_that_is_not_committed_is_neither_lost_nor_repeated(
         if rule == "on":
             until(
                 lambda: (r := copier.reports().get(at)) and r.error and r.error.name == "NOT_COMMITTED_YET",
-                4,
+                20,
                 copier.reports,
             )
         else:
-            until(lambda: rig.destination.end(at, End.LOG_END) > 20, 4, copier.reports)
+            until(lambda: rig.destination.end(at, End.LOG_END) > 20, 20, copier.reports)
         for follower in (2, 3):
             trio.unpause(follower)
         if rule == "on":
@@ -130,14 +132,14 @@ def test_fillers_that_die_with_a_leader_are_written_again(
         wires.next_fill = asleep
         rig.source.transaction(at, [b"aborted"] * 5, commit=False)
         assert sent.wait(10)
-        until(lambda: rig.destination.end(at, End.LOG_END) == end + 6, 3)
+        until(lambda: rig.destination.end(at, End.LOG_END) == end + 6, 20)
         trio.kill(1)
         for follower in (2, 3):
             trio.unpause(follower)
         rig.source.produce(at, [b"last"])
         rig.copied(copier, 40)
         trio.start_broker(1)
-    until(lambda: rig.destination.end(at) == end + 7, 10)
+    until(lambda: rig.destination.end(at) == end + 7, 30)
     assert rig.identical([at]) == ""
     assert rig.offsets(at).runs == ()
 
@@ -153,14 +155,14 @@ def test_a_lane_that_is_told_to_end_waits_for_what_is_in_flight(into_trio: Rig, 
         for follower in (2, 3):
             rig.destination.cluster.pause(follower)
         batches(rig, at, 1)
-        until(lambda: rig.destination.end(at, End.LOG_END) == 20, 4)
+        until(lambda: rig.destination.end(at, End.LOG_END) == 20, 20)
         [lane] = copier.made
         copier.lanes.apply({})
         lane.join(1)
         assert lane.is_alive()
         for follower in (2, 3):
             rig.destination.cluster.unpause(follower)
-        lane.join(5)
+        lane.join(20)
         assert not lane.is_alive()
     assert rig.identical([at]) == ""
 
@@ -228,7 +230,7 @@ def test_a_frozen_leader_holds_up_its_own_partitions_alone(into_trio: Rig, topic
             rig.copied(copier, 22, only=[at[1]])
             waits.append(round(time.monotonic() - sent, 1))
         rig.destination.cluster.unpause(1)
-        assert max(waits[1:]) < 2, waits
+        assert max(waits[1:]) < HELD_UP_SECONDS, waits
         rig.copied(copier)
         assert all(r.finding is Finding.ALIGNED for r in copier.reports().values())
     assert rig.identical(at) == ""
