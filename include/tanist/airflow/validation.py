@@ -20,11 +20,11 @@ from tanist.airflow.params import PARAMS as WISHED
 from tanist.airflow.params import parameters
 from tanist.airflow.tasks import at_work, leave, translate_errors
 from tanist.domain.checks import Mode
-from tanist.domain.errors import CopyDiffers, CouldNotTell, SourceSilent
+from tanist.domain.errors import CopyDiffers, CouldNotTell, Misconfigured, SourceSilent
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import ValidationVerdict
-from tanist.spark_submit.place import LOCAL, SparkPlace
+from tanist.spark_submit.place import LOCAL, DeployMode, SparkPlace
 from tanist.spark_submit.submission import application, bound, environment, spark_submit
 from tanist.spark_submit.submit import handed_over, result_of
 from tanist.usecases.validation.prepare import ValidationRequest
@@ -93,12 +93,20 @@ def place() -> SparkPlace:
     file = extra.get("tanist.properties-file")
     return SparkPlace(
         master=scheme + host + (f":{connection.port}" if connection.port else ""),
+        deploy_mode=_deploy_mode(extra.get("deploy-mode") or LOCAL.deploy_mode),
         properties=Path(file) if file else None,
         python=extra.get("tanist.python") or LOCAL.python,
         image=bool(extra.get("tanist.no-packages")),
         unencrypted=bool(extra.get("tanist.allow-unencrypted")),
         ui=bool(extra.get("tanist.ui")),
     )
+
+
+def _deploy_mode(given: str) -> DeployMode:
+    try:
+        return DeployMode(given)
+    except ValueError:
+        raise Misconfigured(f"deploy-mode {given!r} of connection {SPARK!r} is neither client nor cluster") from None
 
 
 def supervisors() -> tuple[int, ...]:

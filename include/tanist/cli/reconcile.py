@@ -10,18 +10,11 @@ import typer
 
 from tanist.cli.options import Session, TopicsOption, asking
 from tanist.cli.output import emit, no_verdict, say, stages
-from tanist.cli.spark_options import (
-    ImageOption,
-    MasterOption,
-    PropertiesOption,
-    PythonOption,
-    UiOption,
-    UnencryptedOption,
-    place,
-)
+from tanist.cli.spark_options import on_spark
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.settings.bounded import LIST_BYTES, bounded_text
+from tanist.spark_submit.place import SparkPlace
 from tanist.spark_submit.submit import run as run_job
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
 from tanist.wiring.reconciliation import reconciliation
@@ -85,6 +78,7 @@ FolderOption = Annotated[
 
 
 @asking(seconds=LONGEST_SECONDS)
+@on_spark
 def reconcile(
     now: Session,
     name: NameArgument = None,
@@ -95,12 +89,7 @@ def reconcile(
     destination_topic: DestinationTopicOption = None,
     positions_file: PositionsOption = None,
     report: FolderOption = None,
-    master: MasterOption = None,
-    properties_file: PropertiesOption = None,
-    python: PythonOption = None,
-    no_packages: ImageOption = False,
-    allow_unencrypted: UnencryptedOption = False,
-    ui: UiOption = False,
+    where: SparkPlace,
 ) -> None:
     """Find the destination offset of every source record by comparing the records. Changes nothing.
 
@@ -110,7 +99,6 @@ def reconcile(
 
     Example: tanist reconcile --source east --source-topic orders --destination west --destination-topic east.orders
     """
-    where = place(master, properties_file, python, image=no_packages, unencrypted=allow_unencrypted, ui=ui)
     asked = _positions(positions_file)
     run = replace(now.context, announce=_announce)
     topics = (source, source_topic, destination_topic)

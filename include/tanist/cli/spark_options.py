@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tanist.spark_submit.place import LOCAL, SparkPlace
+from tanist.spark_submit.place import LOCAL, DeployMode, SparkPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PANEL = "On a Spark cluster (docs/spark.md)"
 
@@ -18,6 +22,14 @@ MasterOption = Annotated[
         metavar="URL",
         help="Spark's master: local[*], spark://HOST:PORT, yarn, k8s://URL.",
         show_default="local[*], this machine",
+        rich_help_panel=_PANEL,
+    ),
+]
+DeployModeOption = Annotated[
+    DeployMode,
+    typer.Option(
+        "--deploy-mode",
+        help="Where Spark's driver runs: client, where this command runs. cluster is refused, with the reason.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -61,19 +73,42 @@ UiOption = Annotated[
 ]
 
 
-def place(
-    master: str | None, properties: Path | None, python: str | None, *, image: bool, unencrypted: bool, ui: bool
-) -> SparkPlace:
-    """Where the job runs.
+def on_spark(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator of commands with a parameter `where`, a `SparkPlace`: adds the options that say it.
 
-    Raises:
-        Misconfigured: no such kind of master, or no such file.
+    Goes below `asking`. Raises Misconfigured, as `SparkPlace` does, before the command does anything.
     """
+    own = inspect.signature(command, eval_str=True).parameters
+    options = inspect.signature(_place, eval_str=True).parameters
+
+    def run(now: Any, **given: Any) -> None:
+        where = _place(**{name: given.pop(name) for name in options})
+        command(now, where=where, **given)
+
+    whole = cast("Any", run)
+    session, *others = (parameter for name, parameter in own.items() if name != "where")
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*others, *options.values())]
+    whole.__signature__ = inspect.Signature([session, *keywords])
+    whole.__name__, whole.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def _place(
+    *,
+    master: MasterOption = None,
+    deploy_mode: DeployModeOption = LOCAL.deploy_mode,
+    properties_file: PropertiesOption = None,
+    python: PythonOption = None,
+    no_packages: ImageOption = False,
+    allow_unencrypted: UnencryptedOption = False,
+    ui: UiOption = False,
+) -> SparkPlace:
     return SparkPlace(
         master=master or LOCAL.master,
-        properties=properties and properties.absolute(),
+        deploy_mode=deploy_mode,
+        properties=properties_file and properties_file.absolute(),
         python=python or LOCAL.python,
-        image=image,
-        unencrypted=unencrypted,
+        image=no_packages,
+        unencrypted=allow_unencrypted,
         ui=ui,
     )

@@ -10,18 +10,11 @@ import typer
 
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, no_verdict, say, stages
-from tanist.cli.spark_options import (
-    ImageOption,
-    MasterOption,
-    PropertiesOption,
-    PythonOption,
-    UiOption,
-    UnencryptedOption,
-    place,
-)
+from tanist.cli.spark_options import on_spark
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import DifferenceKind, ValidationVerdict
+from tanist.spark_submit.place import SparkPlace
 from tanist.spark_submit.submit import run as run_job
 from tanist.usecases.validation.prepare import ValidationRequest
 from tanist.wiring.validation import validation
@@ -59,6 +52,7 @@ ReportOption = Annotated[
 
 
 @asking(seconds=LONGEST_SECONDS)
+@on_spark
 def validate(
     now: Session,
     name: MirrorArgument,
@@ -66,12 +60,7 @@ def validate(
     topic: TopicsOption = None,
     report: ReportOption = None,
     *,
-    master: MasterOption = None,
-    properties_file: PropertiesOption = None,
-    python: PythonOption = None,
-    no_packages: ImageOption = False,
-    allow_unencrypted: UnencryptedOption = False,
-    ui: UiOption = False,
+    where: SparkPlace,
 ) -> None:
     """Compare a mirror with its source, in Spark, and list differences by offset. Changes nothing.
 
@@ -83,7 +72,6 @@ def validate(
     folder = report or Path("validation") / name
     run = replace(now.context, announce=_announce)
     with no_verdict():
-        where = place(master, properties_file, python, image=no_packages, unencrypted=allow_unencrypted, ui=ui)
         mirror = mirror_name(name)
         (destination,) = now.destinations(mirror)
         submission = replace(validation(now.registry, destination, mirror, request, folder, run), place=where)

@@ -34,9 +34,9 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
+_UNENCRYPTED: Final = "spark.tanist.unencrypted"
+"""Whether logins may be sent to executors all the same; read by `tanist.spark.session`, a stranger to this package."""
 _ENCRYPTED: Final = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
-UNENCRYPTED: Final = "spark.tanist.unencrypted"
-"""Whether logins may be sent to executors all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Submission:
             "spark.io.encryption.enabled": "true",
             "spark.pyspark.python": self.place.python,
             "spark.pyspark.driver.python": sys.executable,
-            UNENCRYPTED: str(self.place.unencrypted).lower(),
+            _UNENCRYPTED: str(self.place.unencrypted).lower(),
         }
         if self.place.encrypts_itself:
             settings |= _ENCRYPTED
@@ -107,7 +107,8 @@ class Submission:
         properties = ["--properties-file", str(self.place.properties)] if self.place.properties else []
         return [
             spark_submit(),
-            *("--master", self.place.master, "--driver-memory", self.driver_memory),
+            *("--master", self.place.master, "--deploy-mode", self.place.deploy_mode),
+            *("--driver-memory", self.driver_memory),
             *properties,
             *chain(*settings, *shipped),
             str(application(self.application)),

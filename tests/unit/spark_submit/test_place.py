@@ -10,7 +10,7 @@ import pytest
 from tanist.domain.endpoint import Secret, Tls
 from tanist.domain.errors import Misconfigured
 from tanist.spark.carried import carry_files
-from tanist.spark_submit.place import LOCAL, SparkPlace
+from tanist.spark_submit.place import LOCAL, DeployMode, SparkPlace
 from tanist.spark_submit.submission import Submission, environment
 
 if TYPE_CHECKING:
@@ -53,6 +53,30 @@ def test_a_place_that_cannot_be_is_bad_input(tmp_path: Path, wrong: dict[str, st
     values = {name: tmp_path / value if name == "properties" else value for name, value in wrong.items()}
     with pytest.raises(Misconfigured):
         SparkPlace(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("master", "reason"),
+    [
+        ("local[*]", "is not a Spark cluster"),
+        ("spark://m:7077", "no cluster mode for Python applications on standalone clusters"),
+        ("yarn", "would upload the file with the logins"),
+        ("k8s://https://k", "would upload the file with the logins"),
+    ],
+)
+def test_cluster_mode_is_refused_with_the_reason(master: str, reason: str) -> None:
+    with pytest.raises(Misconfigured, match=reason):
+        SparkPlace(master=master, deploy_mode=DeployMode.CLUSTER)
+
+
+def test_settings_cannot_turn_cluster_mode_on(tmp_path: Path) -> None:
+    """spark-submit would take `spark.submit.deployMode` from the file, if the command did not say it."""
+    file = tmp_path / "spark.properties"
+    file.write_text("spark.submit.deployMode cluster\n")
+    place = SparkPlace(master="yarn", image=True, properties=file)
+    submission = Submission(application="data_validation.py", job=None, folder=tmp_path, place=place)
+    command = submission.command(tmp_path / "job.json")
+    assert command[command.index("--deploy-mode") + 1] == "client"
 
 
 def test_certificates_travel_without_their_files(tmp_path: Path) -> None:
