@@ -14,9 +14,11 @@ from tanist.domain.endpoint import Address, Endpoint, Sasl, SaslMechanism, Secre
 from tanist.domain.errors import CouldNotTell, Misconfigured, ProcessFailed, TanistError, TimedOut
 from tanist.domain.names import MirrorName, ProducerId, TopicPartition
 from tanist.domain.offset_map import OffsetRange
+from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
 from tanist.kafka.protocol.values import plain, reader
 from tanist.kafka.wire.clock import SystemClock
+from tanist.spark.ends import fix
 from tanist.spark_submit import submit as submitting
 from tanist.spark_submit.submission import Submission
 from tests.kafka.fetcher.rig import until
@@ -116,6 +118,7 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     pair.tanist("failover", "run", "dr", "--plan", plan, "--fence-proof", "1s")
     assert pair.west.writes("orders", range(100, 110))
     assert pair.west.writes("bills", range(2), user="mirror")
+    assert_a_job_from_before_the_failover_is_unknown(pair)
     found = pair.tanist(
         "validate", "dr", "--topic", "orders", "--topic", "bills", "--level", "records", "--json", expected=1
     )
@@ -132,6 +135,16 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     secrets = {side.cluster.password_file("mirror").read_text() for side in (pair.east, pair.west)}
     for file in folder.iterdir():
         assert not any(secret in file.read_text() for secret in secrets), file
+
+
+def assert_a_job_from_before_the_failover_is_unknown(pair: Pair) -> None:
+    """What clients have written since then would count as extra."""
+    orders, bills = (PartitionRequest(partition=TopicPartition(topic, 0)) for topic in ("orders", "bills"))
+    source, destination = (side.cluster.endpoint() for side in (pair.east, pair.west))
+    made = replace(job(), mirror=MirrorName("dr"), source=source, destination=destination, partitions=(orders, bills))
+    found = fix(replace(made, settle_seconds=0.0))
+    assert "was failed over meanwhile" in str(found[orders.partition])
+    assert isinstance(found[bills.partition], ComparisonBounds)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ SCHEMA: Final = (
 `seen` by a reader of committed records; `sound`: the stored CRC32C is the recomputed one; `trouble`: this partition
 could not be read to its end, and why."""
 _ARROW: Final = arrow_schema(SCHEMA)
+_SIZE: Final = [each.split()[0] for each in SCHEMA.split(",")].index("size")
 
 
 class BatchReader(SpanReader):
@@ -48,14 +49,15 @@ class BatchReader(SpanReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, ReadTask):  # without any task Spark asks for None
             with closing(Router(self._endpoint, "tanist-validation")) as router:
-                yield from arrow(_rows(router, partition.spans))
+                yield from arrow(self._rows(router, partition.spans))
 
-
-def _rows(router: Router, spans: tuple[Span, ...]) -> Iterator[tuple[Any, ...]]:
-    for span in spans:
-        yield from rows(router, span)
-    for span, trouble in changed_topics(router, spans, Deadline(time.monotonic() + PATIENCE_SECONDS)):
-        yield _failed(span, trouble)
+    def _rows(self, router: Router, spans: tuple[Span, ...]) -> Iterator[tuple[Any, ...]]:
+        for span in spans:
+            for row in rows(router, span):
+                self.count(row[_SIZE] or 0)
+                yield row
+        for span, trouble in changed_topics(router, spans, Deadline(time.monotonic() + PATIENCE_SECONDS)):
+            yield _failed(span, trouble)
 
 
 def frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> DataFrame:

@@ -7,12 +7,13 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.errors import CouldNotTell, TanistError, TopicReplaced
 from tanist.domain.names import SourceOffset
 from tanist.domain.validation.bounds import ComparisonBounds, LogBounds
 from tanist.kafka.wire.requests import readable_ends
 from tanist.kafka.wire.router import Router
 from tanist.ports.clock import Deadline
+from tanist.spark.promoted import promoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,12 +39,38 @@ def fix(job: ValidationJob) -> Fixed:
         ours = ends_of(source, at)
         theirs = _settled(copy, job, ours)
         later = ends_of(source, at)
+        moved = _replaced((source, copy), at, ids) | _promoted(copy, job)
     return {
-        asked.partition: _bounds(
-            asked, (ids[0].get(asked.partition.topic), ids[1].get(asked.partition.topic)), ours, theirs, later
-        )
+        asked.partition: moved.get(asked.partition.topic)
+        or _bounds(asked, (ids[0].get(asked.partition.topic), ids[1].get(asked.partition.topic)), ours, theirs, later)
         for asked in job.partitions
     }
+
+
+def _replaced(
+    routers: tuple[Router, Router], at: Sequence[TopicPartition], ids: Sequence[Mapping[str, UUID | None]]
+) -> dict[str, TanistError]:
+    """Topics that are others now than before the ends were read: some of those ends may be of the new ones."""
+    return {
+        name: TopicReplaced(f"topic {name!r} was deleted and created again while its ends were read")
+        for router, known in zip(routers, ids, strict=True)
+        for name, topic_id in _topic_ids(router, at).items()
+        if topic_id and known.get(name, topic_id) not in {None, topic_id}
+    }
+
+
+def _promoted(copy: Router, job: ValidationJob) -> dict[str, TanistError]:
+    """Topics that were failed over since the job was made, or of which that cannot be told.
+
+    Clients may have written to such a topic before its end was read, and what they wrote would count as extra. Topics
+    that are failed over later do not matter: the end lies before what clients write.
+    """
+    topics = {asked.partition.topic for asked in job.partitions if not asked.promoted}
+    try:
+        found = promoted(copy, job.mirror, topics, Deadline(time.monotonic() + 3 * ANSWER_SECONDS))
+    except TanistError as unread:
+        return dict.fromkeys(topics, unread)
+    return {name: CouldNotTell(f"topic {name!r} was failed over meanwhile: run the command again") for name in found}
 
 
 def _topic_ids(router: Router, at: Sequence[TopicPartition]) -> Mapping[str, UUID | None]:

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from tanist.spark.progress import counter
 from tanist.spark.spans import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
     from tanist.domain.endpoint import Endpoint
     from tanist.spark.spans import Span
 
 _TASKS_PER_CORE: Final = 2
+_MOST_OFFSETS: Final = 5_000_000
+"""Of one task; records of 100 B take some two seconds of processor time."""
 _TYPES: Final = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -39,14 +43,22 @@ class SpanReader(DataSourceReader):
 
     def __init__(self, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> None:
         self._endpoint, self._tasks = endpoint, tasks
+        self.counter: Accumulator[int] | None = None
+
+    def count(self, size: int) -> None:
+        """`size` more bytes have been read of a log."""
+        if self.counter is not None:
+            self.counter += size
 
     def partitions(self) -> Sequence[InputPartition]:
         return [ReadTask(spans) for spans in self._tasks]
 
 
 def tasks(spark: SparkSession, spans: Iterable[Span]) -> tuple[tuple[Span, ...], ...]:
-    """`spans`, cut for all cores that Spark has."""
-    return cut(spans, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    """`spans`, cut for all cores that Spark has; large ones into more tasks, for what was read is known as they end."""
+    spans = tuple(spans)
+    offsets = sum(span.until - span.start for span in spans)
+    return cut(spans, max(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism, offsets // _MOST_OFFSETS))
 
 
 def arrow_schema(schema: str) -> pa.Schema:
@@ -69,5 +81,6 @@ def loaded(spark: SparkSession, name: str, reads: SpanReader, rows: str) -> Data
         def reader(self, schema: object) -> SpanReader:  # noqa: ARG002  # called by keyword
             return reads
 
+    reads.counter = counter(spark.sparkContext)
     spark.dataSource.register(SpanFormat)
     return spark.read.format(name).load()

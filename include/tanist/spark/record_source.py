@@ -4,8 +4,8 @@
 JVM. Both read many partitions in one task, and end with rows that say which partition could not be read, and why
 (`trouble`): a partition fails alone.
 
-A worker holds one fetch answer (4 MiB, or one batch if that is larger), the records of one batch decompressed (at most
-`codecs.MOST`), and the columns of `FLUSH` records and one batch more, however long the logs are.
+A worker holds one fetch answer (4 MiB, or one batch if that is larger), `AT_ONCE` bytes of records and one batch more,
+decompressed (at most `codecs.MOST`), and the columns of `FLUSH` records and one batch more, however long the logs are.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class RecordReader(SpanReader):
         for span in spans:
             try:
                 for portion in portions(router, span):
+                    self.count(portion.size)
                     for found in self._rows(span, portion):
                         yield self.batch(span.partition, found)
             except TanistError as trouble:
