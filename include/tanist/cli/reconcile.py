@@ -10,7 +10,7 @@ import typer
 
 from tanist.cli.options import Session, TopicsOption, asking
 from tanist.cli.output import emit, no_verdict, say, stages
-from tanist.cli.spark_options import on_spark
+from tanist.cli.spark_options import on_spark, results_in
 from tanist.domain.errors import Misconfigured
 from tanist.domain.names import mirror_name
 from tanist.settings.bounded import LIST_BYTES, bounded_text
@@ -70,7 +70,7 @@ PositionsOption = Annotated[
     ),
 ]
 FolderOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--report", metavar="DIR", help=("Directory for result.json and runs.parquet (default: ./reconciliation/NAME).")
     ),
@@ -102,7 +102,7 @@ def reconcile(
     asked = _positions(positions_file)
     run = replace(now.context, announce=_announce)
     topics = (source, source_topic, destination_topic)
-    folder = report or Path("reconciliation") / (name or str(source_topic))
+    folder = results_in(report, Path("reconciliation") / (name or str(source_topic)))
     with no_verdict():
         destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
         submission = replace(reconciliation(now.registry, destination.name, paired, asked, folder), place=where)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from urllib.parse import unquote, urlsplit
 
 import typer
 
+from tanist.domain.errors import Misconfigured
 from tanist.spark_submit.place import LOCAL, DeployMode, SparkPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""A scheme has two letters at least, unlike a drive."""
+_HERE: Final = frozenset({"", "localhost"})
 _PANEL = "On a Spark cluster (docs/spark.md)"
 
 MasterOption = Annotated[
@@ -71,6 +77,20 @@ UnencryptedOption = Annotated[
 UiOption = Annotated[
     bool, typer.Option("--ui", help="Serve Spark's own pages while the job runs, and print their address.")
 ]
+
+
+def results_in(report: str | None, default: Path) -> Path:
+    """The folder that `--report` names, a path or a URI with the scheme `file`.
+
+    Raises:
+        Misconfigured: it is not of this machine; as a path it would be a folder called `hdfs:`.
+    """
+    if not report or not _URI.match(report):
+        return Path(report) if report else default
+    uri = urlsplit(report)
+    if uri.scheme != "file" or uri.netloc not in _HERE:
+        raise Misconfigured(f"--report {report}: results are written by the driver, to a folder of this machine")
+    return Path(unquote(uri.path))
 
 
 def on_spark(command: Callable[..., None]) -> Callable[..., None]:

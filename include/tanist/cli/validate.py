@@ -10,7 +10,7 @@ import typer
 
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
 from tanist.cli.output import emit, no_verdict, say, stages
-from tanist.cli.spark_options import on_spark
+from tanist.cli.spark_options import on_spark, results_in
 from tanist.domain.names import mirror_name
 from tanist.domain.validation.job import Level
 from tanist.domain.validation.result import DifferenceKind, ValidationVerdict
@@ -44,7 +44,7 @@ LevelOption = Annotated[
     ),
 ]
 ReportOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--report", metavar="DIR", help=("Directory for result.json and report.html (default: ./validation/NAME).")
     ),
@@ -69,7 +69,7 @@ def validate(
     Example: tanist validate dr --topic 'orders.*' --level records
     """
     request = ValidationRequest(level=level, include=tuple(topic or ()))
-    folder = report or Path("validation") / name
+    folder = results_in(report, Path("validation") / name)
     run = replace(now.context, announce=_announce)
     with no_verdict():
         mirror = mirror_name(name)
