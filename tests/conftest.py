@@ -35,8 +35,8 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would each compile our sources again
 
 ORDER: Final = (
-    *("kafka/failover", "airflow/whole", "airflow", "spark", "kafka/cli", "kafka/demo", "kafka/fetcher/faults"),
-    *("kafka/fetcher", "contracts", "kafka", "explorer", "storm", "unit"),
+    *("airflow", "kafka/failover", "spark", "airflow/whole", "kafka/failover/own", "kafka/cli", "kafka/demo"),
+    *("kafka/fetcher/faults", "kafka/fetcher", "contracts", "kafka", "explorer", "storm", "unit"),
 )
 """Folders of tests in the order in which they begin: first what takes long, so that no processor is idle in the end."""
 
