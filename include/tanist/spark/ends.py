@@ -35,7 +35,7 @@ def fix(job: ValidationJob) -> Fixed:
             stack.enter_context(closing(Router(endpoint, "tanist-validation")))
             for endpoint in (job.source, job.destination)
         )
-        ids = [_topic_ids(each, at) for each in (source, copy)]
+        ids = [topic_ids(each, at) for each in (source, copy)]
         ours = ends_of(source, at)
         theirs = _settled(copy, job, ours)
         later = ends_of(source, at)
@@ -54,7 +54,7 @@ def _replaced(
     return {
         name: TopicReplaced(f"topic {name!r} was deleted and created again while its ends were read")
         for router, known in zip(routers, ids, strict=True)
-        for name, topic_id in _topic_ids(router, at).items()
+        for name, topic_id in topic_ids(router, at).items()
         if topic_id and known.get(name, topic_id) not in {None, topic_id}
     }
 
@@ -73,18 +73,9 @@ def _promoted(copy: Router, job: ValidationJob) -> dict[str, TanistError]:
     return {name: CouldNotTell(f"topic {name!r} was failed over meanwhile: run the command again") for name in found}
 
 
-def _topic_ids(router: Router, at: Sequence[TopicPartition]) -> Mapping[str, UUID | None]:
-    """By name. A cluster that does not answer is told of by what is asked of it next."""
-    try:
-        router.refresh(sorted({each.topic for each in at}), Deadline(time.monotonic() + ANSWER_SECONDS))
-    except CouldNotTell:
-        return {}
-    return {name: topic.topic_id for name, topic in router.topics().items()}
-
-
 def _bounds(
     request: PartitionRequest,
-    topic_ids: tuple[UUID | None, UUID | None],
+    ids: tuple[UUID | None, UUID | None],
     ours: Mapping[TopicPartition, LogBounds | TanistError],
     theirs: Mapping[TopicPartition, LogBounds | TanistError],
     later: Mapping[TopicPartition, LogBounds | TanistError],
@@ -99,7 +90,7 @@ def _bounds(
         return after
     begins = replace(source, start=after.start)
     return ComparisonBounds(
-        request=request, source=begins, destination=destination, later=after.last_stable, topic_ids=topic_ids
+        request=request, source=begins, destination=destination, later=after.last_stable, topic_ids=ids
     )
 
 
@@ -132,3 +123,12 @@ def ends_of(router: Router, at: Sequence[TopicPartition]) -> Mapping[TopicPartit
     return {
         each: ends if isinstance(ends, TanistError) else LogBounds(**ends._asdict()) for each, ends in found.items()
     }
+
+
+def topic_ids(router: Router, at: Sequence[TopicPartition]) -> Mapping[str, UUID | None]:
+    """By name; None: its brokers are older than 2.8. What is asked next tells of a cluster that does not answer."""
+    try:
+        router.refresh(sorted({each.topic for each in at}), Deadline(time.monotonic() + ANSWER_SECONDS))
+    except CouldNotTell:
+        return {}
+    return {name: topic.topic_id for name, topic in router.topics().items()}

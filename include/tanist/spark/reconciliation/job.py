@@ -15,7 +15,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, ReconciledPosition
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
-from tanist.spark.ends import ends_of
+from tanist.spark.ends import ends_of, topic_ids
 from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
 from tanist.spark.reconciliation.frames import IN_A_BUCKET, compared, in_buckets, paired
@@ -28,6 +28,7 @@ from tanist.spark.spans import Span, Spans
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+    from uuid import UUID
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -46,12 +47,16 @@ _STAMPED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReadLogs:
-    """One partition of a pair, at both ends; a TanistError in place of ends: why they could not be had."""
+    """One partition of a pair, at both ends; a TanistError in place of ends: why they could not be had.
+
+    `topic_ids`: of the two topics that are meant.
+    """
 
     pair: TopicPair
     partition: int
     source: LogBounds | TanistError
     destination: LogBounds | TanistError
+    topic_ids: tuple[UUID | None, UUID | None] = (None, None)
 
     @property
     def trouble(self) -> str:
@@ -63,8 +68,9 @@ class ReadLogs:
     @property
     def spans(self) -> tuple[Span, Span]:
         """What is read of both, where there is no trouble."""
-        return _span(self.pair.source, self.partition, self.source), _span(
-            self.pair.destination, self.partition, self.destination
+        ours, theirs = self.topic_ids
+        return _span(self.pair.source, self.partition, self.source, ours), _span(
+            self.pair.destination, self.partition, self.destination, theirs
         )
 
     def every(self, of: int) -> Sequence[Span]:
@@ -79,10 +85,11 @@ class ReadLogs:
         return _tail(committed[0], ends[0]), _tail(committed[1], ends[1])
 
 
-def _span(topic: str, partition: int, ends: LogBounds | TanistError) -> Span:
+def _span(topic: str, partition: int, ends: LogBounds | TanistError, topic_id: UUID | None) -> Span:
     if isinstance(ends, TanistError):
         raise ends
-    return Span(partition=TopicPartition(topic, partition), start=ends.start, until=max(ends.start, ends.last_stable))
+    until = max(ends.start, ends.last_stable)
+    return Span(partition=TopicPartition(topic, partition), start=ends.start, until=until, topic_id=topic_id)
 
 
 def _tail(committed: Span, ends: LogBounds | TanistError) -> Span | None:
@@ -165,13 +172,16 @@ def bounds(job: ReconciliationJob, report: Callable[[str], None]) -> list[ReadLo
             stack.enter_context(closing(Router(endpoint, "tanist-reconciliation")))
             for endpoint in (job.source, job.destination)
         )
+        here = [TopicPartition(pair.source, n) for pair, n in every]
+        there = [TopicPartition(pair.destination, n) for pair, n in every]
+        source_ids, ids = topic_ids(source, here), topic_ids(destination, there)
         report(f"ends of the destination: {len(every)} partitions")
-        theirs = ends_of(destination, [TopicPartition(pair.destination, n) for pair, n in every])
+        theirs = ends_of(destination, there)
         report(f"ends of the source: {len(every)} partitions")
-        ours = ends_of(source, [TopicPartition(pair.source, n) for pair, n in every])
+        ours = ends_of(source, here)
     return [
-        ReadLogs(pair, n, ours[TopicPartition(pair.source, n)], theirs[TopicPartition(pair.destination, n)])
-        for pair, n in every
+        ReadLogs(pair, n, ours[at], theirs[copy], (source_ids.get(pair.source), ids.get(pair.destination)))
+        for (pair, n), at, copy in zip(every, here, there, strict=True)
     ]
 
 
