@@ -62,6 +62,37 @@ def test_buckets_tell_of_every_record_what_pairing_it_would_tell(spark: SparkSes
         check(done, merge([reported.runs.get(log, none), runs.get(log, none)]), others)
 
 
+def test_a_record_with_timestamp_1_makes_no_bucket_large(spark: SparkSession) -> None:
+    """The whole log lay in one bucket: one difference, and all of it was paired at once."""
+    size, now = 20_000, 1_700_000_000_000
+    for odd in (1, -1, 2**63 - 1, -(2**63)):
+        rows = [(0, n, odd if n == 0 else now + n, False, False, n * 2**33) for n in range(size)]
+        source = spark.createDataFrame(rows, SLIM)
+        ours, theirs = frames.in_buckets(source, source, 100)
+        buckets = frames.compared(ours, theirs)
+        assert all(bucket.equal for bucket in buckets)
+        assert sum(bucket.source_records for bucket in buckets) == size
+        assert max(bucket.source_records for bucket in buckets) <= 3 * 100
+        assert len(buckets) <= 2 * size // 100
+
+
+def test_records_of_one_timestamp_are_paired_in_portions(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have one bucket: what it is split into tells the same, and no worker has more than a portion."""
+    monkeypatch.setattr(frames, "_AT_MOST", 16)
+    rng = Random(3)
+    every = [a_copy(rng, 60, Fate(lost=0.1, rewinds=2, gaps=0.1)) for _ in range(4)]
+    once = [dict.fromkeys(done.written.values(), 5) for done in every]
+    source, destination = (
+        a_slim(spark, logs, once) for logs in ([d.source for d in every], [d.destination for d in every])
+    )
+    ours, theirs = frames.in_buckets(source, destination, IN_A_BUCKET)
+    buckets = frames.compared(ours, theirs)
+    assert len(buckets) == len(every)
+    runs, extras = frames.paired(ours, theirs, buckets)
+    for log, done in enumerate(every):
+        check(done, merge([runs[log]]), merge_extras([extras.get(log, Runs.none())]))
+
+
 def check(done: Copied, runs: Runs, extras: Runs) -> None:
     truth = done.last_copies()
     assert runs.copied.records.sum() == len(truth)

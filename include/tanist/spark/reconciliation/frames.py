@@ -6,6 +6,7 @@ error.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
 
 IN_A_BUCKET: Final = 20_000
 """Records that a bucket should have: few enough to pair in memory, enough to be worth a task's overhead."""
-_AT_MOST: Final = 4_000_000
-"""Records of one bucket that are paired at once, some 200 MB. More have to be split by identity."""
+_AT_MOST: Final = 1_000_000
+"""Records of one side that a worker pairs at once, and offsets whose runs it joins. Larger buckets are split by
+identity. A process that pairs as many peaks at 387 MB (docs/reconciliation.md)."""
+_SHARES: Final = (0.0, 1 / 256, *(n / 16 for n in range(1, 16)), 255 / 256, 1.0)
+"""Quantiles of a log's times between which all its buckets have one width."""
+_SAMPLED: Final = 256
+"""Records of a bucket, about, whose times are looked at for its width."""
+_TIMES: Final = 2**61
+"""Times beyond, which only a broken clock writes, share buckets: differences of any two others are no overflow."""
+_SEGMENT: Final = 2**40
+"""Buckets of one segment, at most."""
 _PRIME: Final = 2**31 - 1
 
 _PART: Final = ("log", "bucket", "part")
@@ -32,17 +42,47 @@ _RUNS: Final = "log int, extra boolean, source long, destination long, length lo
 
 
 def in_buckets(source: DataFrame, destination: DataFrame, size: int = IN_A_BUCKET) -> tuple[DataFrame, DataFrame]:
-    """Both slim frames with the column `bucket`, about `size` records in each: one timestamp, one bucket."""
-    both = source.select("log", "time").unionAll(destination.select("log", "time"))
-    span = F.max("time") - F.min("time") + 1
-    width = F.greatest(F.lit(1), (span * F.lit(2.0 * size) / F.count("*")).cast("long")).alias("width")
-    widths = F.broadcast(both.groupBy("log").agg(width))
-    bucket = F.expr("time div width").alias("bucket")
+    """Both slim frames with the column `bucket`, about `size` records in each: one timestamp, one bucket.
+
+    Between two quantiles of its log's times buckets have one width. So neither a few times far from all others nor
+    an hour with most of the records makes buckets large; only one time does that many records have. Small logs are one
+    bucket.
+    """
+    step = max(1, size // _SAMPLED)
+    both = source.select("log", "offset", _time()).unionAll(destination.select("log", "offset", _time()))
+    quantiles = F.percentile_approx("time", list(_SHARES), 1000).alias("edges")
+    sampled = both.where(F.pmod("offset", F.lit(step)) == 0).groupBy("log").agg(quantiles, F.count("*").alias("seen"))
+    sampled = sampled.where(F.col("seen") * step > 2 * size)
+    widths = F.broadcast(sampled.select("log", "edges", F.array(*_widths(step, size)).alias("widths")))
+    segment = F.expr(" + ".join(f"int(time >= edges[{n}])" for n in range(len(_SHARES))))
+    within = F.expr("(time - edges[segment - 1]) div widths[segment - 1]")
+    bucket = (
+        F.when(F.col("segment") > 0, F.col("segment").cast("long") * _SEGMENT + within).otherwise(0).alias("bucket")
+    )
+    columns = ("log", "offset", "stamped", "open", "identity", _time())
     ours, theirs = (
-        slim.join(widths, "log").select("log", bucket, "offset", "stamped", "open", "identity")
+        slim.select(*columns)
+        .join(widths, "log", "left")
+        .withColumn("segment", F.coalesce(segment, F.lit(0)))
+        .select("log", bucket, "offset", "stamped", "open", "identity")
         for slim in (source, destination)
     )
     return ours, theirs
+
+
+def _time() -> Column:
+    return F.greatest(F.least("time", F.lit(_TIMES)), F.lit(-_TIMES)).alias("time")
+
+
+def _widths(step: int, size: int) -> list[Column]:
+    """Milliseconds of a bucket behind each of the edges; behind the last all records are in one."""
+    every = [
+        F.expr(
+            f"bigint(least({_TIMES}D, greatest(1D, (edges[{n + 1}] - edges[{n}]) * {2 * size / share / step}D / seen)))"
+        )
+        for n, share in enumerate(after - before for before, after in pairwise(_SHARES))
+    ]
+    return [*every, F.lit(2 * _TIMES)]
 
 
 def digests(bucketed: DataFrame) -> DataFrame:
@@ -110,7 +150,8 @@ def paired(
         for side in (source, destination)
     )
     pieces = ours.cogroup(theirs).applyInArrow(_pair, _RUNS)
-    merged = pieces.groupBy("log", "extra").applyInArrow(_join, _RUNS).toArrow()
+    stretch = F.expr(f"if(extra, destination, source) div {_AT_MOST}")
+    merged = pieces.groupBy("log", "extra", stretch).applyInArrow(_join, _RUNS).toArrow()
     runs, extras = (merged.filter(pc.equal(merged["extra"], extra)) for extra in (False, True))
     return _by_log(runs), _by_log(extras)
 
