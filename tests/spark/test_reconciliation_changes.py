@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.kafka.fetcher.rig import RigCluster
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
