@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 _MOST_TOLD: Final = 3
 
 
-def validate(spark: SparkSession, job: ValidationJob, report: Callable[[str], None]) -> dict[str, Any]:
-    """The result of `job`, as its file holds it. `report` hears of every stage as it begins."""
+def validate(spark: SparkSession | None, job: ValidationJob, report: Callable[[str], None]) -> dict[str, Any]:
+    """The result of `job`, as its file holds it. `report` hears of every stage as it begins.
+
+    `spark` may only be None at the level of offsets, which reads no record.
+    """
     began, now = time.monotonic(), time.time_ns() // 1_000_000
     report(f"bounds of {len(job.partitions)} partitions on both sides")
     found = {asked.partition: ValidatedPartition(request=asked) for asked in job.partitions}
@@ -35,6 +38,7 @@ def validate(spark: SparkSession, job: ValidationJob, report: Callable[[str], No
         found[at] = replace(found[at], trouble=trouble, bounds=None if isinstance(bounds, TanistError) else bounds)
     known = [bounds for bounds in fixed.values() if not isinstance(bounds, TanistError)]
     if job.level is not Level.RANGES and known:
+        assert spark is not None  # noqa: S101  # see above
         look = batchwise.look if job.level is Level.BATCHES else recordwise.look
         looked = look(spark, job, spans(known, job), report)
         for bounds in known:
