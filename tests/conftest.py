@@ -24,7 +24,7 @@ from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.endpoint import Endpoint
     from tanist_testkit.sandbox.airflow.rest import AirflowConnection
@@ -35,8 +35,8 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would each compile our sources again
 
 ORDER: Final = (
-    *("airflow", "kafka/failover", "spark", "airflow/whole", "kafka/failover/own", "kafka/cli", "kafka/demo"),
-    *("kafka/fetcher/faults", "kafka/fetcher", "contracts", "kafka", "explorer", "storm", "unit"),
+    *("airflow", "kafka/failover", "spark", "airflow/whole", "kafka/failover/own", "kafka/fetcher", "kafka/cli"),
+    *("kafka/demo", "contracts", "kafka", "explorer", "storm", "unit"),
 )
 """Folders of tests in the order in which they begin: first what takes long, so that no processor is idle in the end."""
 
@@ -65,10 +65,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shared:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marked by their folder, in `ORDER`; whoever needs the shared Airflow, one after the other."""
+    """Marked by their folder, in `ORDER`; whoever needs the shared Airflow or three brokers, one after the other."""
     for item in items:
         item.add_marker(folders(item.nodeid)[0])
-    items.sort(key=lambda item: (begins(item.nodeid), needs_airflow(item)))
+    items.sort(key=lambda item: (begins(item.nodeid), needs_airflow(item), "three_brokers" in needs(item)))
 
 
 def begins(nodeid: str) -> int:
@@ -78,8 +78,13 @@ def begins(nodeid: str) -> int:
     return next((ORDER.index(at) for at in named if at in ORDER), len(ORDER))
 
 
+def needs(item: pytest.Item | None) -> Collection[str]:
+    """Names of fixtures, those of its fixtures included."""
+    return getattr(item, "fixturenames", ())
+
+
 def needs_airflow(item: pytest.Item | None) -> bool:
-    return "airflow" in getattr(item, "fixturenames", ())
+    return "airflow" in needs(item)
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

@@ -169,9 +169,9 @@ def test_a_lane_that_is_told_to_end_waits_for_what_is_in_flight(into_trio: Rig, 
 
 @pytest.mark.parametrize("where", ["source", "destination"])
 def test_brokers_that_are_killed_in_mid_flight_change_nothing(
-    request: pytest.FixtureRequest, topic_name: str, where: str
+    into_trio: Rig, out_of_trio: Rig, topic_name: str, where: str
 ) -> None:
-    rig: Rig = request.getfixturevalue("out_of_trio" if where == "source" else "into_trio")
+    rig = out_of_trio if where == "source" else into_trio
     side = rig.source if where == "source" else rig.destination
     at = rig.create(topic_name, 6)
     with rig.copier(at) as copier:
