@@ -16,6 +16,7 @@ from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.domain.validation.result import ValidatedPartition, ValidationVerdict
 from tanist.kafka.adapters.topics import KafkaTopics
 from tanist.kafka.protocol.batch import header_of
+from tanist.kafka.protocol.merging import walk_merged
 from tanist.kafka.wire.clock import SystemClock
 from tests.kafka.fetcher.raw import surplus
 from tests.kafka.fetcher.rig import Rig
@@ -41,7 +42,7 @@ pytestmark = [
 @pytest.fixture(scope="module", params=[Level.BATCHES, Level.RECORDS])
 def look(request: pytest.FixtureRequest, spark: SparkSession, sides: tuple[RigCluster, RigCluster]) -> Look:
     """All that differs, and what nobody can vouch for, planted side by side and validated at once."""
-    return looked(spark, Rig(*sides), request.param, (different, cut_at_start, doubtful))
+    return looked(spark, Rig(*sides), request.param, (different, cut_at_start, doubtful, small))
 
 
 @pytest.mark.parametrize("level", [Level.BATCHES, Level.RECORDS])
@@ -105,6 +106,38 @@ def test_whatever_differs_is_named_by_its_offset(look: Look) -> None:
         assert named(found[1], "missing") == [(n, None, "") for n in range(20, 30)]
         assert named(found[2], "repeated") == [(None, n, "") for n in range(20, 30)]
     assert named(found[2], "extra") == [(None, 60, "")]
+
+
+def small(ground: Ground) -> Sequence[TopicPartition]:
+    """Batches of one record, which the fetcher has merged; a byte of a merged batch changed, and a record left out."""
+    rig = ground.rig
+    same, plain, byte, missing = at = rig.create(ground.topic, 4)
+    rig.source.produce(same, [b"%d" % n for n in range(300)], linger_ms=0, batch_num_messages=1)
+    rig.source.produce(plain, [b"%d" % n for n in range(300)], linger_ms=50)
+    with rig.copier([same, plain]) as copier:
+        rig.copied(copier)
+    now = time.time_ns() // 1_000_000
+    singles = [encode_batch([b"%d" % n], base_offset=n, timestamp_ms=now + n) for n in range(20)]
+    for each in (byte, missing):
+        append(rig.source, each, singles)
+    append(rig.destination, byte, [flipped(_merged(singles))])
+    append(rig.destination, missing, [_merged(singles[:10]), _merged(singles[11:])])
+    return at
+
+
+def _merged(batches: list[bytearray]) -> bytearray:
+    [(_, one)] = walk_merged(memoryview(bytearray(b"".join(batches))), 0, 1 << 20)
+    return bytearray(one)
+
+
+def test_batches_that_the_fetcher_merged_are_no_difference(look: Look) -> None:
+    """What differs within one is found all the same."""
+    found = look.of(small)
+    assert [each["verdict"] for each in found] == ["EQUAL", "EQUAL", "DIFFERENT", "DIFFERENT"]
+    assert kinds(found[2]) == {"changed": 1}
+    assert named(found[2], "changed") == [(19, 19, "")]
+    assert kinds(found[3]) == {"missing": 1, "moved": 9}
+    assert named(found[3], "missing") == [(10, None, "")]
 
 
 def cut_at_start(ground: Ground) -> Sequence[TopicPartition]:

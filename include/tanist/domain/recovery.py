@@ -16,7 +16,7 @@ from tanist.domain.names import DestinationOffset, EpochMs, ProducerId, SourceOf
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 FIRST_LOOK = 64
 """Offsets read back from the end at first; four times as many each time if that is not enough."""
@@ -97,7 +97,12 @@ class LogReader(Protocol[H, Payload]):
         """The sequence that the broker expects of our data id; None: the id is unknown. For logs without our data."""
         ...
 
-    def same(self, copied: Payload, original: Payload) -> bool: ...
+    def same(self, copied: Payload, originals: Sequence[Payload], skipped: int) -> bool:
+        """Whether `originals`, batches of the source that follow each other, hold records of `copied`, in its order.
+
+        `skipped`: the first record of `copied` that is compared. More than one original: small batches, merged.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +217,50 @@ def _must_be_ours(header: WrittenBatch, producer_ids: ProducerIds) -> None:
 
 
 def _verified(evidence: LogReader[H, Payload], begun: SourceOffset, header: H, payload: Payload) -> bool:
+    """Whether the source has, from `begun` on, the records of a batch of the copy, in one batch or in several."""
+    until = SourceOffset(begun + header.next_offset - header.base_offset)
     try:
-        steps = evidence.source(begun)
+        found = _whole_batches(evidence, begun, until)
+        if found is not None:
+            return bool(found) and evidence.same(payload, found, 0)
+        # The source no longer has its beginning: the map is the best witness left, where it fits what is there.
+        first_batch = evidence.source_start().first_batch
+        if begun == first_batch or until <= first_batch:
+            return True
+        if begun > first_batch:
+            return False
+        rest = _whole_batches(evidence, first_batch, until)
+        return rest is None or (bool(rest) and evidence.same(payload, rest, first_batch - begun))
     except SourceBehind:
         return False  # behind a surplus that the map does not know, or the source is behind: pairing forward tells
-    if steps is None:  # the source no longer has it: the map is the best witness left, where it fits what is there
-        first_batch = evidence.source_start().first_batch
-        return begun == first_batch or begun + header.next_offset - header.base_offset <= first_batch
-    first = steps[0]
-    return isinstance(first, Append) and first.start == begun and evidence.same(payload, first.payload)
+
+
+def _whole_batches(
+    evidence: LogReader[H, Payload], start: SourceOffset, until: SourceOffset
+) -> tuple[Payload, ...] | None:
+    """The committed batches of the source from `start` up to `until`; empty: they do not begin and end just there.
+
+    None: retention has deleted `start`.
+    """
+    found: list[Payload] = []
+    for step in _onwards(evidence, start):
+        if not isinstance(step, Append) or step.start != start or step.until > until:
+            return ()
+        found.append(step.payload)
+        start = step.until
+        if start == until:
+            return tuple(found)
+    return () if found else None
+
+
+def _onwards(evidence: LogReader[H, Payload], position: SourceOffset) -> Iterator[Step[H, Payload]]:
+    """All steps from `position` on, up to a Refuse or to what retention has deleted."""
+    while steps := evidence.source(position):
+        for step in steps:
+            yield step
+            if isinstance(step, Refuse):
+                return
+            position = step.until
 
 
 def _walk_back(
@@ -251,26 +291,35 @@ def _pair_forward(
 ) -> tuple[SourceOffset, tuple[OffsetRange, ...]]:
     position = SourceOffset(max(position, evidence.source_start().first_batch))
     runs: list[OffsetRange] = []
-    todo = list(reversed(data))
-    while todo:
-        steps = evidence.source(position)
-        if not steps:
-            raise Diverged(f"the source no longer has offset {position}, which the destination must be compared with")
-        for step in steps:
-            if isinstance(step, Refuse):
-                raise step.error
-            position = step.until
-            if isinstance(step, Fill):
-                continue
-            header, payload = todo.pop()
-            if not evidence.same(payload, step.payload):
-                raise Diverged(f"source offset {step.start} and destination offset {header.base_offset} differ")
-            if offsets.locate(step.start) != header.base_offset:
-                runs.append(OffsetRange(step.start, DestinationOffset(header.base_offset)))
-                offsets = offsets.with_range(runs[-1])
-            if not todo:
-                break
+    steps = _onwards(evidence, position)
+    for header, payload in data:
+        length = header.next_offset - header.base_offset
+        start, position = _paired(evidence, steps, payload, length)
+        if position - start != length:
+            raise Diverged(f"source offset {start} and destination offset {header.base_offset} begin unequal batches")
+        if offsets.locate(start) != header.base_offset:
+            runs.append(OffsetRange(start, DestinationOffset(header.base_offset)))
+            offsets = offsets.with_range(runs[-1])
     return position, tuple(runs)
+
+
+def _paired(
+    evidence: LogReader[H, Payload], steps: Iterator[Step[H, Payload]], payload: Payload, length: int
+) -> tuple[SourceOffset, SourceOffset]:
+    """Where the next committed batches begin and end that reach over `length` offsets. Raises Diverged: others."""
+    found: list[Append[H, Payload]] = []
+    for step in steps:
+        if isinstance(step, Refuse):
+            raise step.error
+        if isinstance(step, Fill):
+            continue
+        found.append(step)
+        start, reached = found[0].start, step.until - found[0].start >= length
+        if (reached or len(found) == 1) and not evidence.same(payload, [each.payload for each in found], 0):
+            raise Diverged(f"source offset {start} holds another record than the destination where it should be")
+        if reached:
+            return start, step.until
+    raise Diverged("the source no longer has the offsets that the destination must be compared with")
 
 
 def _without_data(evidence: LogReader[H, Payload], ends: CopyEnds, offsets: OffsetMap) -> ResumePoint:

@@ -102,6 +102,16 @@ def _pair(name: str) -> Column:
     return F.col(f"ours.{name}").eqNullSafe(F.col(f"theirs.{name}"))
 
 
+def cut_otherwise(source: DataFrame, copy: DataFrame) -> DataFrame:
+    """(topic, partition): where a batch of the copy is longer than the source's that begins at its place.
+
+    The fetcher merges small batches, with the same records; then batches cannot be compared, records can.
+    """
+    ours, theirs = source.where("seen").alias("ours"), copy.where("seen").alias("theirs")
+    longer = ours.join(theirs, list(PLACE)).where("theirs.length > ours.length")
+    return longer.select(*PARTITION).distinct()
+
+
 def log_summaries(source: DataFrame, copy: DataFrame) -> DataFrame:
     """What was read of each partition: one row for each side of it."""
     both = source.withColumn("is_copy", F.lit(False)).unionByName(copy.withColumn("is_copy", F.lit(True)))  # noqa: FBT003

@@ -12,7 +12,7 @@ from tanist.domain.names import SourceOffset
 from tanist.domain.offset_map import OffsetMap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from uuid import UUID
 
     from tanist.domain.names import ProducerId, TopicPartition
@@ -70,6 +70,13 @@ class Spans:
 
     source: tuple[Span, ...]
     destination: tuple[Span, ...]
+
+    def of(self, partitions: Collection[TopicPartition]) -> Spans:
+        """Those of `partitions`."""
+        ours, theirs = (
+            tuple(each for each in side if each.partition in partitions) for side in (self.source, self.destination)
+        )
+        return Spans(source=ours, destination=theirs)
 
     def __str__(self) -> str:
         ours, theirs = (sum(span.until - span.start for span in side) for side in (self.source, self.destination))

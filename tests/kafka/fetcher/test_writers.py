@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from tanist.domain import recovery
+from tanist.domain import recovery, small_batches
 from tanist.domain.appending import Pipeline
 from tanist.domain.errors import CouldNotTell
 from tanist.domain.states import Finding
@@ -92,6 +92,7 @@ def test_old_records_are_sent_one_by_one_and_only_under_the_lease(
 ) -> None:
     """The broker forgets our id at its next check. Off: records are never taken for old."""
     rig = into_trio
+    monkeypatch.setattr(small_batches, "BEGINS_AT_RECORDS", 0)  # merged, they would all be one
     seen = most_in_flight(monkeypatch)
     [at] = rig.create(topic_name)
     old_batches(rig, at, 30)

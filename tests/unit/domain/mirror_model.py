@@ -21,7 +21,7 @@ from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.recovery import CopyEnds, SourceBehind, SourceStart
 from tests.unit.domain.copy_broker import NONE, NOT_ENOUGH_REPLICAS, WRITERS, Answer, Copied, CopyLog
-from tests.unit.domain.source_logs import ends_abort
+from tests.unit.domain.source_logs import ends_abort, merged_at_random
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -58,6 +58,8 @@ class ModelClusters:
     ghosts: int = 0
     failure: PartitionBroken | None = None
     excused: set[int] = field(default_factory=set)
+    merging: bool = False
+    """Workers merge small batches."""
     window: int = 3
     """Appends in flight at most."""
     exclusive: bool = False
@@ -116,11 +118,13 @@ class ModelClusters:
 
     # ── both logs, as a worker sees them ──────────────────────────────────────────────────────────────────────────
 
-    def steps(self, position: int) -> list[Step[Stored, Stored]] | None:
+    def steps(self, position: int, *, merging: bool = False) -> list[Step[Stored, Stored]] | None:
+        """What a fetch at `position` is decided to be. `merging`: some runs of small batches are one."""
         if position < self.source_start().first_batch:
             return None
-        served = self.source.fetch(position, self.rng.randint(1, 4))
-        return list(decide(SourceOffset(position), [(b, b) for b in served.batches], served.aborted, ends_abort))
+        served = self.source.fetch(position, self.rng.randint(1, 6 if merging else 4))
+        batches = merged_at_random(self.rng, served.batches) if merging else served.batches
+        return list(decide(SourceOffset(position), [(b, b) for b in batches], served.aborted, ends_abort))
 
     def source_start(self) -> SourceStart:
         start = self.source.log_start
@@ -215,8 +219,9 @@ class ModelLogReader:
         self.clusters.breathe()
         return self.clusters.copy.next_sequence(WRITERS.data)
 
-    def same(self, copied: tuple[int, ...], original: tuple[int, ...]) -> bool:
-        return copied == original
+    def same(self, copied: tuple[int, ...], originals: Sequence[tuple[int, ...]], skipped: int) -> bool:
+        records = tuple(record for each in originals for record in each)
+        return copied[skipped : skipped + len(records)] == records
 
 
 def _seen(step: Step[Stored, Stored]) -> Step[Copied, tuple[int, ...]]:
@@ -283,7 +288,7 @@ class Worker:
     def copy(self, pipeline: Pipeline[Stored, Stored]) -> Generator[None, None, None]:
         while True:
             yield
-            steps = self.clusters.steps(pipeline.position)
+            steps = self.clusters.steps(pipeline.position, merging=self.clusters.merging)
             if steps is None:
                 raise Halted
             more = pipeline.take(steps)

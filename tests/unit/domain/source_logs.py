@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.copying import AbortedTransaction
@@ -118,6 +118,27 @@ class SourceLog:
                 if not t.committed and position <= t.marker < self.end and t.first < until
             ],
         )
+
+
+def merged_at_random(rng: Random, batches: Iterable[Stored]) -> list[Stored]:
+    """Some batches that follow each other as one: outside transactions of any producers, inside of one."""
+    made: list[Stored] = []
+    for batch in batches:
+        last = made[-1] if made else None
+        if (
+            last is not None
+            and last.is_dense
+            and batch.is_dense
+            and not (last.is_control or batch.is_control)
+            and last.is_transactional == batch.is_transactional
+            and (not batch.is_transactional or last.producer_id == batch.producer_id)
+            and last.next_offset == batch.base_offset
+            and rng.random() < 0.7
+        ):
+            made[-1] = replace(last, next_offset=batch.next_offset, records=last.records + batch.records)
+        else:
+            made.append(batch)
+    return made
 
 
 def _transactions(batches: Iterable[Stored]) -> Iterable[_Transaction]:

@@ -33,6 +33,8 @@ class Weather:
     """Retention of the source also takes what was not copied yet."""
     copy_retention: bool = False
     forgetful: bool = False
+    merging: bool = False
+    """Workers merge some of the small batches, each in its own way."""
     evidence: type[ModelLogReader] = ModelLogReader
 
 
@@ -51,6 +53,7 @@ class Storm:
         self.clusters.breathe = self.breathe
         self.clusters.exclusive = self.weather.forgetful or self.weather.overtakes
         self.clusters.window = self.rng.randint(1, DEPTH)
+        self.clusters.merging = self.weather.merging
         self.clusters.oldest = int(self.weather.forgetful)
         self.foreign_left = int(self.weather.foreign)
         self.hire()

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
         (Weather(), 1200),
         (Weather(copy_retention=True), 500),
         (Weather(forgetful=True), 300),
+        (Weather(merging=True), 500),
+        (Weather(merging=True, copy_retention=True, forgetful=True), 300),
     ],
-    ids=["kills", "surplus", "copy retention", "id forgotten"],
+    ids=["kills", "surplus", "copy retention", "id forgotten", "merged", "merged, forgotten"],
 )
 @pytest.mark.parametrize("first_look", [64, 3])
 def test_a_copy_that_was_killed_anywhere_holds_every_record_once_where_the_map_says(
@@ -52,10 +54,13 @@ def test_a_copy_that_was_killed_anywhere_holds_every_record_once_where_the_map_s
     assert not bad
 
 
+@pytest.mark.parametrize("merging", [False, True])
 @pytest.mark.parametrize("overtakes", [False, True])
-def test_retention_of_the_source_may_stop_a_copy_aloud_but_never_loses_a_record_that_is_there(overtakes: bool) -> None:
+def test_retention_of_the_source_may_stop_a_copy_aloud_but_never_loses_a_record_that_is_there(
+    overtakes: bool, merging: bool
+) -> None:
     """It can take the only record that tells a shift: then the partition fails, by name. Seldom."""
-    weather = Weather(source_retention=True, overtakes=overtakes, copy_retention=True)
+    weather = Weather(source_retention=True, overtakes=overtakes, copy_retention=True, merging=merging)
     ends = Counter(history(seed, weather) for seed in range(500))
     assert set(ends) <= {"exact", "DIVERGED", "SOURCE_BEHIND"}
     assert ends["exact"] >= 495
@@ -179,8 +184,8 @@ class ARunIsWritten(ModelLogReader):
     def offset_map(self) -> OffsetMap:
         return self.early or ModelLogReader.offset_map(self)
 
-    def same(self, copied: tuple[int, ...], original: tuple[int, ...]) -> bool:
-        return len(copied) == len(original)
+    def same(self, copied: tuple[int, ...], originals: Sequence[tuple[int, ...]], skipped: int) -> bool:
+        return len(copied) - skipped >= sum(map(len, originals))
 
 
 @pytest.mark.parametrize(("map_first", "position"), [(False, 3), (True, 4)])
@@ -395,6 +400,37 @@ def test_shifted_data_above_a_log_start_inside_a_batch_is_not_aligned_for_ever()
     found = recover_position(ModelLogReader(world), WRITERS)
     assert (found.position, found.end, found.sequence, found.start_fill) == (3, 4, 3, None)
     assert found.runs == (OffsetRange(SourceOffset(3), DestinationOffset(4)),)
+
+
+@pytest.mark.parametrize("deleted", [0, 2, 4, 5])
+def test_a_merged_batch_is_recognised_by_the_records_that_the_source_still_has(deleted: int) -> None:
+    """The source has them in batches of one; its retention may have taken the first of them."""
+    world = a_world(9, [(0, 1), (2, 3, 4)])
+    world.trim_source(deleted)
+    found = recover_position(ModelLogReader(world), WRITERS)
+    assert (found.position, found.end, found.sequence, found.runs) == (5, 5, 5, ())
+
+
+def test_merged_batches_that_were_shifted_are_paired_with_the_small_ones() -> None:
+    found = recover_position(ModelLogReader(a_world(6, [(0,), None, (1, 2, 3), (4,)])), WRITERS)
+    assert (found.position, found.end, found.sequence) == (5, 6, 5)
+    assert found.runs == (OffsetRange(SourceOffset(1), DestinationOffset(2)),)
+
+
+@pytest.mark.parametrize(
+    ("source", "copy"),
+    [
+        (9, [(0, 1), (2, 8, 4)]),
+        (9, [(0, 1), (2, 3, 8)]),
+        ([Stored(0, 1, (0,)), Stored(1, 4, (1, 2, 3)), Stored(4, 5, (4,))], [(0,), (1, 2)]),
+    ],
+    ids=["in the middle", "at the end", "half a batch"],
+)
+def test_a_merged_batch_with_another_record_than_the_source_has_diverged(
+    source: int | list[Stored], copy: list[tuple[int, ...] | None]
+) -> None:
+    with pytest.raises(Diverged):
+        recover_position(ModelLogReader(a_world(source, copy)), WRITERS)
 
 
 def test_the_time_of_our_last_batch_is_told_by_the_log_and_not_by_what_is_behind_it() -> None:

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 HEADER_SIZE: Final = 61
 _HEADER: Final = Struct(">qiibIhiqqqhii")
+unpacked: Final = _HEADER.unpack_from
+"""The fields of a header as they are stored, the length without the first twelve bytes."""
 _PREFIX: Final = Struct(">qiib")  # as much as it takes to know how far the batch reaches
-_BEFORE_LENGTH_ENDS: Final = 12
-_COVERED: Final = 21  # where the checksum's cover begins
-_MAGIC: Final = 2
+BEFORE_LENGTH_ENDS: Final = 12
+COVERED: Final = 21  # where the checksum's cover begins
+MAGIC: Final = 2
 
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
@@ -127,7 +129,7 @@ def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 def is_sound(header: BatchHeader, batch: memoryview) -> bool:
     """Whether the stored checksum fits."""
-    return crc32c(batch[_COVERED:]) == header.crc
+    return crc32c(batch[COVERED:]) == header.crc
 
 
 def header_of(batch: memoryview) -> BatchHeader:
@@ -145,23 +147,23 @@ def header_of(batch: memoryview) -> BatchHeader:
 def _header(records: memoryview, at: int) -> BatchHeader:
     fields = _HEADER.unpack_from(records, at)
     length, magic = fields[1], fields[3]
-    if magic != _MAGIC or length < HEADER_SIZE - _BEFORE_LENGTH_ENDS:
+    if magic != MAGIC or length < HEADER_SIZE - BEFORE_LENGTH_ENDS:
         _refuse(fields[0], length, magic)
-    return BatchHeader._make((fields[0], length + _BEFORE_LENGTH_ENDS, *fields[2:]))
+    return BatchHeader._make((fields[0], length + BEFORE_LENGTH_ENDS, *fields[2:]))
 
 
 def _check_stump(records: memoryview, at: int) -> None:
     """What can be known of a batch that was cut inside its header."""
     if len(records) - at >= _PREFIX.size:
         base, length, _, magic = _PREFIX.unpack_from(records, at)
-        if magic != _MAGIC or length < HEADER_SIZE - _BEFORE_LENGTH_ENDS:
+        if magic != MAGIC or length < HEADER_SIZE - BEFORE_LENGTH_ENDS:
             _refuse(base, length, magic)
 
 
 def _refuse(base: int, length: int, magic: int) -> None:
     if magic in {0, 1}:
         raise UnsupportedBatch(f"batch at offset {base}: message format {magic}; only format 2 can be copied unchanged")
-    if magic != _MAGIC:
+    if magic != MAGIC:
         raise CorruptBatch(f"batch at offset {base}: unknown message format {magic}")
     raise CorruptBatch(f"batch at offset {base}: impossible length {length}")
 
@@ -173,14 +175,14 @@ def patch(batch: memoryview, producer_id: int, epoch: int, sequence: int) -> Non
     message.timestamp.type=LogAppendTime refuses a batch that claims it already (LogValidator.validateBatch). The
     stored checksum is mended by the difference, so a batch damaged after `walk` is still refused by the broker.
     """
-    old = bytes(batch[_COVERED:HEADER_SIZE])
+    old = bytes(batch[COVERED:HEADER_SIZE])
     _OFFSET.pack_into(batch, 0, 0)
     _EPOCH.pack_into(batch, 12, -1)
     _I16.pack_into(batch, 21, _I16.unpack_from(old)[0] & ~(_TRANSACTIONAL | _LOG_APPEND_TIME))
     _PRODUCER.pack_into(batch, 43, producer_id, epoch, sequence)
     stored: int = _U32.unpack_from(batch, 17)[0]
     tail = len(batch) - HEADER_SIZE
-    _U32.pack_into(batch, 17, patched(stored, old, batch[_COVERED:HEADER_SIZE], tail))
+    _U32.pack_into(batch, 17, patched(stored, old, batch[COVERED:HEADER_SIZE], tail))
 
 
 def same_records(a: memoryview, b: memoryview) -> bool:
@@ -196,6 +198,21 @@ def same_records(a: memoryview, b: memoryview) -> bool:
         and (ours.max_timestamp == theirs.max_timestamp or ours.is_log_append_time or theirs.is_log_append_time)
         and a[HEADER_SIZE:] == b[HEADER_SIZE:]
     )
+
+
+def assembled(header: BatchHeader, body: bytes) -> tuple[BatchHeader, memoryview]:
+    """A batch of the records in `body`, which `header` describes but for size and checksum."""
+    batch = bytearray(HEADER_SIZE + len(body))
+    _HEADER.pack_into(batch, 0, header.base_offset, len(batch) - BEFORE_LENGTH_ENDS, *header[2:])
+    batch[HEADER_SIZE:] = body
+    checksum = crc32c(memoryview(batch)[COVERED:])
+    _U32.pack_into(batch, 17, checksum)
+    return header._replace(size=len(batch), crc=checksum), memoryview(batch)
+
+
+def newest(records: memoryview, at: int) -> int:
+    """The maximum timestamp of the batch that begins at byte `at`, ms since 1970."""
+    return int(_OFFSET.unpack_from(records, at + 35)[0])
 
 
 def filler_batch(count: int, producer_id: int, epoch: int, sequence: int, timestamp_ms: int) -> bytearray:
@@ -215,10 +232,10 @@ def single_record_batch(record: bytes, producer_id: int, epoch: int, sequence: i
 def _batch(body: bytes, count: int, who: tuple[int, int, int], timestamp_ms: int) -> bytearray:
     """As a producer sends it; `body`: the records, gzip."""
     batch = bytearray(HEADER_SIZE + len(body))
-    length = len(batch) - _BEFORE_LENGTH_ENDS
-    _HEADER.pack_into(batch, 0, 0, length, -1, _MAGIC, 0, _GZIP, count - 1, timestamp_ms, timestamp_ms, *who, count)
+    length = len(batch) - BEFORE_LENGTH_ENDS
+    _HEADER.pack_into(batch, 0, 0, length, -1, MAGIC, 0, _GZIP, count - 1, timestamp_ms, timestamp_ms, *who, count)
     batch[HEADER_SIZE:] = body
-    _U32.pack_into(batch, 17, crc32c(memoryview(batch)[_COVERED:]))
+    _U32.pack_into(batch, 17, crc32c(memoryview(batch)[COVERED:]))
     return batch
 
 

@@ -2,7 +2,7 @@
 
 What a reader gets at a position is the first record at or after it that is neither a marker nor aborted. A copy made
 batch by batch has the same batch there, byte for byte behind its header, and the record has the same place in it. Where
-batches were cut otherwise (compaction, another engine) the records themselves are compared.
+batches were cut otherwise (small ones merged, compaction, another engine) the records themselves are compared.
 """
 
 from __future__ import annotations

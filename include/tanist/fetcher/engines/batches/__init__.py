@@ -1,1 +1,1 @@
-"""The engine that copies whole batches, byte for byte."""
+"""The engine that copies whole batches, byte for byte; runs of small ones as one."""

@@ -20,7 +20,7 @@ from tanist.domain.appending import (
     shifted,
     translate_refusal,
 )
-from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.names import DestinationOffset
@@ -192,11 +192,20 @@ class Appending:
     def _answered(self, of: BatchPartition, sent: Sent[BatchHeader], answer: ProducedPartition) -> None:
         if answer.error_code != NONE:
             why = error_for(answer.error_code, f"append to {of.at} at {sent.expected}: {answer.message}")
-            of.halt(translate_refusal(why), self._clock.monotonic())
+            of.halt(self._refused(of, sent, why), self._clock.monotonic())
         elif answer.base_offset == sent.expected:
             of.landed(sent)
         else:
             self._misplaced(of, sent, DestinationOffset(answer.base_offset))
+
+    @staticmethod
+    def _refused(of: BatchPartition, sent: Sent[BatchHeader], why: TanistError) -> TanistError | None:
+        """The error of the partition; None: what was merged was too large, so smaller ones are made."""
+        too_large = isinstance(why, MessageTooLarge | RecordListTooLarge)
+        if too_large and (smaller := of.merging.refused(sent.header.size)):
+            of.merging = smaller
+            return None
+        return translate_refusal(why)
 
     def _misplaced(self, of: BatchPartition, sent: Sent[BatchHeader], base: DestinationOffset) -> None:
         """A duplicate of an earlier append, or a shift. Record a shift at once; the recovery decides the rest."""

@@ -1,4 +1,4 @@
-"""The engine that copies whole batches, byte for byte: the `CopyEngine` of one fetcher thread."""
+"""The engine that copies whole batches, byte for byte, runs of small ones as one; the `CopyEngine` of a thread."""
 
 from __future__ import annotations
 

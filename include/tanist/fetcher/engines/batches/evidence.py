@@ -9,9 +9,10 @@ from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.recovery import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
-from tanist.kafka.protocol.batch import same_records, walk
+from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.markers import ControlType, control_type
+from tanist.kafka.protocol.merging import is_made_of
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
@@ -154,8 +155,8 @@ class WireLogReader:
         data_id = self._runs.spec.data_id
         return next((p.last_sequence + 1 for p in producers if p.producer_id == data_id), None)
 
-    def same(self, copied: memoryview, original: memoryview) -> bool:
-        return same_records(copied, original)
+    def same(self, copied: memoryview, originals: Sequence[memoryview], skipped: int) -> bool:
+        return is_made_of(copied, originals, skipped)
 
     def _fetch(self, router: Router, offset: int, isolation: Isolation, size: int) -> FetchedPartition:
         limits = FetchLimits(max_wait_ms=0, isolation=isolation)

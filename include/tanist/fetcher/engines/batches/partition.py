@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import Halt, Pipeline
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
+from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
 from tanist.kafka.protocol.frames import ProduceBatch
 
@@ -73,6 +74,7 @@ class BatchPartition:
     enter_at: SourceOffset = SourceOffset(0)  # noqa: RUF009
     """The source's log start when both logs were read, if it is inside the batch at the pipeline's position."""
     source: SourceView = field(default_factory=SourceView)
+    merging: Merging = field(default_factory=Merging)
     note: str = ""
     last_mirrored_epoch: int = -1
     records: int = 0

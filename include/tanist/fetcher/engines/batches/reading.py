@@ -11,6 +11,7 @@ from tanist.fetcher.engines.batches.evidence import ends_abort
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
+from tanist.kafka.protocol.merging import sample, walk_merged
 from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Fetches
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tanist.domain.names import BrokerId, SourceOffset
+    from tanist.domain.small_batches import Merging
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
@@ -117,7 +119,12 @@ class SourceReading:
         of.source.served(
             self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
         )
-        if not pipeline.take(_steps(pipeline.position, fetched)) and len(fetched.records) and of is self._posted[0]:
+        of.merging = of.merging.seen(*sample(fetched.records))
+        if (
+            not pipeline.take(_steps(pipeline.position, fetched, of.merging))
+            and len(fetched.records)
+            and of is self._posted[0]
+        ):
             broken = CorruptBatch(f"the batch at source offset {of.fetch_from} has a corrupt length")
             of.halt(broken, self._clock.monotonic())
 
@@ -131,10 +138,14 @@ class SourceReading:
             of.source.refused(why, now)
 
 
-def _steps(position: SourceOffset, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
+def _steps(
+    position: SourceOffset, fetched: FetchedPartition, merging: Merging
+) -> Iterator[Step[BatchHeader, memoryview]]:
     aborted = [AbortedTransaction(*each) for each in fetched.aborted]
+    records = fetched.records
+    batches = walk_merged(records, position, merging.limit) if merging.on else walk(records)
     try:
-        yield from decide(position, walk(fetched.records), aborted, ends_abort)
+        yield from decide(position, batches, aborted, ends_abort)
     except PartitionBroken as broken:
         yield Refuse(broken)
 

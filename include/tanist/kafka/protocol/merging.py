@@ -1,0 +1,203 @@
+"""Runs of small batches made into one: same records, offsets, times and headers, fewer batches.
+
+A batch costs the same to append whether it holds one record or a thousand, so a log of batches of one record is copied
+many times as dearly as it need be. Of a record only the three leading numbers change: its length, and its time and
+offset, which count from those of its batch; key, value and headers are the source's bytes.
+
+A run has batches of one fetch that follow each other without a gap. They are dense, uncompressed, small, and either
+outside transactions or in one transaction: of one producer, and a run never reaches over a marker. So what a reader of
+committed records sees of a run is all or nothing. What is compressed stays as it is: to open such a batch costs as much
+as to append it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from tanist.domain.errors import CorruptBatch, PartitionBroken
+from tanist.kafka.protocol.batch import (
+    BEFORE_LENGTH_ENDS,
+    COVERED,
+    HEADER_SIZE,
+    MAGIC,
+    assembled,
+    header_of,
+    newest,
+    same_records,
+    split,
+    unpacked,
+    walk,
+)
+from tanist.kafka.protocol.crc import crc32c
+from tanist.kafka.protocol.record_set import PackedAway, records_of
+from tanist.kafka.protocol.varint import read_zigzag, zigzag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.protocol.record_set import Record
+
+SMALL: Final = 8 << 10
+"""Bytes; a larger batch is never part of a run."""
+_SAMPLED: Final = 16
+_SHORT: Final = 0x80
+_PLAIN: Final = (0, 0x10)
+"""Attributes: outside or inside a transaction; no codec, no time of the broker, no marker, no delete horizon."""
+_FIRST: Final = b"\0\0\0"
+"""Attributes, time and offset of a batch's first record."""
+_Part: TypeAlias = tuple[int, int, int, int]
+"""A batch of a run: where it starts and stops, its records, and from when their times count, ms."""
+_NO_TRANSACTION: Final = -2  # no producer's id
+_zigzag: Final = lru_cache(1 << 14)(zigzag)
+
+
+class Sample(NamedTuple):
+    """How many batches were looked at, and the records and bytes in them."""
+
+    batches: int
+    records: int
+    size: int
+
+
+def sample(records: memoryview) -> Sample:
+    """The first batches of a fetch, by their headers; what is damaged ends it."""
+    batches = count = size = 0
+    try:
+        for header, _ in split(records):
+            batches, count, size = batches + 1, count + header.record_count, size + header.size
+            if batches == _SAMPLED:
+                break
+    except PartitionBroken:
+        pass  # `walk` says so, once everything before it has been copied
+    return Sample(batches, count, size)
+
+
+def walk_merged(records: memoryview, position: int, limit: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """As `walk`, each run of small batches from `position` on as one batch that is not larger than `limit` bytes.
+
+    A batch that is no part of a run is yielded as it lies in `records`. A run has memory of its own, and the base
+    offset and producer of its first batch, the leader epoch of its last.
+
+    Raises:
+        CorruptBatch, UnsupportedBatch: as `walk`, when everything before it has been yielded.
+    """
+    at = 0
+    while at < len(records):
+        run = _run(records, at, position, limit)
+        if len(run) > 1 and (one := _merged(records, run)) is not None:
+            yield one
+            at = run[-1][1]
+        elif run:
+            yield from walk(records[at : run[-1][1]])
+            at = run[-1][1]
+        elif (single := next(walk(records[at:]), None)) is not None:
+            yield single
+            at += single[0].size
+        else:
+            return
+
+
+def _run(records: memoryview, at: int, position: int, limit: int) -> list[_Part]:
+    """The batches from byte `at` on that may become one; their checksums are right. None: the first may not."""
+    run: list[_Part] = []
+    start, end, follows, owner = at, len(records), 0, 0
+    while end - at >= HEADER_SIZE:
+        base, length, _, magic, stored, attributes, delta, begun, _, producer, _, _, count = unpacked(records, at)
+        stop = at + length + BEFORE_LENGTH_ENDS
+        wrote = producer if attributes else _NO_TRANSACTION
+        if (
+            magic != MAGIC
+            or not HEADER_SIZE <= stop - at <= SMALL
+            or stop > end
+            or attributes not in _PLAIN
+            or count != delta + 1
+            or base < position
+            or (run and (base != follows or wrote != owner or stop - start > limit))
+            or crc32c(records[at + COVERED : stop]) != stored
+        ):
+            break
+        run.append((at, stop, count, begun))
+        at, follows, owner = stop, base + count, wrote
+    return run
+
+
+def _merged(records: memoryview, run: Sequence[_Part]) -> tuple[BatchHeader, memoryview] | None:
+    """The batches of `run` as one; None: their records are not as they should be."""
+    first, last = (header_of(records[part[0] :]) for part in (run[0], run[-1]))
+    parts: list[bytes] = []
+    behind = 0
+    try:
+        for start, stop, count, begun in run:
+            body = records[start + HEADER_SIZE : stop].tobytes()
+            _rebase(body, count, begun - first.base_timestamp, behind, parts)
+            behind += count
+    except (CorruptBatch, IndexError):
+        return None
+    made = first._replace(
+        leader_epoch=last.leader_epoch,
+        last_offset_delta=behind - 1,
+        max_timestamp=max(newest(records, part[0]) for part in run),
+        record_count=behind,
+    )
+    return assembled(made, b"".join(parts))
+
+
+def is_made_of(copied: memoryview, originals: Sequence[memoryview], skipped: int) -> bool:
+    """Whether `originals` hold the records of `copied` from its record `skipped` on, as far as they go.
+
+    A batch that was not merged is compared by its bytes; what was, record by record.
+    """
+    if len(originals) == 1 and header_of(originals[0]).record_count == header_of(copied).record_count:
+        return not skipped and same_records(copied, originals[0])
+    stamped = header_of(copied).is_log_append_time
+    try:
+        theirs = [_content(each, stamped=stamped) for each in records_of(copied)]
+        ours = [_content(each, stamped=stamped) for batch in originals for each in records_of(batch)]
+    except PackedAway:
+        return False  # nothing compressed is merged
+    return ours == theirs[skipped : skipped + len(ours)]
+
+
+def _content(record: Record, *, stamped: bool) -> Record:
+    """What does not depend on where a record lies. `stamped`: a broker has put its own time over the record's."""
+    return record._replace(offset=0, timestamp=0 if stamped else record.timestamp)
+
+
+def _rebase(body: bytes, count: int, later: int, behind: int, parts: list[bytes]) -> None:
+    """Add the records of one batch to `parts`, `later` ms and `behind` offsets further from the batch's beginning.
+
+    Raises:
+        CorruptBatch, IndexError: `body` is not `count` records without a hole.
+    """
+    at, end = 0, len(body)
+    if count == 1:
+        length, start = _number(body, 0)
+        if body.startswith(_FIRST, start) and length >= len(_FIRST) and start + length == end:  # nearly all are so
+            numbers = b"\0" + _zigzag(later) + _zigzag(behind)
+            parts += (_zigzag(len(numbers) + length - len(_FIRST)), numbers, body[start + len(_FIRST) :])
+            return
+    for number in range(count):
+        length, start = _number(body, at)
+        time, offset_at = _number(body, start + 1)
+        offset, rest = _number(body, offset_at)
+        at = start + length
+        if offset != number or not rest <= at <= end:
+            raise CorruptBatch(f"record {number} says that it is record {offset}, and ends at byte {at} of {end}")
+        numbers = body[start : start + 1] + _zigzag(time + later) + _zigzag(offset + behind)
+        parts += (_zigzag(len(numbers) + at - rest), numbers, body[rest:at])
+    if at != end:
+        raise CorruptBatch(f"{end - at} bytes behind the last record")
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """As `read_zigzag`, quick for what is short."""
+    low = data[at]
+    if low < _SHORT:
+        return low >> 1 ^ -(low & 1), at + 1
+    high = data[at + 1]
+    if high < _SHORT:
+        low += (high - 1) << 7
+        return low >> 1 ^ -(low & 1), at + 2
+    return read_zigzag(data, at)
