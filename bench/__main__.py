@@ -28,30 +28,36 @@ QUICK: Final = 10
 """--quick makes this many times fewer records; a JVM does not get warm on them, so it flatters us."""
 
 
-def _loads(records_1k: int, records_100b: int, *, quick: bool) -> list[Load]:
+def _loads(records_1k: int, records_100b: int, records_small: int, *, quick: bool) -> list[Load]:
     less = QUICK if quick else 1
-    both = (
+    large, small = records_100b // less, records_small // less
+    loads = (
         Load(topic="bench-1k", size=1024, records=records_1k // less, target=6),
-        Load(topic="bench-100b", size=100, records=records_100b // less, target=15),
+        Load(topic="bench-100b", size=100, records=large, target=15),
+        Load(topic="bench-100b-16k", size=100, records=large, target=6, batch_bytes=16 << 10),
+        Load(topic="bench-100b-10", size=100, records=4 * small, target=5, batch_records=10),
+        Load(topic="bench-100b-1", size=100, records=small, target=3, rate_target=1.5, batch_records=1),
     )
-    return [load for load in both if load.records]
+    return [load for load in loads if load.records]
 
 
 def main(
     *,
     records_1k: Annotated[int, typer.Option("--records-1k", help="Records of 1 KB; 0: leave them out.")] = 2_000_000,
     records_100b: Annotated[int, typer.Option("--records-100b", help="Records of 100 B; 0: none.")] = 5_000_000,
+    records_small: Annotated[
+        int, typer.Option("--records-small", help="Batches of one record of 100 B, and of ten; 0: none.")
+    ] = 400_000,
     rounds: Annotated[int, typer.Option(min=1, help="How often each side copies each topic.")] = 2,
-    batch_kb: Annotated[int, typer.Option(min=1, help="Largest batch of the source's producer, in KiB.")] = 512,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth: a trial, MM2 stays cold in it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is stored, not a table.")] = False,
 ) -> None:
     """Measure both sides. Exit code 1 when a target is missed."""
     with guard(as_json):
         begun, busy = datetime.now(UTC), os.getloadavg()[0]
-        loads = _loads(records_1k, records_100b, quick=quick)
+        loads = _loads(records_1k, records_100b, records_small, quick=quick)
         with running(SystemClock()) as pair:
-            found = compare(pair, loads, rounds, batch_kb << 10, say)
+            found = compare(pair, loads, rounds, say)
         report = document(found, begun.isoformat(timespec="seconds"), busy)
         kept = _keep(report, f"{begun:%Y-%m-%dT%H%M%S}.json")
         _show(found, report, as_json=as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bench import mm2_side, tanist_side
+from bench import mm2_side, relay, tanist_side
 from bench.load import PARTITIONS, batch_kilobytes, produce
 from bench.pair import delete_topics
 from bench.sampling import Watch, figures, peak_megabytes
@@ -39,18 +39,18 @@ class Measured:
 
     load: Load
     batch_kb: float
+    relay_mb_per_cpu_s: float
+    """What a process reaches that passes the same bytes from socket to socket, and looks at none of them."""
     rounds: dict[str, list[Figures]] = field(default_factory=dict)
 
 
-def compare(
-    pair: Pair, loads: Sequence[Load], rounds: int, batch_bytes: int, say: Callable[[str], None]
-) -> list[Measured]:
+def compare(pair: Pair, loads: Sequence[Load], rounds: int, say: Callable[[str], None]) -> list[Measured]:
     """Measure `loads`; the side that begins alternates.
 
     Raises:
         TanistError: a side did not do its work.
     """
-    found = [_loaded(pair, load, batch_bytes, say) for load in loads]
+    found = [_loaded(pair, load, say) for load in loads]
     kept = tuple(load.topic for load in loads)
     for measured in found:
         say(f"{measured.load.title}: warm-up, not measured")
@@ -63,13 +63,13 @@ def compare(
     return found
 
 
-def _loaded(pair: Pair, load: Load, batch_bytes: int, say: Callable[[str], None]) -> Measured:
+def _loaded(pair: Pair, load: Load, say: Callable[[str], None]) -> Measured:
     def report(sent: int) -> None:
         if sent % _TELL_EVERY == 0:
             say(f"loading {load.title}: {sent / load.records:.0%}")
 
-    produce(pair, load, batch_bytes, report)
-    return Measured(load, batch_kilobytes(pair, load))
+    produce(pair, load, report)
+    return Measured(load, batch_kilobytes(pair, load), relay.mb_per_cpu_s(pair, load))
 
 
 def _run(pair: Pair, mirrored: MirroredSide, load: Load, kept: tuple[str, ...]) -> Figures:

@@ -13,17 +13,18 @@ from tanist_testkit.verify.writing import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from bench.pair import Pair
 
 PARTITIONS: Final = 8
 FLUSH_SECONDS: Final = 120.0
+FEW: Final = 100
+"""A producer whose batches hold so few records does not linger for more."""
 _AT_ONCE: Final = 2_000  # records handed over in one call
 _NOISE_BYTES: Final = 1 << 20
 _PRODUCER: Final = {
     "enable_idempotence": True,
-    "linger_ms": 200,
-    "batch_num_messages": 1_000_000,
     "queue_buffering_max_kbytes": 256 << 10,
     "queue_buffering_max_messages": 2_000_000,
 }
@@ -39,6 +40,12 @@ class Load:
     records: int
     target: float
     """How many times MirrorMaker 2's MB per CPU-second the fetcher must reach."""
+    rate_target: float = 0.0
+    """How many times MirrorMaker 2's MB/s."""
+    batch_bytes: int = 512 << 10
+    """The most bytes of a batch of the source's producer."""
+    batch_records: int = 1_000_000
+    """The most records of a batch."""
 
     @property
     def megabytes(self) -> float:
@@ -47,17 +54,23 @@ class Load:
 
     @property
     def title(self) -> str:
-        return f"{self.records / 1e6:g} M records of {self.size} B"
+        few = f" in batches of {self.batch_records}" if self.batch_records <= FEW else ""
+        return f"{self.records / 1e6:g} M records of {self.size} B{few}"
 
 
-def produce(pair: Pair, load: Load, batch_bytes: int, report: Callable[[int], None]) -> None:
-    """Make the topic of `load` and fill it, in batches of up to `batch_bytes`; `report` hears how many went out.
+def produce(pair: Pair, load: Load, report: Callable[[int], None]) -> None:
+    """Make the topic of `load` and fill it; `report` hears how many records went out.
 
     Raises:
         KafkaException, BufferError: the cluster refused. TimedOut: not delivered within two minutes after the last.
     """
     create_topic(pair.source, load.topic, PARTITIONS, _KEEP, pair.clock)
-    writer = LogWriter(settings(pair.source.bootstrap_servers, batch_size=batch_bytes, **_PRODUCER))
+    batches = {
+        "batch_size": load.batch_bytes,
+        "batch_num_messages": load.batch_records,
+        "linger_ms": 200 if load.batch_records > 1 else 0,
+    }
+    writer = LogWriter(settings(pair.source.bootstrap_servers, **batches, **_PRODUCER))
     sent = 0
     for number, values in enumerate(_chunks(load)):
         writer.write_values(load.topic, number % PARTITIONS, values)
@@ -77,11 +90,16 @@ def _chunks(load: Load) -> Iterator[list[bytes]]:
         yield [noise[start : start + load.size] for start in starts]
 
 
+def source_log(pair: Pair, topic: str, partition: int) -> Path:
+    """The directory of the segments of a source partition."""
+    return pair.source.directory / "node-1" / "data" / f"{topic}-{partition}"
+
+
 def batch_kilobytes(pair: Pair, load: Load) -> float:
     """How large the batches of the source are on average, in 10^3 bytes, by a look at the beginning of a partition."""
     from tanist.kafka.protocol.batch import HEADER_SIZE, header_of  # noqa: PLC0415
 
-    data = pair.source.directory / "node-1" / "data" / f"{load.topic}-0" / f"{0:020}.log"
+    data = source_log(pair, load.topic, 0) / f"{0:020}.log"
     seen = memoryview(data.read_bytes()[: 32 << 20])
     sizes: list[int] = []
     at = 0

@@ -12,7 +12,7 @@ from tanist.cli.output import emit, one_line, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_lift
 from tanist.domain.names import mirror_name
-from tanist.domain.records import Engine, MirrorSpec, OffsetMode
+from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches
 from tanist.usecases.items import spec_item, topic_item
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest
@@ -39,6 +39,13 @@ ReplicationOption = Annotated[
         help=("Replication factor of the mirror topics (default: the destination's)."),
     ),
 ]
+SmallBatchesOption = Annotated[
+    SmallBatches | None,
+    typer.Option(
+        "--merge-small-batches",
+        help="Merge runs of small batches while all workers can recover on them (default for a new mirror: auto).",
+    ),
+]
 AbandonReason = Annotated[
     str,
     typer.Option(
@@ -61,6 +68,7 @@ def create(
     ] = OffsetMode.IDENTICAL,
     engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
     replication_factor: ReplicationOption = None,
+    merge_small_batches: SmallBatchesOption = None,
     promoted: PromotedOption = False,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
@@ -76,6 +84,7 @@ def create(
         offsets=offsets,
         engine=engine,
         replication_factor=replication_factor,
+        merge_small_batches=merge_small_batches,
         promoted=promoted,
     )
     destination = now.destination()
@@ -142,10 +151,11 @@ def alter(
             help=("Largest gap to fill for a log that starts above offset 0, in offsets."),
         ),
     ] = None,
+    merge_small_batches: SmallBatchesOption = None,
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
-    --topic and --exclude replace the mirror's filters.
+    --topic and --exclude replace the mirror's filters. --merge-small-batches applies to all topics within seconds.
 
     Example: tanist mirrors alter dr --destination west --replication-factor 3
     """
@@ -154,6 +164,7 @@ def alter(
         exclude=None if exclude is None else tuple(exclude),
         replication_factor=replication_factor,
         max_start_fill=max_start_fill,
+        merge_small_batches=merge_small_batches,
     )
     altered = administer.alter(name, alteration, now.destination(), now.context)
     if not altered.changed:

@@ -36,6 +36,12 @@ class Engine(StrEnum):
     BATCHES, RECORDS = "batches", "records"
 
 
+class SmallBatches(StrEnum):
+    """Whether runs of small batches are merged: where that is cheaper and all workers can read it, or never."""
+
+    AUTO, OFF = "auto", "off"
+
+
 @stored("mirror", "mirror")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSpec(StateRecord):
@@ -59,6 +65,8 @@ class MirrorSpec(StateRecord):
     created_at: EpochMs
     mirror_id: str = ""
     """Generated at creation and never used again, unlike the name."""
+    merge_small_batches: SmallBatches = SmallBatches.OFF
+    """Off in a spec that an earlier version has stored: its workers cannot recover on a merged batch."""
 
     @property
     def id(self) -> str:
@@ -185,7 +193,10 @@ class Claim(StateRecord):
 @stored("worker", "worker")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAlive(StateRecord):
-    """`principal` and `unbound`: its login at the destination, see `LoginSeen`; None: not reported, or unknown."""
+    """`principal` and `unbound`: its login at the destination, see `LoginSeen`; None: not reported, or unknown.
+
+    `reads_merged`: it can recover on merged small batches; earlier versions do not say so, and cannot.
+    """
 
     worker: str
     version: str
@@ -194,6 +205,7 @@ class WorkerAlive(StateRecord):
     at: EpochMs
     principal: str | None = None
     unbound: str = ""
+    reads_merged: bool = False
 
 
 @stored("run", "mirror", "partition", "source", "destination")

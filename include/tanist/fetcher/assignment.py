@@ -34,13 +34,17 @@ class FetcherThreadKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """One partition to copy. `draining`: batches in flight are completed, nothing more is fetched."""
+    """One partition to copy. `draining`: batches in flight are completed, nothing more is fetched.
+
+    `merges`: runs of small batches may be merged.
+    """
 
     spec: MirrorSpec
     partition: TopicPartition
     state_partition: int
     claim_epoch: int
     draining: bool = False
+    merges: bool = False
 
     @property
     def mirror_partition(self) -> MirrorPartition:

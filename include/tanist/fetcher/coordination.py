@@ -173,10 +173,11 @@ class Coordination(RoundThread):
             at=now,
             principal=login.principal,
             unbound=login.unbound,
+            reads_merged=True,
         )
 
     def _assign(self, view: StateView) -> None:
-        self._assigned = assigned(self._owned, view, self._epochs, self._assigned)
+        self._assigned = assigned(self._owned, view, self._epochs, self._assigned, self._clock.now())
         self._threads.apply(by_lane(self._assigned, self._leaders))
 
     def _write_ends(self) -> None:

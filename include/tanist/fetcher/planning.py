@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.names import topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
+from tanist.domain.small_batches import may_merge
 from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import Finding, MirrorState, next_row
 from tanist.fetcher.assignment import Assigned, MirrorPartition, Report
@@ -115,16 +116,29 @@ def _epoch(held: PartitionObserved | None, report: Report) -> int:
 
 
 def assigned(
-    mine: Iterable[Owned], view: StateView, epochs: Mapping[int, int], former: Mapping[MirrorPartition, Assigned]
+    mine: Iterable[Owned],
+    view: StateView,
+    epochs: Mapping[int, int],
+    former: Mapping[MirrorPartition, Assigned],
+    now: EpochMs,
 ) -> dict[MirrorPartition, Assigned]:
     """The partitions to assign to threads. Unchanged assignments are the same objects as in `former`."""
     found: dict[MirrorPartition, Assigned] = {}
+    workers = view.workers()
+    merging = {spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now)}
     for each in mine:
         held = view.observed(each.spec.mirror, each.partition)
         if held is None or held.state not in COPYING or each.state_partition not in epochs:
             continue
         draining = held.state is MirrorState.PAUSING
-        new = Assigned(each.spec, each.partition, each.state_partition, epochs[each.state_partition], draining)
+        new = Assigned(
+            each.spec,
+            each.partition,
+            each.state_partition,
+            epochs[each.state_partition],
+            draining,
+            merges=each.spec.mirror in merging,
+        )
         found[each.mirror_partition] = old if (old := former.get(each.mirror_partition)) == new else new
     return found
 

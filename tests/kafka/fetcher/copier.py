@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from tanist.domain.small_batches import may_merge
 from tanist.fetcher.assignment import Assigned, MirrorPartition
 from tanist.fetcher.claims import Claims, held_epoch
 from tanist.fetcher.fetcher_thread import FetcherThread
@@ -62,8 +63,10 @@ class Copier:
         self.own(self.lease_seconds)
         view = self.claims.claim(frozenset({SLICE}), self.clock.deadline(5))
         epoch = held_epoch(view, SLICE)
+        merges = may_merge(self.spec, (), self.clock.now())
         self._assigned = {
-            MirrorPartition(self.spec.mirror, at): Assigned(self.spec, at, SLICE, epoch) for at in self.partitions
+            MirrorPartition(self.spec.mirror, at): Assigned(self.spec, at, SLICE, epoch, merges=merges)
+            for at in self.partitions
         }
         self._thread.start()
         return self

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import MirrorSpec
+from tanist.domain.records import MirrorSpec, SmallBatches
 from tanist.fetcher.claims import Claims
 from tanist.fetcher.runs import OffsetRuns
 from tanist.kafka.wire import requests
@@ -181,6 +181,7 @@ class Rig:
             marker_id=filler,
             start_id=start,
             created_at=EpochMs(0),
+            merge_small_batches=SmallBatches.AUTO,
         )
 
     def create(self, name: str, partitions: int = 1, **config: str) -> tuple[TopicPartition, ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tanist.domain.names import SourceOffset
+from tanist.domain.records import SmallBatches
 from tanist.kafka.protocol.batch import split
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.requests import End
@@ -78,6 +80,15 @@ def test_batches_of_one_record_are_merged(rig: Rig, topic_name: str) -> None:
     for each in at:
         assert len(batches(rig.destination, each)) < 60
         assert rig.offsets(each).runs == ()
+
+
+def test_a_mirror_that_does_not_merge_copies_small_batches_byte_for_byte(rig: Rig, topic_name: str) -> None:
+    [at] = rig.create(topic_name)
+    singles(rig, at, 300)
+    with rig.copier([at], spec=replace(rig.spec, merge_small_batches=SmallBatches.OFF)) as copier:
+        rig.copied(copier)
+    assert rig.identical([at]) == ""
+    assert batches(rig.destination, at) == [1] * 300
 
 
 def test_transactions_of_batches_of_one_record_keep_their_aborted_parts_to_themselves(
@@ -174,23 +185,25 @@ def traffic(rig: Rig, partitions: Sequence[TopicPartition]) -> Iterator[None]:
 def test_workers_that_end_while_they_merge_copy_every_record_once(
     rig: Rig, topic_name: str, tmp_path: Path, how: str
 ) -> None:
-    """The next one merges otherwise: what is on its way lands wholly, or is refused. Frozen: each wakes up at the end.
+    """The next one merges otherwise, or not at all: what is on its way lands wholly, or is refused.
 
-    A worker is ended when it has copied something, in the middle of the next.
+    A worker is ended when it has copied something, in the middle of the next. Frozen: each wakes up at the end.
     """
     store = tmp_path / "store"
     rig.store = worker_store(store)
+    auto, off = rig.spec, replace(rig.spec, merge_small_batches=SmallBatches.OFF)
     at = rig.create(topic_name, 4)
     frozen = []
     with traffic(rig, at):
         for n in range(4):
             ends = rig.destination.ends(at, End.LOG_END)
+            rig.spec = off if n % 2 else auto
             worker = process(rig, at, store, f"w{n}")
             running = worker.__enter__()
             frozen.append((worker, running))
             until(partial(_all_grown, rig, at, ends), 60)
             running.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-    with rig.copier(at, name="last") as copier:
+    with rig.copier(at, name="last", spec=off) as copier:
         for _, running in frozen:
             if how == "frozen":
                 running.send_signal(signal.SIGCONT)

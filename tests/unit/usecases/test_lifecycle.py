@@ -24,6 +24,7 @@ from tanist.domain.records import (
     OffsetTailMode,
     PartitionObserved,
     PromotionEpoch,
+    SmallBatches,
     SourceEnd,
     SourceEnds,
     TopicDesired,
@@ -206,6 +207,20 @@ def test_alter_changes_the_spec_once(pair: Pair) -> None:
     assert not administer.alter("dr", alteration, pair.west.side(), a_run()).changed
     with pytest.raises(errors.Misconfigured):
         administer.alter("dr", administer.Alteration(), pair.west.side(), a_run())
+
+
+def test_small_batches_are_merged_in_new_mirrors_and_in_others_when_altered(pair: Pair) -> None:
+    """`mirrors create` again, as in a script, changes nothing in a mirror that an earlier version has made."""
+    made = pair.west.view(STATE_TOPIC)["mirror/dr"]
+    assert isinstance(made, MirrorSpec)
+    assert made.merge_small_batches is SmallBatches.AUTO
+    pair.write(replace(made, merge_small_batches=SmallBatches.OFF))
+    again = CreateRequest(mirror="dr", include=("orders",))
+    assert create(again, pair.east.side(), pair.west.side(), a_run()).spec.merge_small_batches is SmallBatches.OFF
+    with pytest.raises(errors.MirrorExists, match="merge_small_batches off, not auto"):
+        create(replace(again, merge_small_batches=SmallBatches.AUTO), pair.east.side(), pair.west.side(), a_run())
+    alteration = administer.Alteration(merge_small_batches=SmallBatches.AUTO)
+    assert administer.alter("dr", alteration, pair.west.side(), a_run()).spec.merge_small_batches is SmallBatches.AUTO
 
 
 def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) -> None:

@@ -210,11 +210,6 @@ def assembled(header: BatchHeader, body: bytes) -> tuple[BatchHeader, memoryview
     return header._replace(size=len(batch), crc=checksum), memoryview(batch)
 
 
-def newest(records: memoryview, at: int) -> int:
-    """The maximum timestamp of the batch that begins at byte `at`, ms since 1970."""
-    return int(_OFFSET.unpack_from(records, at + 35)[0])
-
-
 def filler_batch(count: int, producer_id: int, epoch: int, sequence: int, timestamp_ms: int) -> bytearray:
     """A batch of `count` records without key and value, gzip: some 1.4 bytes each, so mind max.message.bytes.
 

@@ -23,7 +23,6 @@ from tanist.kafka.protocol.batch import (
     MAGIC,
     assembled,
     header_of,
-    newest,
     same_records,
     split,
     unpacked,
@@ -45,10 +44,10 @@ _SAMPLED: Final = 16
 _SHORT: Final = 0x80
 _PLAIN: Final = (0, 0x10)
 """Attributes: outside or inside a transaction; no codec, no time of the broker, no marker, no delete horizon."""
-_FIRST: Final = b"\0\0\0"
-"""Attributes, time and offset of a batch's first record."""
-_Part: TypeAlias = tuple[int, int, int, int]
-"""A batch of a run: where it starts and stops, its records, and from when their times count, ms."""
+_FIRST_LONG: Final = _SHORT >> 1
+"""The first number of two bytes."""
+_Part: TypeAlias = tuple[int, int, int, int, int]
+"""A batch of a run: where it starts and stops, its records, from when their times count and the latest, in ms."""
 _NO_TRANSACTION: Final = -2  # no producer's id
 _zigzag: Final = lru_cache(1 << 14)(zigzag)
 
@@ -104,7 +103,7 @@ def _run(records: memoryview, at: int, position: int, limit: int) -> list[_Part]
     run: list[_Part] = []
     start, end, follows, owner = at, len(records), 0, 0
     while end - at >= HEADER_SIZE:
-        base, length, _, magic, stored, attributes, delta, begun, _, producer, _, _, count = unpacked(records, at)
+        base, length, _, magic, stored, attributes, delta, begun, newest, producer, _, _, count = unpacked(records, at)
         stop = at + length + BEFORE_LENGTH_ENDS
         wrote = producer if attributes else _NO_TRANSACTION
         if (
@@ -118,7 +117,7 @@ def _run(records: memoryview, at: int, position: int, limit: int) -> list[_Part]
             or crc32c(records[at + COVERED : stop]) != stored
         ):
             break
-        run.append((at, stop, count, begun))
+        run.append((at, stop, count, begun, newest))
         at, follows, owner = stop, base + count, wrote
     return run
 
@@ -127,18 +126,18 @@ def _merged(records: memoryview, run: Sequence[_Part]) -> tuple[BatchHeader, mem
     """The batches of `run` as one; None: their records are not as they should be."""
     first, last = (header_of(records[part[0] :]) for part in (run[0], run[-1]))
     parts: list[bytes] = []
-    behind = 0
+    behind, origin, earliest = 0, run[0][0], first.base_timestamp
+    data = records[origin : run[-1][1]].tobytes()
     try:
-        for start, stop, count, begun in run:
-            body = records[start + HEADER_SIZE : stop].tobytes()
-            _rebase(body, count, begun - first.base_timestamp, behind, parts)
+        for start, stop, count, begun, _ in run:
+            _rebase(data, (start - origin, stop - origin), count, (begun - earliest, behind), parts)
             behind += count
     except (CorruptBatch, IndexError):
         return None
     made = first._replace(
         leader_epoch=last.leader_epoch,
         last_offset_delta=behind - 1,
-        max_timestamp=max(newest(records, part[0]) for part in run),
+        max_timestamp=max(part[4] for part in run),
         record_count=behind,
     )
     return assembled(made, b"".join(parts))
@@ -165,30 +164,48 @@ def _content(record: Record, *, stamped: bool) -> Record:
     return record._replace(offset=0, timestamp=0 if stamped else record.timestamp)
 
 
-def _rebase(body: bytes, count: int, later: int, behind: int, parts: list[bytes]) -> None:
-    """Add the records of one batch to `parts`, `later` ms and `behind` offsets further from the batch's beginning.
+def _rebase(data: bytes, part: tuple[int, int], count: int, moves: tuple[int, int], parts: list[bytes]) -> None:
+    """Add the `count` records of the batch in `part` of `data` to `parts`; `moves`: so many ms and offsets further.
 
     Raises:
-        CorruptBatch, IndexError: `body` is not `count` records without a hole.
+        CorruptBatch, IndexError: they are not so many records without a hole.
     """
-    at, end = 0, len(body)
-    if count == 1:
-        length, start = _number(body, 0)
-        if body.startswith(_FIRST, start) and length >= len(_FIRST) and start + length == end:  # nearly all are so
-            numbers = b"\0" + _zigzag(later) + _zigzag(behind)
-            parts += (_zigzag(len(numbers) + length - len(_FIRST)), numbers, body[start + len(_FIRST) :])
-            return
+    (start, end), (later, behind) = part, moves
+    at = start + HEADER_SIZE
+    known, moved = -1, b""  # the byte that a time was, and the time that it becomes: times of a batch are alike
     for number in range(count):
-        length, start = _number(body, at)
-        time, offset_at = _number(body, start + 1)
-        offset, rest = _number(body, offset_at)
-        at = start + length
-        if offset != number or not rest <= at <= end:
-            raise CorruptBatch(f"record {number} says that it is record {offset}, and ends at byte {at} of {end}")
-        numbers = body[start : start + 1] + _zigzag(time + later) + _zigzag(offset + behind)
-        parts += (_zigzag(len(numbers) + at - rest), numbers, body[rest:at])
+        low = data[at]
+        if low < _SHORT:
+            start = at + 1
+            at = start + (low >> 1)
+        else:
+            length, start = _number(data, at)
+            at = start + length
+        time, rest = data[start + 1], start + 3
+        if time >= _SHORT or data[start + 2] != number << 1 or number >= _FIRST_LONG:
+            (moved, rest), known = _moved(data, start, number, later), -1
+        elif time != known:
+            known, moved = time, _zigzag((time >> 1 ^ -(time & 1)) + later)
+        if not rest <= at <= end:
+            raise CorruptBatch(f"record {number} ends at byte {at} of {end}")
+        offset = _zigzag(behind + number)
+        attributes = data[start : start + 1]
+        parts += (_zigzag(1 + len(moved) + len(offset) + at - rest), attributes, moved, offset, data[rest:at])
     if at != end:
         raise CorruptBatch(f"{end - at} bytes behind the last record")
+
+
+def _moved(data: bytes, start: int, number: int, later: int) -> tuple[bytes, int]:
+    """The time, `later` ms later, of the record whose attributes are at `start`, and where its key begins.
+
+    Raises:
+        CorruptBatch, IndexError: it is not record `number`.
+    """
+    time, offset_at = _number(data, start + 1)
+    offset, rest = _number(data, offset_at)
+    if offset != number:
+        raise CorruptBatch(f"record {number} says that it is record {offset}")
+    return _zigzag(time + later), rest
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

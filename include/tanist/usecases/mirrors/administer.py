@@ -19,6 +19,7 @@ from tanist.usecases.mirrors.create import option_problems
 if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import MirrorName
+    from tanist.domain.records import SmallBatches
     from tanist.domain.state_view import StateView
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
@@ -32,6 +33,7 @@ class Alteration:
     exclude: tuple[str, ...] | None = None
     replication_factor: int | None = None
     max_start_fill: int | None = None
+    merge_small_batches: SmallBatches | None = None
 
     def of(self, spec: MirrorSpec) -> MirrorSpec:
         """`spec` with this alteration."""
@@ -41,6 +43,7 @@ class Alteration:
             exclude=spec.exclude if self.exclude is None else self.exclude,
             replication_factor=self.replication_factor or spec.replication_factor,
             max_start_fill=spec.max_start_fill if self.max_start_fill is None else self.max_start_fill,
+            merge_small_batches=self.merge_small_batches or spec.merge_small_batches,
         )
 
 
@@ -51,7 +54,7 @@ class Altered:
 
 
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
-    """Change settings of a mirror. They apply to topics that are added later, not to existing ones."""
+    """Change settings of a mirror; all but `merge_small_batches` apply only to topics that are added later."""
     found = ProblemCollector(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
     found.problems += option_problems(alteration.replication_factor, alteration.max_start_fill or 0)
     if alteration == Alteration():

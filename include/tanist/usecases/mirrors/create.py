@@ -9,7 +9,15 @@ from uuid import uuid4
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
 from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine, MirrorSpec, OffsetMode, TopicDesired
+from tanist.domain.records import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    Engine,
+    MirrorSpec,
+    OffsetMode,
+    SmallBatches,
+    TopicDesired,
+)
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors import take
@@ -49,6 +57,8 @@ class CreateRequest:
     offsets: OffsetMode = OffsetMode.IDENTICAL
     engine: Engine = Engine.BATCHES
     replication_factor: int | None = None
+    merge_small_batches: SmallBatches | None = None
+    """None: auto for a new mirror; whatever an existing one has."""
     promoted: bool = False
     """Accept topics of this source that were failed over to another cluster."""
 
@@ -116,6 +126,8 @@ def examine(request: CreateRequest, source: Cluster, destination: Cluster, conte
     view = state_topics.read(destination, STATE_TOPIC, by)
     spec = _spec(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
+        if request.merge_small_batches is None:
+            spec = replace(spec, merge_small_batches=existing.merge_small_batches)
         return Draft(spec=_same(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
@@ -149,10 +161,20 @@ def _spec(request: CreateRequest, pair: tuple[Cluster, Cluster], ids: tuple[str,
         marker_id=_NO_ID,
         start_id=_NO_ID,
         created_at=clock.now(),
+        merge_small_batches=request.merge_small_batches or SmallBatches.AUTO,
     )
 
 
-_ASKED: Final = ("source", "destination", "include", "exclude", "offsets", "engine", "replication_factor")
+_ASKED: Final = (
+    "source",
+    "destination",
+    "include",
+    "exclude",
+    "offsets",
+    "engine",
+    "replication_factor",
+    "merge_small_batches",
+)
 
 
 def _same(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:

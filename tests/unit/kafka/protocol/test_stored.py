@@ -223,7 +223,7 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","source":"east","destination":"west","source_cluster_id":"E","desti'
         'nation_cluster_id":"W","include":["orders.*"],"exclude":[],"offsets":"identical","engine":"batches",'
         '"replication_factor":null,"max_start_fill":100000000,"data_id":1,"filler_id":2,"start_id":3,"created'
-        '_at":4,"mirror_id":""}'
+        '_at":4,"mirror_id":"","merge_small_batches":"off"}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id","par'
@@ -256,7 +256,7 @@ WRITTEN: tuple[str, ...] = (
         ':"h","preemptible":true,"at":2,"mirror_id":"i"}'
     ),
     '{"v":1,"slice":3,"epoch":4,"worker":"w"}',
-    '{"v":1,"worker":"w","version":"1.0","host":"h","started_at":1,"at":2,"principal":null,"unbound":""}',
+    '{"v":1,"worker":"w","version":"1.0","host":"h","started_at":1,"at":2,"principal":null,"unbound":"","reads_merged":false}',
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":10,"de'
         'stination":11,"why":"x","mirror_id":""}'

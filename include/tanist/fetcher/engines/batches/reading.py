@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange, UnknownTopicOrPartition
@@ -119,7 +120,7 @@ class SourceReading:
         of.source.served(
             self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
         )
-        of.merging = of.merging.seen(*sample(fetched.records))
+        of.merging = of.merging.seen(*sample(fetched.records)) if of.assigned.merges else replace(of.merging, on=False)
         if (
             not pipeline.take(_steps(pipeline.position, fetched, of.merging))
             and len(fetched.records)
