@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -180,43 +180,54 @@ def traffic(rig: Rig, partitions: Sequence[TopicPartition]) -> Iterator[None]:
         thread.join(60)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_workers_that_end_while_they_merge_copy_every_record_once(
     rig: Rig, topic_name: str, tmp_path: Path, how: str
 ) -> None:
     """The next one merges otherwise, or not at all: what is on its way lands wholly, or is refused.
 
-    A worker is ended when it has copied something, in the middle of the next. Frozen: each wakes up at the end.
+    A worker is ended when it has copied something, in the middle of the next. A frozen one wakes up while its
+    successor copies; never more than two of them are awake, because each makes the other read both logs again.
     """
     store = tmp_path / "store"
     rig.store = worker_store(store)
     auto, off = rig.spec, replace(rig.spec, merge_small_batches=SmallBatches.OFF)
     at = rig.create(topic_name, 4)
-    frozen = []
-    with traffic(rig, at):
-        for n in range(4):
-            ends = rig.destination.ends(at, End.LOG_END)
-            rig.spec = off if n % 2 else auto
-            worker = process(rig, at, store, f"w{n}")
-            running = worker.__enter__()
-            frozen.append((worker, running))
-            until(partial(_all_grown, rig, at, ends), 60)
-            running.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-    with rig.copier(at, name="last", spec=off) as copier:
-        for _, running in frozen:
+    with ExitStack() as stack:
+        former = None
+        with traffic(rig, at):
+            for n in range(4):
+                rig.spec = off if n % 2 else auto
+                running = stack.enter_context(process(rig, at, store, f"w{n}"))
+                _grows(rig, at)
+                if former is not None and how == "frozen":
+                    former.send_signal(signal.SIGCONT)
+                    _grows(rig, at)
+                    former.kill()
+                running.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+                former = running
+        rig.spec = auto
+        with rig.copier(at, name="last", spec=off) as copier:
+            assert former is not None
             if how == "frozen":
-                running.send_signal(signal.SIGCONT)
-        rig.copied(copier)
-        for worker, _ in frozen:
-            worker.__exit__(None, None, None)
-        rig.copied(copier)
+                former.send_signal(signal.SIGCONT)
+            rig.copied(copier, 120)
+            former.kill()
+            former.wait()
+            rig.copied(copier, 120)
     source, copy = rig.read(at)
     for each in at:
         assert [row.content for row in source[each]] == [row.content for row in copy[each]]
         offsets = rig.offsets(each)
         assert [offsets.locate(SourceOffset(row.offset)) for row in source[each]] == [row.offset for row in copy[each]]
         assert max(batches(rig.destination, each)) > 1
+
+
+def _grows(rig: Rig, partitions: Sequence[TopicPartition]) -> None:
+    """Wait until more of each partition has been copied, by whomever."""
+    before = rig.destination.ends(partitions, End.LOG_END)
+    until(partial(_all_grown, rig, partitions, before), 90)
 
 
 def _all_grown(rig: Rig, partitions: Sequence[TopicPartition], before: dict[TopicPartition, int]) -> bool:

@@ -44,12 +44,13 @@ _SAMPLED: Final = 16
 _SHORT: Final = 0x80
 _PLAIN: Final = (0, 0x10)
 """Attributes: outside or inside a transaction; no codec, no time of the broker, no marker, no delete horizon."""
-_FIRST_LONG: Final = _SHORT >> 1
-"""The first number of two bytes."""
 _Part: TypeAlias = tuple[int, int, int, int, int]
 """A batch of a run: where it starts and stops, its records, from when their times count and the latest, in ms."""
 _NO_TRANSACTION: Final = -2  # no producer's id
 _zigzag: Final = lru_cache(1 << 14)(zigzag)
+_NUMBERS: Final = tuple(map(zigzag, range(SMALL)))
+_HEADS: Final = tuple(length + b"\0" for length in _NUMBERS)
+"""Length and attributes of a record; one of a small batch is shorter, also when its numbers have grown."""
 
 
 class Sample(NamedTuple):
@@ -171,9 +172,9 @@ def _rebase(data: bytes, part: tuple[int, int], count: int, moves: tuple[int, in
         CorruptBatch, IndexError: they are not so many records without a hole.
     """
     (start, end), (later, behind) = part, moves
-    at = start + HEADER_SIZE
-    known, moved = -1, b""  # the byte that a time was, and the time that it becomes: times of a batch are alike
-    for number in range(count):
+    at, expected = start + HEADER_SIZE, 0
+    known, moved, numbers = -1, b"", 0  # the byte that a time was, and what it becomes: times of a batch are alike
+    for offset in _offsets(behind, count):
         low = data[at]
         if low < _SHORT:
             start = at + 1
@@ -182,17 +183,25 @@ def _rebase(data: bytes, part: tuple[int, int], count: int, moves: tuple[int, in
             length, start = _number(data, at)
             at = start + length
         time, rest = data[start + 1], start + 3
-        if time >= _SHORT or data[start + 2] != number << 1 or number >= _FIRST_LONG:
-            (moved, rest), known = _moved(data, start, number, later), -1
+        if time >= _SHORT or data[start + 2] != expected or expected >= _SHORT or data[start]:
+            moved, rest = _moved(data, start, expected >> 1, later)
+            known, numbers = -1, 1 + len(moved)
         elif time != known:
             known, moved = time, _zigzag((time >> 1 ^ -(time & 1)) + later)
+            numbers = 1 + len(moved)
         if not rest <= at <= end:
-            raise CorruptBatch(f"record {number} ends at byte {at} of {end}")
-        offset = _zigzag(behind + number)
-        attributes = data[start : start + 1]
-        parts += (_zigzag(1 + len(moved) + len(offset) + at - rest), attributes, moved, offset, data[rest:at])
+            raise CorruptBatch(f"record {expected >> 1} ends at byte {at} of {end}")
+        parts += (_HEADS[numbers + len(offset) + at - rest], moved, offset, data[rest:at])
+        expected += 2
     if at != end:
         raise CorruptBatch(f"{end - at} bytes behind the last record")
+
+
+def _offsets(first: int, count: int) -> Sequence[bytes]:
+    """The numbers from `first` on, as records have them."""
+    if first + count <= len(_NUMBERS):
+        return _NUMBERS[first : first + count]
+    return [_zigzag(number) for number in range(first, first + count)]
 
 
 def _moved(data: bytes, start: int, number: int, later: int) -> tuple[bytes, int]:
@@ -203,8 +212,8 @@ def _moved(data: bytes, start: int, number: int, later: int) -> tuple[bytes, int
     """
     time, offset_at = _number(data, start + 1)
     offset, rest = _number(data, offset_at)
-    if offset != number:
-        raise CorruptBatch(f"record {number} says that it is record {offset}")
+    if offset != number or data[start]:
+        raise CorruptBatch(f"record {number} says that it is record {offset}, with attributes {data[start]}")
     return _zigzag(time + later), rest
 
 
