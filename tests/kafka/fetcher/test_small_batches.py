@@ -128,6 +128,28 @@ def test_a_topic_that_takes_only_small_batches_gets_smaller_ones(rig: Rig, topic
     assert 1 < max(batches(rig.destination, at)) < 400
 
 
+def test_brokers_that_stamp_their_own_time_change_nothing_else(rig: Rig, topic_name: str) -> None:
+    """Stamped at the source, batches stay as they are; stamped over at the destination, recovery forgives the time."""
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    at: list[TopicPartition] = []
+    for number, (source, copy) in enumerate(((stamped, {}), ({}, stamped))):
+        rig.destination.create(f"{topic_name}-{number}", config=copy)
+        at += rig.source.create(f"{topic_name}-{number}", config=source)
+    for turn in range(2):
+        for each in at:
+            singles(rig, each, 200, first=200 * turn)
+        with rig.copier(at, name=f"w{turn}") as copier:
+            rig.copied(copier)
+            assert {report.error for report in copier.reports().values()} == {None}
+    source_logs, copies = rig.read(at)
+    for each in at:
+        assert [(row.offset, row.value) for row in copies[each]] == [
+            (row.offset, row.value) for row in source_logs[each]
+        ]
+    assert batches(rig.destination, at[0]) == [1] * 400
+    assert len(batches(rig.destination, at[1])) < 100
+
+
 @pytest.mark.parametrize("left", [1, 7])
 def test_a_merged_batch_of_which_the_source_has_only_the_end_is_recognised(
     rig: Rig, topic_name: str, left: int
