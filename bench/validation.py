@@ -91,9 +91,9 @@ def _compared(rig: Rig, spark: SparkSession, size: int, megabytes: int) -> dict[
         "batches": batches["seconds"],
         "records": records["seconds"],
         "connector": min(_connector(rig, spark, at) for _ in range(RUNS)),
-        "consumer": min(_consumer(rig.source, at, count) for _ in range(RUNS)),
+        "consumer": min(consumed(rig.source, at, count) for _ in range(RUNS)),
     }
-    cpu = {"reader": _cpu(lambda: _reader(rig.source, at)), "consumer": _cpu(lambda: _consumer(rig.source, at, count))}
+    cpu = {"reader": _cpu(lambda: _reader(rig.source, at)), "consumer": _cpu(lambda: consumed(rig.source, at, count))}
     return {
         "records": count,
         "cpu_us": {name: round(each / count * 1e6, 2) for name, each in cpu.items()},
@@ -113,7 +113,7 @@ def _fastest(rig: Rig, spark: SparkSession, at: Sequence[TopicPartition], level:
     return min(results, key=lambda result: float(result["seconds"]))
 
 
-def _consumer(cluster: RigCluster, at: Sequence[TopicPartition], count: int) -> float:
+def consumed(cluster: RigCluster, at: Sequence[TopicPartition], count: int) -> float:
     """Seconds of a plain consumer for all records; nothing is done with them."""
     settings = {"bootstrap.servers": cluster.servers, "group.id": "bench", "enable.auto.commit": False}
     consumer = Consumer(settings)
