@@ -185,11 +185,12 @@ def files(*folders: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("level", ["batches", "records"])
 def test_a_mirror_is_validated_on_a_cluster_without_the_folder_it_was_asked_from(
-    sealed: Pair, spark_cluster: SparkCluster, python: Path, tmp_path: Path
+    sealed: Pair, spark_cluster: SparkCluster, python: Path, tmp_path: Path, level: str
 ) -> None:
     """The same bytes as on this machine; no secret in a command, a work directory, the event log or a page."""
-    arguments = ("validate", "dr", "--level", "batches")
+    arguments = ("validate", "dr", "--level", level)
     here = Running(sealed, tmp_path / "here", *arguments)
     assert here.end() == 1, here.lines
     there = Running(
@@ -198,7 +199,7 @@ def test_a_mirror_is_validated_on_a_cluster_without_the_folder_it_was_asked_from
     page = there.until("Spark's pages: ").rpartition(" ")[2].strip()
     said = {f"command {pid}": line for pid, line in commands().items()}
     assert executors()
-    there.until("batches: ")
+    there.until(f"{level}: ")
     (tmp_path / "there").rename(tmp_path / "elsewhere")
     said |= pages(page, page + "/environment/", page + "/SQL/", spark_cluster.page, spark_cluster.workers[0].page)
     assert there.end() == 1, there.lines
