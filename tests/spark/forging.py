@@ -43,14 +43,18 @@ def flipped(batch: bytearray) -> bytearray:
     return changed
 
 
+_AGE_MS = 60_000
+"""A broker that stamps records must not hit their own times by chance; much older ones would be deleted."""
+
+
 def written(side: RigCluster, at: TopicPartition, count: int = 5, *, attributes: int = 0) -> list[bytearray]:
     """Batches of ten records each, appended, and as they are."""
-    now = time.time_ns() // 1_000_000  # older records would be deleted
+    before = time.time_ns() // 1_000_000 - _AGE_MS
     made = [
         encode_batch(
             [b"%d-%d" % (n, each) for each in range(10)],
             base_offset=10 * n,
-            timestamp_ms=now + n,
+            timestamp_ms=before + n,
             attributes=attributes,
         )
         for n in range(count)
