@@ -151,7 +151,7 @@ def test_a_destination_that_does_not_answer_at_the_end_is_no_green(
 # ── what keeps it from beginning ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_dead_destination_is_told_within_twenty_seconds_with_a_report(
+def test_a_dead_destination_is_told_within_a_minute_with_a_report(
     house: House, dag: DAG, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hangs: whatever connects is kept. It took two minutes of tries, and no task said what had become of it."""
@@ -161,7 +161,7 @@ def test_a_dead_destination_is_told_within_twenty_seconds_with_a_report(
             monkeypatch.setenv(name, value)
         began = time.monotonic()
         ran = house.run(dag, WANTED)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
     assert ran.state == "failed"
     assert ran.tasks["open_run"] == "failed"
     assert re.match("UNREACHABLE|TIMED_OUT", ran.why("open_run"))
