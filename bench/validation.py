@@ -268,7 +268,8 @@ def missed(found: dict[str, Any]) -> list[str]:
         wrong.append(f"skew: {found['skew_times_even']} times even")
     if max(found["nearly_empty_s"].values()) > SECONDS_EMPTY:
         wrong.append(f"nearly empty: {found['nearly_empty_s']}")
-    least, *_, most = found["peak_MB"].values()
+    measured = tuple(found["peak_MB"].values())
+    least, most = measured[0], measured[-1]
     wrong += [
         f"memory at {level} of the {who}: {low} to {most[level][who]} MB"
         for level, peaks_then in least.items()
