@@ -39,7 +39,7 @@ def fix(job: ValidationJob) -> Fixed:
         ours = ends_of(source, at)
         theirs = _settled(copy, job, ours)
         later = ends_of(source, at)
-        moved = _replaced((source, copy), at, ids) | _promoted(copy, job)
+        moved = replaced(source, at, ids[0]) | replaced(copy, at, ids[1]) | _promoted(copy, job)
     return {
         asked.partition: moved.get(asked.partition.topic)
         or _bounds(asked, (ids[0].get(asked.partition.topic), ids[1].get(asked.partition.topic)), ours, theirs, later)
@@ -47,13 +47,13 @@ def fix(job: ValidationJob) -> Fixed:
     }
 
 
-def _replaced(
-    routers: tuple[Router, Router], at: Sequence[TopicPartition], ids: Sequence[Mapping[str, UUID | None]]
-) -> dict[str, TanistError]:
-    """Topics that are others now than before the ends were read: some of those ends may be of the new ones."""
+def replaced(router: Router, at: Sequence[TopicPartition], known: Mapping[str, UUID | None]) -> dict[str, TanistError]:
+    """Topics that are others now than `known`, before their ends were read: those ends may be of the new ones.
+
+    No task would find that out of a topic that is still empty: there is nothing to read of it.
+    """
     return {
         name: TopicReplaced(f"topic {name!r} was deleted and created again while its ends were read")
-        for router, known in zip(routers, ids, strict=True)
         for name, topic_id in topic_ids(router, at).items()
         if topic_id and known.get(name, topic_id) not in {None, topic_id}
     }

@@ -15,7 +15,7 @@ from tanist.domain.names import TopicPartition
 from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, ReconciledPosition
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
-from tanist.spark.ends import ends_of, topic_ids
+from tanist.spark.ends import ends_of, replaced, topic_ids
 from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
 from tanist.spark.reconciliation.frames import IN_A_BUCKET, compared, in_buckets, paired
@@ -179,8 +179,15 @@ def bounds(job: ReconciliationJob, report: Callable[[str], None]) -> list[ReadLo
         theirs = ends_of(destination, there)
         report(f"ends of the source: {len(every)} partitions")
         ours = ends_of(source, here)
+        lost, changed = replaced(source, here, source_ids), replaced(destination, there, ids)
     return [
-        ReadLogs(pair, n, ours[at], theirs[copy], (source_ids.get(pair.source), ids.get(pair.destination)))
+        ReadLogs(
+            pair,
+            n,
+            lost.get(pair.source) or ours[at],
+            changed.get(pair.destination) or theirs[copy],
+            (source_ids.get(pair.source), ids.get(pair.destination)),
+        )
         for (pair, n), at, copy in zip(every, here, there, strict=True)
     ]
 
