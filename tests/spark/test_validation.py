@@ -240,12 +240,19 @@ def test_what_cannot_be_vouched_for_is_no_green(look: Look) -> None:
     assert found[0] == ("UNKNOWN", "identical", "20 offsets of the source are not copied yet")
     assert found[1] == ("UNKNOWN", "identical", "PREPARING: row 100")
     assert found[2] == ("EQUAL", "mapped", "")
-    lost = "1 missing" if look.level is Level.BATCHES else "1 changed"  # batches are told apart by who wrote them
-    assert found[3] == ("DIFFERENT", "identical", lost)
+    assert found[3] == ("DIFFERENT", "identical", "1 missing")
     assert found[4] == ("EQUAL", "identical", "")
     assert found[5] == ("UNKNOWN", "identical", "the source does not report its number of partitions")
     assert found[6][0] == "UNKNOWN"
     assert found[6][2].startswith("UNKNOWN: the source has more partitions; ")
+
+
+def test_a_record_that_a_promoted_topic_lacks_is_missing_and_not_changed(look: Look) -> None:
+    """At its offset lies what a client has written since the promotion, which level `records` once took for a copy."""
+    promoted = look.of(doubtful)[3]
+    assert kinds(promoted) == {"missing": 1}
+    assert named(promoted, "missing") == [(5, None, "")]
+    assert promoted["destination"]["records"] == 5
 
 
 def test_a_cluster_that_does_not_answer_makes_nothing_green(rig: Rig, topic_name: str, spark: SparkSession) -> None:

@@ -87,7 +87,7 @@ def rows(router: Router, span: Span) -> Iterator[tuple[Any, ...]]:
     try:
         for answer in read(router, span):
             for each in answer:
-                if each.header.record_count and span.only in {None, each.header.producer_id}:
+                if each.header.record_count:
                     yield from _parts(span, each)
     except TanistError as trouble:
         yield _failed(span, trouble)

@@ -10,6 +10,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, MissingDependency
+from tanist.domain.spark_settings import UNENCRYPTED
 from tanist.kafka.wire.clock import SystemClock
 from tanist.spark.carried import carry_files
 from tanist.spark.progress import progress
@@ -29,7 +30,6 @@ SETTINGS: Final = {
 
 _SHUFFLES_PER_CORE: Final = 2
 _ENCRYPTED: Final = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
-_UNENCRYPTED: Final = "spark.tanist.unencrypted"
 _REGISTER_SECONDS: Final = 120.0
 _SETTLED_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
@@ -68,7 +68,7 @@ def check_encryption(spark: SparkSession, endpoints: Sequence[Endpoint]) -> None
     settings = dict(spark.sparkContext.getConf().getAll())
     secret = [each.name for each in endpoints if each.sasl or (each.tls and each.tls.key_location)]
     encrypted = any(settings.get(name) == "true" for name in _ENCRYPTED)
-    if secret and not encrypted and settings.get(_UNENCRYPTED) != "true":
+    if secret and not encrypted and settings.get(UNENCRYPTED) != "true":
         raise Misconfigured(
             f"the logins of {' and '.join(secret)} would be sent to executors unencrypted: set spark.authenticate, "
             "spark.authenticate.secret and spark.network.crypto.enabled for the Spark cluster and in --properties-file"

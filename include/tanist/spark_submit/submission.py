@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import MissingDependency
+from tanist.domain.spark_settings import UNENCRYPTED
 from tanist.kafka.protocol.values import plain
 from tanist.spark_submit.packages import FOLDER, packages, tanist_in
 from tanist.spark_submit.place import LOCAL, SparkPlace
@@ -34,8 +35,6 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
 }
-_UNENCRYPTED: Final = "spark.tanist.unencrypted"
-"""Whether logins may be sent to executors all the same; read by `tanist.spark.session`, a stranger to this package."""
 _ENCRYPTED: Final = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 
 
@@ -75,7 +74,7 @@ class Submission:
             "spark.io.encryption.enabled": "true",
             "spark.pyspark.python": self.place.python,
             "spark.pyspark.driver.python": sys.executable,
-            _UNENCRYPTED: str(self.place.unencrypted).lower(),
+            UNENCRYPTED: str(self.place.unencrypted).lower(),
         }
         if self.place.encrypts_itself:
             settings |= _ENCRYPTED
