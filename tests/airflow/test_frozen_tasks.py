@@ -107,6 +107,7 @@ def records(pair: Pair, mirror: str) -> list[dict[str, Any]]:
     return [each for each in found if mirror in each["key"] and not each["key"].startswith(SEEN)]
 
 
+@pytest.mark.long  # a frozen command, and the explorer, show the same in every `make test`
 def test_a_task_that_was_frozen_in_its_drain_while_the_failover_was_aborted_changes_nothing(
     house: House, pair: Pair
 ) -> None:
@@ -129,7 +130,7 @@ def test_a_task_that_was_frozen_in_its_drain_while_the_failover_was_aborted_chan
     assert ran.report["verdict"].startswith("UNDONE: aborted by ")
 
 
-@pytest.mark.long  # the explorer freezes runs at their barrier in every `make test`; the test above freezes a task
+@pytest.mark.long  # as the one above
 def test_a_task_that_was_frozen_at_its_barrier_while_the_failover_was_finished_changes_nothing(
     house: House, pair: Pair
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_trigger_for_one_topic_does_not_promote_another_by_its_old_approval(
     assert pair.east.writes(one, range(2)), "no step after `hold` was done"
 
 
+@pytest.mark.long  # every `make test` undoes an unfinished one; what is new here is a fence that a worker lifts
 def test_a_planned_failover_whose_source_died_goes_over_to_an_unplanned_one(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

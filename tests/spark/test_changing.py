@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves that of each `collect`
 ]
-BOTH = pytest.mark.parametrize("level", [Level.RECORDS, pytest.param(Level.BATCHES, marks=pytest.mark.long)])
+BOTH = pytest.mark.parametrize("level", [Level.RECORDS, Level.BATCHES])
 
 
 @contextmanager
@@ -77,6 +77,7 @@ def while_read(spark: SparkSession, job: ValidationJob, change: Callable[[], Non
     return partitions
 
 
+@pytest.mark.long
 @BOTH
 def test_what_changes_while_it_is_read_is_right_or_unknown(
     spark: SparkSession, rig: Rig, topic_name: str, level: Level

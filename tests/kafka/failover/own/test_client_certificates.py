@@ -70,6 +70,7 @@ def test_the_mirrors_certificate_is_shut_out_and_an_approval_names_the_approvers
     assert who["observed"] == "User:CN=mirror,OU=Tanist sandbox, from the client certificate"
 
 
+@pytest.mark.long  # the rule itself is a unit test; here it is a real certificate
 def test_a_super_users_certificate_is_never_called_shut_out(certified: Pair) -> None:
     """It is denied by name and writes all the same: accepted by name, or there is no failover."""
     certified.dismiss()

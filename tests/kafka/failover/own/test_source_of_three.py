@@ -177,6 +177,7 @@ def read_committed(side: KafkaSide, topic: str) -> list[bytes]:
     return found
 
 
+@pytest.mark.long
 def test_a_transactional_producer_that_never_gives_up_holds_no_drain(trio: Pair) -> None:
     """Behind max.message.bytes each of its transactions spends an offset on the marker of its abort."""
     plan = mirrored(trio, "retried", 1)

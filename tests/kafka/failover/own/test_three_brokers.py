@@ -294,6 +294,7 @@ def led_by(pair: Pair, broker: int) -> None:
         until(partial(leads, pair, turn), 20)
 
 
+@pytest.mark.long
 def test_a_compacted_topic_keeps_its_barrier_where_a_replica_rebuilds_its_memory_from_the_log(trio: Pair) -> None:
     """The cleaner leaves an empty control batch of the marker, which tells nobody anything."""
     trio.east.topic("packed", 2, cleanup_policy="compact", **CLEANED)
