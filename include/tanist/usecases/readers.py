@@ -37,14 +37,16 @@ class StateReaders:
 
     def find(self, topic: str, by: Deadline) -> StateView | None:
         """As `view`; None if the topic does not exist."""
-        return self._open[topic].catch_up(by) if self.has(topic, by) else None
+        if (store := self._open.get(topic)) is not None:
+            return store.catch_up(by)
+        return self._open[topic].view() if self.has(topic, by) else None
 
     def has(self, topic: str, by: Deadline) -> bool:
         """Whether the topic exists."""
         if topic not in self._open:
-            if not state_topics.exists(self.destination, topic, by):
+            if (store := state_topics.opened(self.destination, topic, by)) is None:
                 return False
-            self._open[topic] = self.destination.open_store(topic, None, by)
+            self._open[topic] = store
         return True
 
     def close(self) -> None:

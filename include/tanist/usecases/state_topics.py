@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.ports.state import StateStore
 
 _SAFE_REPLICAS: Final = 3
 
@@ -51,10 +52,18 @@ def read(cluster: Cluster, topic: str, by: Deadline) -> StateView:
 
 def find(cluster: Cluster, topic: str, by: Deadline) -> StateView | None:
     """As `read`; None if the topic does not exist."""
-    if not exists(cluster, topic, by):
+    if (store := opened(cluster, topic, by)) is None:
         return None
-    with closing(cluster.open_store(topic, None, by)) as store:
-        return store.catch_up(by)
+    with closing(store):
+        return store.view()
+
+
+def opened(cluster: Cluster, topic: str, by: Deadline) -> StateStore | None:
+    """The state topic, open for reading and read to its end; None if it does not exist."""
+    try:
+        return cluster.open_store(topic, None, by)
+    except UnknownTopicOrPartition:
+        return None
 
 
 def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec:
