@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.errors import Unreachable
+from tanist.domain.errors import AuthorizationFailed, Unreachable
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.state_record import MirrorRecord
@@ -156,6 +156,8 @@ class MemoryCluster:
         self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False
     ) -> MemoryStateStore:
         self.answer()
+        if not self.may("DESCRIBE", topic):
+            raise AuthorizationFailed(f"describing topics needs DESCRIBE on topic {topic}")
         if topic not in self.topics:
             if not create:
                 raise UnknownTopicOrPartition(topic)

@@ -32,6 +32,7 @@ class Questions:
         counted: dict[str, Any] = {name: _Counted(self, cluster.name, name, getattr(cluster, name)) for name in PORTS}
 
         def open_store(topic: str, *rest: Any, **named: Any) -> Any:
+            self.ask(f"{cluster.name} {topic}.open")
             return _Store(self, f"{cluster.name} {topic}", cluster.open_store(topic, *rest, **named))
 
         return replace(cluster, open_store=open_store, **counted)

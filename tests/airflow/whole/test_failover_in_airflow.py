@@ -49,7 +49,7 @@ def kill_one_of(person: Rest, run: str, steps: frozenset[str]) -> str:
                 with suppress(ProcessLookupError):
                     os.kill(task["pid"], signal.SIGKILL)
                     return str(task["task_id"])
-        time.sleep(0.05)  # noqa: TID251 -- a step is short
+        time.sleep(0.1)  # noqa: TID251 -- a step is short
     pytest.fail(f"none of {sorted(steps)} was seen at work")
 
 
@@ -105,6 +105,7 @@ def test_a_failover_through_airflow_whose_processes_are_killed(
         assert op.wait_for_run(DAG, second, soon()) == "failed"
         assert "RUN_UNDER_WAY" in op.result(DAG, second, "open_run", "why")
         kill(house, Component.SCHEDULER)
+        op.wait_for_task(DAG, run, "drain", frozenset({"success"}), soon(120))
         killed = kill_one_of(op, run, PAST_NO_RETURN)
         kill(house, Component.TRIGGERER)
         assert op.wait_for_run(DAG, run, soon(240)) == "success"
