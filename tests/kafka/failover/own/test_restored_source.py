@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 TOPIC = "restored"
 PATIENCE_SECONDS = 20.0
 """Less than the time after which a worker takes the end of a source for what it is."""
