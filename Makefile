@@ -52,6 +52,7 @@ bench: $(STAMP) ## beside MirrorMaker 2, the official connector, the failover wi
 	@$(BIN)/python -m bench $(ARGS)
 	@$(BIN)/python -m bench.groups 60
 	@$(BIN)/python -m bench.validation
+	@$(BIN)/python -m bench.reconciliation
 	@$(BIN)/python -m bench.orchestration
 
 clean: ## everything that the targets above have made

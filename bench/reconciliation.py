@@ -8,6 +8,7 @@ retention) and in smaller batches. Seconds count from the first question for off
 fastest of `RUNS`. `records_per_s` counts the records of both logs; the consumer (librdkafka, one process) reads the
 same, one log after the other, and does nothing with them. The connector computes a digest of each `IN_A_BUCKET`
 milliseconds of both sides and compares them: the first step of a reconciliation, which tells no offset.
+`all_buckets_differ_s` is a reconciliation of as many records, with one of each batch missing in the copy.
 `peak_MB` is the most resident memory of the JVM and of the largest Python worker in a reconciliation of so many GB on
 each side.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -27,8 +29,8 @@ from pyspark.sql import functions as F  # noqa: N812, TID253  # the connector is
 from bench.rigs import report, rigged
 from bench.validation import consumed, forget_peaks, peaks
 from tanist.domain.reconciliation.job import ReconciliationJob, TopicPair
-from tanist.spark.reconciliation.frames import IN_A_BUCKET
 from tanist.spark.reconciliation.job import reconcile
+from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET
 from tests.spark.forging import append, many
 from tests.spark.sessions import started
 
@@ -70,6 +72,7 @@ def measure(megabytes: int, gigabytes: Sequence[int] = GIGABYTES) -> dict[str, A
     with rigged(512) as rig, started("2g", brief=False) as spark:
         found = _compared(rig, spark, megabytes)
         found["skew_times_even"] = _skewed(rig, spark, megabytes, found["seconds"]["reconciliation"])
+        found["all_buckets_differ_s"] = _different(rig, spark, megabytes)
         found["nearly_empty_s"] = _nearly_empty(rig, spark)
         found["peak_MB"] = _memory(rig, spark, gigabytes)
         return found
@@ -96,6 +99,12 @@ def _skewed(rig: Rig, spark: SparkSession, megabytes: int, even: float) -> float
     rest = _batches(megabytes, (1 - SKEWED) / (PARTITIONS - 1))
     log = Filled.new(rig, "bench-skewed", PARTITIONS).grown([_batches(megabytes, SKEWED), *[rest] * (PARTITIONS - 1)])
     return round(_fastest(spark, log) / even, 2)
+
+
+def _different(rig: Rig, spark: SparkSession, megabytes: int) -> float:
+    """Seconds where every record is read twice and paired, because one of each batch was lost."""
+    log = Filled.new(rig, "bench-different", PARTITIONS, loses=True)
+    return round(_fastest(spark, log.grown([_batches(megabytes, 1 / PARTITIONS)] * PARTITIONS)), 2)
 
 
 def _nearly_empty(rig: Rig, spark: SparkSession) -> float:
@@ -132,9 +141,11 @@ class Filled:
     there: tuple[TopicPartition, ...]
     began_ms: int
     batches: tuple[int, ...]
+    loses: bool = False
+    """Whether the copy lacks a record of each batch of the source: no bucket is the same on both sides."""
 
     @classmethod
-    def new(cls, rig: Rig, topic: str, partitions: int) -> Self:
+    def new(cls, rig: Rig, topic: str, partitions: int, *, loses: bool = False) -> Self:
         """Empty. The source has lost its first batch to retention."""
         at = rig.source.create(topic, partitions, config=KEPT)
         there = rig.destination.create(f"east.{topic}", partitions, config=KEPT)
@@ -142,7 +153,7 @@ class Filled:
         for each in at:
             append(rig.source, each, many(range(LOST), [began - LOST], SIZE))
             rig.source.delete_before(each, LOST)
-        return cls(rig, at, there, began, (0,) * partitions)
+        return cls(rig, at, there, began, (0,) * partitions, loses)
 
     def grown(self, more: Sequence[int]) -> Self:
         """With so many batches more in each partition."""
@@ -150,7 +161,7 @@ class Filled:
             first = self.began_ms + there_are * BATCH
             times = range(first, first + count * BATCH, BATCH)
             append(self.rig.source, each, many(range(BATCH), times, SIZE))
-            append(self.rig.destination, copy, _copies(times))
+            append(self.rig.destination, copy, _copies(times, int(self.loses)))
         batches = tuple(were + count for were, count in zip(self.batches, more, strict=True))
         return replace(self, batches=batches)
 
@@ -164,20 +175,26 @@ class Filled:
         return (self.rig.source, self.at), (self.rig.destination, self.there)
 
     def reconciled(self, spark: SparkSession) -> dict[str, Any]:
-        """The result: each record has its copy, and one run says where."""
+        """The result: each record that was copied has its copy, and a run for each that was not says where."""
         source, destination = (side.cluster.endpoint() for side, _ in self.both)
         pair = TopicPair(self.at[0].topic, self.there[0].topic, len(self.at))
         job = ReconciliationJob(run="bench", source=source, destination=destination, pairs=(pair,))
         with TemporaryDirectory() as folder:
             result = reconcile(spark, job, Path(folder), lambda _: None)
-        odd = [each for each in result["partitions"] if each["reason"] or each["lost"] or each["runs"] != 1]
+        lost = [count if self.loses else 0 for count in self.batches]
+        odd = [
+            each
+            for each, count in zip(result["partitions"], lost, strict=True)
+            if each["reason"] or each["lost"] != count or not count <= each["runs"] <= count + 1
+        ]
         assert not odd, odd[:1]  # noqa: S101
         return result
 
 
-def _copies(times: range) -> Iterator[bytearray]:
-    """The records of the source's batches, in smaller ones."""
-    parts = [many(range(n, n + COPIED_BATCH), times, SIZE) for n in range(0, BATCH, COPIED_BATCH)]
+def _copies(times: range, lost: int) -> Iterator[bytearray]:
+    """The records of the source's batches, in smaller ones, but for the `lost` last of each."""
+    edges = [*range(0, BATCH, COPIED_BATCH), BATCH - lost]
+    parts = [many(range(n, end), times, SIZE) for n, end in pairwise(edges)]
     for together in zip(*parts, strict=True):
         yield from together
 

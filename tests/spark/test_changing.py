@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,14 +36,14 @@ BOTH = pytest.mark.parametrize("level", [Level.RECORDS, Level.BATCHES])
 
 @contextmanager
 def full_speed(side: RigCluster, at: TopicPartition) -> Iterator[None]:
-    """A producer writes all the time, and has written when this begins."""
-    over = threading.Event()
+    """A producer writes all the time, no two records alike, and has written when this begins."""
+    over, numbers = threading.Event(), count()
     producer = side.producer()
 
     def write() -> None:
         while not over.is_set():
             for _ in range(100):
-                producer.produce(at.topic, b"x" * 100, partition=at.partition)
+                producer.produce(at.topic, b"%100d" % next(numbers), partition=at.partition)
             producer.flush(20)
 
     writer = threading.Thread(target=write, daemon=True)

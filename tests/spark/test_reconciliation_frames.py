@@ -2,39 +2,113 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from tanist.domain.names import TopicPartition
 from tanist.spark.reconciliation import frames
+from tanist.spark.reconciliation.bucket_digests import SpanDigests, compared
 from tanist.spark.reconciliation.digests import sort_out
 from tanist.spark.reconciliation.positions import Ends, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
+from tanist.spark.reconciliation.sampling import looks_at
+from tanist.spark.reconciliation.time_buckets import TimeBuckets, TimeSample
+from tanist.spark.spans import Span
 from tests.spark.copied_logs import Copied, Fate, a_copy, skipped
 from tests.spark.test_offset_pairing import FATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Self
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from tanist.spark.reconciliation.digests import Bucket
+    from tanist.spark.reconciliation.pairing import Longs
 
 pytestmark = [
     pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of pyspark, when it collects
 ]
 
-SLIM = "log int, offset long, time long, stamped boolean, open boolean, identity long"
+SCHEMA = "log int, bucket long, part long, offset long, open boolean, identity long, trouble string"
 IN_A_BUCKET = 12
 
 
-def a_slim(spark: SparkSession, logs: Iterable[dict[int, int]], times: Iterable[Mapping[int, int]]) -> DataFrame:
-    rows = [
-        (log, offset, time.get(identity, offset * 10), False, False, identity)
-        for log, (records, time) in enumerate(zip(logs, times, strict=True))
-        for offset, identity in records.items()
-    ]
-    return spark.createDataFrame(rows, SLIM)
+class Records(NamedTuple):
+    """Of one log."""
+
+    offsets: Longs
+    times: Longs
+    identities: Longs
+
+    @classmethod
+    def of(cls, records: Mapping[int, int], times: Mapping[int, int]) -> Self:
+        columns = (records, (times.get(each, offset * 10) for offset, each in records.items()), records.values())
+        return cls(*(np.array(list(column), np.int64) for column in columns))
+
+
+@dataclass(frozen=True)
+class Bucketed:
+    """Logs and their copies, cut by time."""
+
+    source: Sequence[Records]
+    destination: Sequence[Records]
+    size: int = IN_A_BUCKET
+
+    @cached_property
+    def known(self) -> dict[int, TimeBuckets]:
+        return {
+            log: TimeBuckets.of([self._sample(side) for side in both], 2 * self.size)
+            for log, both in enumerate(zip(self.source, self.destination, strict=True))
+        }
+
+    def _sample(self, records: Records) -> TimeSample:
+        end = len(records.offsets)
+        looks = looks_at(Span(partition=TopicPartition("t", 0), start=0, until=end), self.size)
+        return TimeSample(records.times[list(looks)], np.diff([*looks, end]))
+
+    def compared(self) -> list[Bucket]:
+        return compared(self._digests(self.source), self._digests(self.destination))
+
+    def _digests(self, logs: Sequence[Records]) -> pa.Table:
+        """As several spans of each log give them."""
+        return pa.concat_tables(self._rows(log, records) for log, records in enumerate(logs))
+
+    def _rows(self, log: int, records: Records) -> pa.Table:
+        tables = []
+        for part in range(3):
+            cut = slice(len(records.offsets) * part // 3, len(records.offsets) * (part + 1) // 3)
+            digests = SpanDigests(self.known[log])
+            offsets, times, identities = (column[cut] for column in records)
+            digests.add(offsets, times, identities.view(np.uint64), np.zeros(len(offsets), bool), undecided=False)
+            rows = digests.rows()
+            tables.append(pa.table({"log": np.full(len(rows["bucket"]), log, np.int32), **rows}))
+        return pa.concat_tables(tables)
+
+    def paired(self, spark: SparkSession, buckets: Sequence[Bucket]) -> frames.PairedLogs:
+        parts = frames.parts_of(buckets, self.known)
+        return frames.paired(*(self._frame(spark, logs, parts) for logs in (self.source, self.destination)))
+
+    def _frame(self, spark: SparkSession, logs: Sequence[Records], parts: Mapping[int, Longs]) -> DataFrame:
+        rows = [
+            (log, bucket, identity % int(parts[log][bucket]), offset, False, identity, None)
+            for log, records in enumerate(logs)
+            for bucket, offset, identity in zip(
+                self.known[log].numbers(records.times).tolist(),
+                records.offsets.tolist(),
+                records.identities.tolist(),
+                strict=True,
+            )
+            if log in parts and parts[log][bucket]
+        ]
+        return spark.createDataFrame(rows, SCHEMA)
 
 
 def times_of(rng: Random, done: Copied) -> dict[int, int]:
@@ -43,37 +117,53 @@ def times_of(rng: Random, done: Copied) -> dict[int, int]:
     return {identity: offset * 10 + rng.randint(0, jitter) for offset, identity in done.written.items()}
 
 
+def bucketed(every: Sequence[Copied], times: Sequence[Mapping[int, int]]) -> Bucketed:
+    return Bucketed(
+        [Records.of(done.source, of) for done, of in zip(every, times, strict=True)],
+        [Records.of(done.destination, of) for done, of in zip(every, times, strict=True)],
+    )
+
+
 def test_buckets_tell_of_every_record_what_pairing_it_would_tell(spark: SparkSession) -> None:
     """Whatever part of the logs is paired and whatever is believed by digest: the truth for every record."""
     rng = Random(11)
     every = [a_copy(rng, rng.randint(0, 60), fate) for fate in FATES.values() for _ in range(5)]
     every += [a_copy(rng, 60, Fate()) for _ in range(5)]
-    times = [times_of(rng, done) for done in every]
-    source = a_slim(spark, [done.source for done in every], times)
-    destination = a_slim(spark, [done.destination for done in every], times)
-    ours, theirs = frames.in_buckets(source, destination, IN_A_BUCKET)
-    buckets = frames.compared(ours, theirs)
+    logs = bucketed(every, [times_of(rng, done) for done in every])
+    buckets = logs.compared()
     reported = sort_out(buckets)
     assert 30 < len(reported.to_pair) < len(buckets) - 30, "both ways must be taken"
-    runs, extras = frames.paired(ours, theirs, reported.to_pair)
+    found = logs.paired(spark, reported.to_pair)
     for log, done in enumerate(every):
         none = Runs.none()
-        others = merge_extras([reported.extras.get(log, none), extras.get(log, none)])
-        check(done, merge([reported.runs.get(log, none), runs.get(log, none)]), others)
+        others = merge_extras([reported.extras.get(log, none), found.extras.get(log, none)])
+        check(done, merge([reported.runs.get(log, none), found.runs.get(log, none)]), others)
 
 
-def test_a_record_with_timestamp_1_makes_no_bucket_large(spark: SparkSession) -> None:
+@pytest.mark.parametrize("odd", [1, -1, 2**63 - 1, -(2**63)])
+def test_a_record_with_timestamp_1_makes_no_bucket_large(odd: int) -> None:
     """The whole log lay in one bucket: one difference, and all of it was paired at once."""
     size, now = 20_000, 1_700_000_000_000
-    for odd in (1, -1, 2**63 - 1, -(2**63)):
-        rows = [(0, n, odd if n == 0 else now + n, False, False, n * 2**33) for n in range(size)]
-        source = spark.createDataFrame(rows, SLIM)
-        ours, theirs = frames.in_buckets(source, source, 100)
-        buckets = frames.compared(ours, theirs)
-        assert all(bucket.equal for bucket in buckets)
-        assert sum(bucket.source_records for bucket in buckets) == size
-        assert max(bucket.source_records for bucket in buckets) <= 3 * 100
-        assert len(buckets) <= 2 * size // 100
+    offsets = np.arange(size)
+    records = Records(offsets, np.where(offsets == 0, odd, now + offsets), offsets * 2**33)
+    buckets = Bucketed([records], [records], 100).compared()
+    assert all(bucket.equal for bucket in buckets)
+    assert sum(bucket.source_records for bucket in buckets) == size
+    assert max(bucket.source_records for bucket in buckets) <= 3 * 100
+    assert len(buckets) <= 2 * size // 100
+
+
+def test_times_in_any_order_make_even_buckets() -> None:
+    """Of a sample of sixteen, and an hour has most of the records."""
+    size, random = 100_000, np.random.default_rng(7)
+    times = 1_700_000_000_000 + np.where(
+        random.random(size) < 0.9, random.integers(0, 3_600_000, size), random.integers(0, 10**9, size)
+    )
+    offsets = np.arange(size)
+    buckets = Bucketed([Records(offsets, times, offsets)], [Records(offsets + 5, times, offsets)], 1_000).compared()
+    assert all(bucket.equal for bucket in buckets)
+    assert max(bucket.source_records for bucket in buckets) <= size // 8
+    assert 50 <= len(buckets) <= 300
 
 
 def test_records_of_one_timestamp_are_paired_in_portions(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,16 +171,12 @@ def test_records_of_one_timestamp_are_paired_in_portions(spark: SparkSession, mo
     monkeypatch.setattr(frames, "_AT_MOST", 16)
     rng = Random(3)
     every = [a_copy(rng, 60, Fate(lost=0.1, rewinds=2, gaps=0.1)) for _ in range(4)]
-    once = [dict.fromkeys(done.written.values(), 5) for done in every]
-    source, destination = (
-        a_slim(spark, logs, once) for logs in ([d.source for d in every], [d.destination for d in every])
-    )
-    ours, theirs = frames.in_buckets(source, destination, IN_A_BUCKET)
-    buckets = frames.compared(ours, theirs)
+    logs = bucketed(every, [dict.fromkeys(done.written.values(), 5) for done in every])
+    buckets = logs.compared()
     assert len(buckets) == len(every)
-    runs, extras = frames.paired(ours, theirs, buckets)
+    found = logs.paired(spark, buckets)
     for log, done in enumerate(every):
-        check(done, merge([runs[log]]), merge_extras([extras.get(log, Runs.none())]))
+        check(done, merge([found.runs[log]]), merge_extras([found.extras.get(log, Runs.none())]))
 
 
 def check(done: Copied, runs: Runs, extras: Runs) -> None:
@@ -108,14 +194,12 @@ def check(done: Copied, runs: Runs, extras: Runs) -> None:
             assert found.destination == min(copy for source, copy in truth.items() if source >= found.source)
 
 
-def a_bucket_each(spark: SparkSession, logs: Sequence[Sequence[tuple[int, int]]]) -> DataFrame:
-    return spark.createDataFrame(
-        [(log, 0, *record, False, False) for log, records in enumerate(logs) for record in records],
-        "log int, bucket long, offset long, identity long, stamped boolean, open boolean",
-    )
+def records_of(pairs: Sequence[tuple[int, int]]) -> Records:
+    offsets, identities = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    return Records(offsets, np.zeros_like(offsets), identities)
 
 
-def test_a_digest_depends_on_records_order_and_gaps_and_on_nothing_else(spark: SparkSession) -> None:
+def test_a_digest_depends_on_records_order_and_gaps_and_on_nothing_else() -> None:
     """The same records elsewhere are equal; two of them swapped, one more, one less, one gap more are not."""
     records = [(offset, Random(offset).getrandbits(64) - 2**63) for offset in range(50)]
 
@@ -128,9 +212,9 @@ def test_a_digest_depends_on_records_order_and_gaps_and_on_nothing_else(spark: S
         swapped(20, 21),
         swapped(0, 49),
         records[:-1],
-        [*records, records[-1]],
+        [*records, (50, records[-1][1])],
         [(offset + (offset > 30), identity) for offset, identity in records],
     ]
-    source = a_bucket_each(spark, [records] * len(copies))
-    found = {bucket.log: bucket.equal for bucket in frames.compared(source, a_bucket_each(spark, copies))}
+    logs = Bucketed([records_of(records)] * len(copies), [records_of(copy) for copy in copies])
+    found = {bucket.log: bucket.equal for bucket in replace(logs, size=100).compared()}
     assert found == {log: log == 0 for log in range(len(copies))}

@@ -72,7 +72,7 @@ class Portion(NamedTuple):
 
 
 class RecordReader(SpanReader):
-    """Reads rows of `schema`: the columns that `rows` makes of a portion of records."""
+    """Reads rows of `schema`: the columns that `rows` makes of a span and the portions of its records."""
 
     def __init__(
         self, endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]], schema: str, rows: Callable[..., Any]
@@ -90,16 +90,19 @@ class RecordReader(SpanReader):
         failed: dict[TopicPartition, str] = {}
         for span in spans:
             try:
-                for portion in portions(router, span):
-                    self.count(portion.size)
-                    for found in self._rows(span, portion):
-                        yield self.batch(span.partition, found)
+                for found in self._rows(span, self._counted(portions(router, span))):
+                    yield self.batch(span.partition, found)
             except TanistError as trouble:
                 failed[span.partition] = str(trouble)
         for span, changed in changed_topics(router, spans, Deadline(time.monotonic() + PATIENCE_SECONDS)):
             failed.setdefault(span.partition, str(changed))
         for at, why in failed.items():
             yield self.batch(at, {"trouble": [why]})
+
+    def _counted(self, found: Iterator[Portion]) -> Iterator[Portion]:
+        for portion in found:
+            self.count(portion.size)
+            yield portion
 
     def batch(self, at: TopicPartition, found: Mapping[str, Any]) -> pa.RecordBatch:
         """Rows of one partition; a column that is not `found` is null."""
@@ -183,7 +186,11 @@ class _Records:
     def __init__(self, wanted: _Wanted) -> None:
         self._wanted = wanted
 
-    def __call__(self, span: Span, portion: Portion) -> Iterator[Mapping[str, Any]]:
+    def __call__(self, span: Span, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
+        for portion in found:
+            yield from self._of(span, portion)
+
+    def _of(self, span: Span, portion: Portion) -> Iterator[Mapping[str, Any]]:
         records = portion.records
         places = span.places(records.offsets)
         pending = places >= span.end if span.end is not None else np.zeros(len(places), np.bool_)
@@ -230,7 +237,12 @@ def digest_frame(spark: SparkSession, name: str, endpoint: Endpoint, tasks: Sequ
 
 def digest_reader(endpoint: Endpoint, tasks: Sequence[tuple[Span, ...]]) -> RecordReader:
     """What reads the rows of `digest_frame`."""
-    return RecordReader(endpoint, tasks, DIGEST_SCHEMA, digest_rows)
+    return RecordReader(endpoint, tasks, DIGEST_SCHEMA, _digests)
+
+
+def _digests(span: Span, found: Iterator[Portion]) -> Iterator[Mapping[str, Any]]:
+    for portion in found:
+        yield from digest_rows(span, portion)
 
 
 def digest_rows(span: Span, portion: Portion) -> Iterator[Mapping[str, Any]]:

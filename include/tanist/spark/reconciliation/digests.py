@@ -56,6 +56,11 @@ class Bucket(NamedTuple):
     def foreign(self) -> bool:
         return self.source_first is None
 
+    def offsets(self, of: int) -> tuple[int, int] | None:
+        """Of the first and the last record of the source (0) or of the destination (1); None: it has none."""
+        first, last = (self.destination_first, self.destination_last) if of else (self.source_first, self.source_last)
+        return None if first is None or last is None else (first, last)
+
     @property
     def crosses_end(self) -> bool:
         """Whether it has records of the source on both sides of its last stable offset."""

@@ -8,7 +8,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import StorageLevel
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
@@ -16,13 +17,16 @@ from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, Re
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
 from tanist.spark.ends import ends_of, replaced, topic_ids
+from tanist.spark.reconciliation.bucket_digests import compared
 from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
-from tanist.spark.reconciliation.frames import IN_A_BUCKET, compared, in_buckets, paired
+from tanist.spark.reconciliation.frames import ROLES, PairedLogs, paired, parts_of
 from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
-from tanist.spark.reconciliation.source import frame, running
+from tanist.spark.reconciliation.sampling import sampled
+from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame, running
+from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET, TimeBuckets
 from tanist.spark.spans import Span, Spans
 
 if TYPE_CHECKING:
@@ -30,12 +34,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from tanist.domain.endpoint import Endpoint
     from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
     from tanist.domain.validation.bounds import LogBounds
-    from tanist.spark.reconciliation.digests import Bucket
+    from tanist.spark.reconciliation.digests import Bucket, SortedOut
 
 SCHEMA_VERSION: Final = 2
 RUNS: Final = "runs.parquet"
@@ -43,6 +46,7 @@ _STAMPED: Final = (
     "the destination sets timestamps itself (message.timestamp.type=LogAppendTime), and records are "
     "identified by timestamp"
 )
+_GONE: Final = "records were compacted or deleted while the logs were read: run the command again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +116,6 @@ class ReconciledLog:
         """Why nothing can be told of it; empty: it can."""
         if self.unread:
             return self.unread
-        if any(bucket.stamped for bucket in self.buckets):
-            return _STAMPED
         return WHY[Standing.NOTHING_IN_COMMON] if all(self.records) and not len(self.runs.copied) else ""
 
     @property
@@ -204,55 +206,86 @@ def _read(
         return {}
     ours, theirs = ({log: each.spans[side] for log, each in known.items()} for side in (0, 1))
     report(f"records: {Spans(source=tuple(ours.values()), destination=tuple(theirs.values()))}")
-    source, destination = (
-        _slim(spark, name, endpoint, [(log, span) for log, each in known.items() for span in each.every(side)])
-        for side, (name, endpoint) in enumerate((("source_records", job.source), ("copy_records", job.destination)))
-    )
-    try:
-        troubles = _troubles(source, destination)
-        bucketed = in_buckets(source.where("trouble is null"), destination.where("trouble is null"), in_a_bucket)
-        found = _compare(*bucketed, {log: span.until for log, span in ours.items()}, report)
-        return {log: replace(found.get(log, _NOTHING), unread=troubles.get(log, "")) for log in known}
-    finally:
-        source.unpersist()
-        destination.unpersist()
+    buckets = time_buckets(job, known, in_a_bucket)
+    clusters = [
+        BucketedLogs(endpoint, [(log, span) for log, each in known.items() for span in each.every(side)], buckets)
+        for side, endpoint in enumerate((job.source, job.destination))
+    ]
+    found, troubles = _digests(spark, clusters)
+    troubles |= {bucket.log: troubles.get(bucket.log, _STAMPED) for bucket in found if bucket.stamped}
+    sorted_out = sort_out(bucket for bucket in found if bucket.log not in troubles)
+    more = _pairs(spark, clusters, sorted_out.to_pair, len(found), report)
+    troubles = {**more.troubles, **troubles}
+    by_log = defaultdict[int, list["Bucket"]](list)
+    for bucket in found:
+        by_log[bucket.log].append(bucket)
+    return {
+        log: replace(_NOTHING, unread=troubles[log])
+        if log in troubles
+        else reconciled_log(by_log[log], [_of(log, sorted_out), _of(log, more)], span.until)
+        for log, span in ours.items()
+    }
 
 
-def _slim(spark: SparkSession, name: str, endpoint: Endpoint, spans: Sequence[tuple[int, Span]]) -> DataFrame:
-    """Payload is read once: what is kept of a record has some thirty bytes, on disk."""
-    return frame(spark, name, endpoint, spans).persist(StorageLevel.DISK_ONLY)
-
-
-def _troubles(source: DataFrame, destination: DataFrame) -> Mapping[int, str]:
-    """Why logs could not be read to their end, by number."""
-    found: dict[int, str] = {}
-    for name, side in (("source", source), ("destination", destination)):
-        for row in side.where("trouble is not null").select("log", "trouble").collect():
-            found.setdefault(row.log, f"{name}: {row.trouble}")
+def time_buckets(job: ReconciliationJob, logs: Mapping[int, ReadLogs], size: int) -> Mapping[int, TimeBuckets]:
+    """The buckets of each log, about `size` records of each side in one."""
+    found = {}
+    with ExitStack() as stack:
+        routers = [
+            stack.enter_context(closing(Router(endpoint, "tanist-reconciliation")))
+            for endpoint in (job.source, job.destination)
+        ]
+        samples = [
+            sampled(router, [each.spans[side] for each in logs.values()], size) for side, router in enumerate(routers)
+        ]
+    for log, each in logs.items():
+        both = zip(samples, each.spans, strict=True)
+        found[log] = TimeBuckets.of([of[span.partition] for of, span in both if span.partition in of], 2 * size)
     return found
 
 
-def _compare(
-    ours: DataFrame, theirs: DataFrame, ends: Mapping[int, int], report: Callable[[str], None]
-) -> Mapping[int, ReconciledLog]:
-    """What was found by log; `ends`: the source's last stable offsets."""
-    buckets = compared(ours, theirs)
-    reported = sort_out(buckets)
-    if reported.to_pair:
-        report(f"which record is which in {len(reported.to_pair)} of {len(buckets)} buckets")
-    runs, extras = paired(ours, theirs, reported.to_pair) if reported.to_pair else ({}, {})
-    by_log = defaultdict[int, list["Bucket"]](list)
-    for bucket in buckets:
-        by_log[bucket.log].append(bucket)
-    none = Runs.none()
-    return {
-        log: ReconciledLog(
-            own,
-            merge([reported.runs.get(log, none), runs.get(log, none)], ends.get(log)),
-            merge_extras([reported.extras.get(log, none), extras.get(log, none)]),
-        )
-        for log, own in by_log.items()
-    }
+def _digests(spark: SparkSession, clusters: Sequence[BucketedLogs]) -> tuple[list[Bucket], dict[int, str]]:
+    """All buckets, and why logs could not be read to their end, by number."""
+    frames = [digest_frame(spark, f"{name}_digests", side) for name, side in zip(ROLES, clusters, strict=True)]
+    both = frames[0].withColumn("of", F.lit(0)).unionAll(frames[1].withColumn("of", F.lit(1))).toArrow()
+    failed = both.filter(pc.is_valid(both["trouble"]))
+    troubles: dict[int, str] = {}
+    for log, of, why in zip(*(failed[name].to_pylist() for name in ("log", "of", "trouble")), strict=True):
+        troubles.setdefault(log, f"{ROLES[of]}: {why}")
+    rows = both.filter(pc.is_null(both["trouble"]))
+    return compared(*(rows.filter(pc.equal(rows["of"], of)) for of in (0, 1))), troubles
+
+
+def _pairs(
+    spark: SparkSession,
+    clusters: Sequence[BucketedLogs],
+    buckets: Sequence[Bucket],
+    of: int,
+    report: Callable[[str], None],
+) -> PairedLogs:
+    """What the records of `buckets` tell: these are read again."""
+    if not buckets:
+        return PairedLogs({}, {}, {})
+    report(f"which record is which in {len(buckets)} of {of} buckets")
+    parts = parts_of(buckets, clusters[0].buckets)
+    frames = [
+        record_frame(spark, f"{name}_records", side.within(ranges(buckets, at)), parts)
+        for at, (name, side) in enumerate(zip(ROLES, clusters, strict=True))
+    ]
+    return paired(*frames)
+
+
+def _of(log: int, found: SortedOut | PairedLogs) -> tuple[Runs, Runs]:
+    return found.runs.get(log, Runs.none()), found.extras.get(log, Runs.none())
+
+
+def reconciled_log(buckets: Sequence[Bucket], parts: Sequence[tuple[Runs, Runs]], end: int) -> ReconciledLog:
+    """All of a log; `end`: the source's last stable offset. Records that were there at one look alone are a trouble."""
+    runs, extras = merge((runs for runs, _ in parts), end), merge_extras(extras for _, extras in parts)
+    records = sum(bucket.source_records for bucket in buckets), sum(bucket.destination_records for bucket in buckets)
+    if records != (runs.records.sum(), runs.copied.records.sum() + extras.length.sum()):
+        return replace(_NOTHING, unread=_GONE)
+    return ReconciledLog(buckets, runs, extras)
 
 
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────────────────────
