@@ -129,6 +129,8 @@ class Ran:
     state: str
     tasks: dict[str, str]
     left: Callable[[str, str], Any]
+    keys: Callable[[str], list[str]]
+    """Of all XComs of a task."""
 
     def why(self, task: str) -> str:
         return str(self.left(task, "why"))
@@ -181,11 +183,17 @@ class House:
 
     def ran(self, dag: str, ended: Ended) -> Ran:
         """Also of a run that was in another process of this Airflow."""
-        return Ran(ended.state, ended.tasks, lambda task, key: self._xcom(dag, ended.run, task, key))
 
-    def _xcom(self, dag: str, run: str, task: str, key: str) -> Any:
-        url = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{key}?stringify=false"
-        return self.client.get(url, headers=login(self.client, "admin")).json().get("value")
+        def read(task: str, key: str = "") -> dict[str, Any]:
+            url = f"/api/v2/dags/{dag}/dagRuns/{ended.run}/taskInstances/{task}/xcomEntries{key}"
+            return dict(self.client.get(url, headers=login(self.client, "admin")).json())
+
+        return Ran(
+            ended.state,
+            ended.tasks,
+            lambda task, key: read(task, f"/{key}?stringify=false").get("value"),
+            lambda task: [each["key"] for each in read(task)["xcom_entries"]],
+        )
 
 
 @pytest.fixture(scope="package")

@@ -26,6 +26,8 @@ __all__ = ["connections", "dag", "mirror", "mirrors", "untouched"]  # fixtures
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
 
+XCOM_BYTES = 16_384
+"""What a task returns is a summary: the evidence and Kafka hold the rest."""
 VALID_SECONDS = 15
 """Of an approval that is to expire: long enough for four steps on a busy machine."""
 
@@ -52,6 +54,10 @@ def test_an_approved_failover_runs_to_its_end(house: House, dag: DAG, pair: Pair
     assert all(f"| {step} |" in body for step in ROUTE)
     again = {step: ran.left(step, "return_value")["did_again"] for step in ROUTE}
     assert again == {step: [] for step in ROUTE} | {"seal": ["groups"]}, "each task names the other steps that it did"
+    left = {task: ran.keys(task) for task in ran.tasks}
+    assert left == {task: ["return_value"] for task in ran.tasks}, "each task leaves one XCom"
+    sizes = {task: len(json.dumps(ran.left(task, "return_value"))) for task in ran.tasks}
+    assert max(sizes.values()) < XCOM_BYTES, sizes
 
 
 def test_a_validation_that_cannot_tell_makes_the_run_red_and_undoes_nothing(
