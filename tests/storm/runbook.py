@@ -166,13 +166,13 @@ class Leg:
             thread.start()
         by = time.monotonic() + seconds
         kind = "with" if self.pair.west.cluster.spec.authorizer else "without"
-        with self.screen.step(f"{seconds:.0f} s of operators, clusters {kind} an authorizer") as step:
+        with self.screen.step(f"{seconds:.0f} s of operators, clusters {kind} an authorizer"):
             while any(thread.is_alive() for thread in threads) and time.monotonic() < by + LAST_EPISODE_SECONDS:
                 if time.monotonic() > by:
                     self.over.set()
                 at = (f"episode {e.number} {e.story.phase}" for lane in lanes if (e := lane.episode))
                 tally = self.outcome.tally
-                step.detail = (
+                self.screen.detail = (
                     f"{', '.join(at)}; {sum(tally.commands.values())} commands, {sum(tally.requests.values())} "
                     f"requests kept back, {len(self.outcome.wrong)} violation(s)"
                 )

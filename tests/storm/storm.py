@@ -111,17 +111,17 @@ class Storm:
         load = Load(self.house.source.bootstrap_servers, FLOWS, self.clock, self.seed)
         chaos = Chaos(self.house, WORKERS, TOPICS, self.clock, self.seed, self.screen.event)
         broke: list[str] = []
-        with self.screen.step(f"{self.seconds:.0f} s of faults") as step:
+        with self.screen.step(f"{self.seconds:.0f} s of faults"):
             load.start()
             chaos.start()
             by = self.clock.deadline(self.seconds)
             while by.left(self.clock.monotonic()) and not chaos.died and not load.dead:
                 self.clock.wait(0.5)
-                step.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
-            step.detail = "the last ones are healed"
+                self.screen.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
+            self.screen.detail = "the last ones are healed"
             broke += _broken("the faults", chaos.stop)
             broke += _broken(", ".join(load.dead) or "the writers", lambda: load.stop(self.clock.deadline(UP_SECONDS)))
-            step.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
+            self.screen.detail = f"{load.acknowledged:,} records acknowledged, {sum(chaos.counts.values())} faults"
         stuck: list[str] = []
         broke += _broken("the wait for the copy", lambda: stuck.extend(self._catch_up(chaos)))
         for words in broke:
@@ -150,16 +150,16 @@ class Storm:
 
     def _catch_up(self, chaos: Chaos) -> tuple[str, ...]:
         """What has not been copied by the deadline."""
-        with self.screen.step("Everything is healed; waiting until all is copied") as step:
+        with self.screen.step("Everything is healed; waiting until all is copied"):
             by = self.clock.deadline(CAUGHT_UP_SECONDS)
             while behind := self._behind():
-                step.detail = f"{len(behind)} behind: {', '.join(behind[:3])}"
+                self.screen.detail = f"{len(behind)} behind: {', '.join(behind[:3])}"
                 if not by.left(self.clock.monotonic()):
                     return tuple(behind)
                 chaos.revive()
                 self.clock.wait(0.5)
             self.house.workers.check_alive()
-            step.detail = "all is copied"
+            self.screen.detail = "all is copied"
             return ()
 
     def _behind(self) -> list[str]:
@@ -176,7 +176,7 @@ class Storm:
 
     def _compare(self, load: Load, chaos: Chaos, stuck: tuple[str, ...], broke: tuple[str, ...]) -> Outcome:
         east, west = self.house.source.bootstrap_servers, self.house.destination.bootstrap_servers
-        with self.screen.step("Every record of both clusters is compared") as step:
+        with self.screen.step("Every record of both clusters is compared"):
             by = self.clock.deadline(UP_SECONDS)
             runs = maps(west, by, self.clock)
             places = clients.places(east, TOPICS, by, self.clock)
@@ -185,7 +185,7 @@ class Storm:
             copy = read(west, logs[west], committed=True, by=by, clock=self.clock)
             raw = read(west, logs[west], committed=False, by=by, clock=self.clock)
             acknowledged = load.traces()
-            step.detail = f"{sum(map(len, source.values())):,} records"
+            self.screen.detail = f"{sum(map(len, source.values())):,} records"
         surplus = {place: copy[place].end - _locate(runs, place)(source[place].end) for place in places}
         at_end = {place: copy[place].end - source[place].end for place in places}
         return Outcome(
@@ -243,10 +243,10 @@ def run(
 ) -> Outcome:
     """Clusters and workers in `directory`, which keeps their data and logs; all processes end with the call."""
     with ExitStack() as until_the_end:
-        with screen.step(f"Two clusters, of {brokers[0]} and of {brokers[1]} broker(s)") as step:
+        with screen.step(f"Two clusters, of {brokers[0]} and of {brokers[1]} broker(s)"):
             east, west = (
                 ClusterSpec(name=n, brokers=count) for n, count in zip(("east", "west"), brokers, strict=True)
             )
-            building = environment(east, west, clock, directory=directory, say=step.say, keep_data=True)
+            building = environment(east, west, clock, directory=directory, say=screen.say, keep_data=True)
             home = until_the_end.enter_context(building)
         return Storm(screen, clock, seed, seconds, home).run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,18 +76,15 @@ def demo(
 def _promises(how: DemoOptions, as_json: bool) -> Sequence[Promise]:
     """The promises, which are shown before what was to be seen is gone."""
     from tanist_testkit.demo.chapters import run_demo  # noqa: PLC0415
-    from tanist_testkit.demo.screen import Screen  # noqa: PLC0415 -- as above
+    from tanist_testkit.demo.screen import Screen, show_table  # noqa: PLC0415 -- as above
 
     clock = SystemClock()
     screen = Screen(Console(stderr=True), clock)
-
-    def show(promises: Sequence[Promise]) -> None:
+    with run_demo(screen, clock, how) as promises:
         if as_json:
             emit([promise.item() for promise in promises], (), True)
         else:
-            Screen(Console(file=sys.stdout), clock).table(promises)
-
-    promises = run_demo(screen, clock, show, how)
+            show_table(Console(), promises)
     kept = sum(promise.ok for promise in promises)
     screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
     return promises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,13 +16,13 @@ from tanist_testkit.sandbox.forks import prepare
 from tanist_testkit.sandbox.spec import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tanist.ports.clock import Clock
     from tanist_testkit.demo.airflow_runs import AirflowRuns
     from tanist_testkit.demo.promises import Promise
-    from tanist_testkit.demo.screen import Screen, ScreenStep
+    from tanist_testkit.demo.screen import Screen
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
     from tanist_testkit.sandbox.environment import Environment
 
@@ -31,7 +31,7 @@ class Chapter(NamedTuple):
     """`act` says what it is at, and returns the promises that were kept in it, or not."""
 
     title: str
-    act: Callable[[Stage, ScreenStep], Iterable[Promise]]
+    act: Callable[[Stage], Iterable[Promise]]
     with_airflow: bool = False
     """Left out without one."""
 
@@ -74,23 +74,22 @@ class DemoOptions:
     records: int = 100_000
 
 
-def run_demo(
-    screen: Screen, clock: Clock, show: Callable[[Sequence[Promise]], None], how: DemoOptions
-) -> Sequence[Promise]:
-    """All chapters; the promises go to `show`; everything is gone on return, unless it shall be kept.
+@contextmanager
+def run_demo(screen: Screen, clock: Clock, how: DemoOptions) -> Iterator[Sequence[Promise]]:
+    """All chapters; yields the promises while everything is still up. It is gone afterwards, unless it shall be kept.
 
     Raises:
         TanistError: a chapter could not be finished.
     """
     prepare()
     with ExitStack() as until_the_end:
-        with screen.step("Two clusters of two brokers each, on this machine") as step:
+        with screen.step("Two clusters of two brokers each, on this machine"):
             east, west = (ClusterSpec(name=name, brokers=2) for name in ("east", "west"))
             building = environment(
-                east, west, clock, directory=how.directory, say=step.say, bound=not how.keep, airflow=how.airflow
+                east, west, clock, directory=how.directory, say=screen.say, bound=not how.keep, airflow=how.airflow
             )
             home = until_the_end.enter_context(building)
-            step.detail = "up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment"
+            screen.say("up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment")
         runs = _airflow_runs(screen, clock, home, interactive=how.interactive)
         stage = Stage(screen, clock, home, DemoCommands(home.config, screen), runs, how.records)
         try:
@@ -98,12 +97,11 @@ def run_demo(
         except TanistError:
             screen.event(f"broken off; data and logs are kept in {home.directory}")
             raise
-        show(seen)
+        yield seen
         _look_around(stage, keep=how.keep)
         if how.keep:
             home.guardian.release()
             say_goodbye(screen, home)
-    return seen
 
 
 def _airflow_runs(screen: Screen, clock: Clock, home: Environment, *, interactive: bool) -> AirflowRuns | None:
@@ -118,8 +116,8 @@ def _run_chapters(stage: Stage) -> Sequence[Promise]:
     seen: list[Promise] = []
     for title, act, with_airflow in CHAPTERS:
         if stage.airflow or not with_airflow:
-            with stage.screen.step(title) as step:
-                seen += act(stage, step)
+            with stage.screen.step(title):
+                seen += act(stage)
     return (*seen, *(stage.airflow.promises() if stage.airflow else ()))
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist_testkit.demo.promises import Promise
-    from tanist_testkit.demo.screen import ScreenStep
     from tanist_testkit.demo.stage import Stage
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tanist_testkit.verify.flows import Flow
@@ -41,7 +40,7 @@ DOWN_SECONDS: Final = 1.0
 LAG: Final = "90s"
 
 
-def topics(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def topics(stage: Stage) -> Iterable[Promise]:
     """Topics of every kind; of one the first records are deleted."""
     flows = [flow for mirrored in MIRRORS.values() for flow in mirrored]
     new = [flow.new_topic(2, min_isr=1) for flow in flows]
@@ -50,7 +49,7 @@ def topics(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
         stage.screen.note(str(flow))
         if flow.deleted:
             _delete_the_beginning(stage, flow)
-    step.detail = f"{len(flows)} topics, {sum(f.partitions for f in flows)} partitions, two replicas each"
+    stage.screen.say(f"{len(flows)} topics, {sum(f.partitions for f in flows)} partitions, two replicas each")
     return ()
 
 
@@ -65,7 +64,7 @@ def _delete_the_beginning(stage: Stage, flow: Flow) -> None:
                 kept.add(offset, digest)
 
 
-def mirrors(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def mirrors(stage: Stage) -> Iterable[Promise]:
     """Three mirrors and two fetchers; returns when every partition is MIRRORING."""
     for mirror, flows in MIRRORS.items():
         names = "|".join(flow.topic for flow in flows)
@@ -73,19 +72,19 @@ def mirrors(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     for worker in WORKERS:
         stage.screen.command(f"tanist fetcher run --destination west --id {worker}   # in the background")
         stage.home.workers.start(worker)
-    step.detail = "waiting until every partition is MIRRORING"
+    stage.screen.say("waiting until every partition is MIRRORING")
     for mirror in MIRRORS:
         stage.tanist.run("mirrors", "wait", mirror, "--for", "state=MIRRORING", "--timeout", LAG)
-    step.detail = f"every partition is MIRRORING, two workers: {stage.home.workers.pids()}"
+    stage.screen.say(f"every partition is MIRRORING, two workers: {stage.home.workers.pids()}")
     return ()
 
 
-def disasters(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def disasters(stage: Stage) -> Iterable[Promise]:
     """Both workers, and a broker of each side, are killed and started again while producers write."""
     load = stage.load = Load(stage.source, FLOWS, stage.clock, SEED)
     load.start()
     over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(stage, load, step, over), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(stage, load, over), daemon=True)
     watcher.start()
     try:
         stage.clock.wait(2 * DOWN_SECONDS)
@@ -98,20 +97,20 @@ def disasters(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
         lost.result()
         with suppress(TimedOut):  # a slow machine has fewer to compare
             until(lambda: load.acknowledged >= stage.records, stage.soon(), stage.clock, lambda: "too few records")
-        step.detail = "stopping the producers"
+        stage.screen.say("stopping the producers")
         load.stop(stage.soon())
     finally:
         over.set()
         watcher.join()
-    step.detail = f"{load.acknowledged:,} records acknowledged, {load.aborted:,} aborted on purpose"
+    stage.screen.say(f"{load.acknowledged:,} records acknowledged, {load.aborted:,} aborted on purpose")
     return [promise("killed", f"{FAULTS} times SIGKILL", f"{stage.killed} times SIGKILL")]
 
 
-def _watch(stage: Stage, load: Load, step: ScreenStep, over: threading.Event) -> None:
+def _watch(stage: Stage, load: Load, over: threading.Event) -> None:
     while not over.wait(0.5):
         if load.acknowledged >= stage.records:
             load.ease(EASED)
-        step.detail = f"{load.acknowledged:,} records acknowledged by the source"
+        stage.screen.say(f"{load.acknowledged:,} records acknowledged by the source")
 
 
 def _lose_a_worker(stage: Stage, worker: str) -> None:
@@ -129,56 +128,56 @@ def _lose_a_broker(stage: Stage, cluster: SandboxCluster) -> None:
     stage.screen.note(f"broker {VICTIM} of {cluster.name} is back")
 
 
-def catch_up(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def catch_up(stage: Stage) -> Iterable[Promise]:
     """Returns when nothing is left to copy."""
     begun = stage.clock.monotonic()
     stage.tanist.run("mirrors", "wait", STORM, "--for", "lag=0", "--timeout", LAG)
     stage.home.workers.check_alive()
-    step.detail = "lag 0 in every partition"
+    stage.screen.say("lag 0 in every partition")
     seconds = stage.clock.monotonic() - begun
     within = seconds <= LAG_SECONDS
     return [promise("lag", f"lag 0 within {LAG_SECONDS:.0f} s", f"lag 0 after {seconds:.1f} s", ok=within)]
 
 
-def count(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def count(stage: Stage) -> Iterable[Promise]:
     """Reads every record of both sides."""
     inspector = Inspector(source=stage.source, destination=stage.destination, clock=stage.clock)
     acknowledged = merged([stage.early, stage.load.traces()])
-    found = stage.found = inspector.inspect(TOPICS, acknowledged, stage.soon(), step.say)
+    found = stage.found = inspector.inspect(TOPICS, acknowledged, stage.soon(), stage.screen.say)
     for topic, verdict in found.verdicts.items():
         stage.screen.note(f"{topic}: {verdict.records:,} records, differences: {verdict.differences}")
     if first := found.whole.first or found.uncommitted.first:
         stage.screen.event(first)
-    step.detail = f"{found.whole.records:,} records at the source, {found.acknowledged:,} known to producers"
+    stage.screen.say(f"{found.whole.records:,} records at the source, {found.acknowledged:,} known to producers")
     return of_copy(found, stage.load.aborted)
 
 
-def self_check(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def self_check(stage: Stage) -> Iterable[Promise]:
     """Compares a copy of one partition that differs in one bit."""
     place, trace = next((place, trace) for place, trace in stage.found.destination.items() if place.topic == "orders")
     seen = record_at(stage.destination, place, trace.offsets[len(trace) // 2], stage.soon(), stage.clock)
     assert seen is not None  # noqa: S101 -- it was read a moment ago
     verdict = compare(place, stage.found.source[place], with_one_bit_flipped(seen, trace))
-    step.detail = verdict.first
+    stage.screen.say(verdict.first)
     return [promise("one bit", "1 altered", str(verdict.differences))]
 
 
-def validate(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def validate(stage: Stage) -> Iterable[Promise]:
     """Spark's verdict, whatever it is."""
-    step.detail = "waiting for Spark"
+    stage.screen.say("waiting for Spark")
     with stage.tanist.begun("validate", STORM, *WEST, "--report", str(stage.home.validation)) as running:
         code, reported = running.end()
     if not reported:
         raise ProcessFailed(f"tanist validate ended with {code}: {running.last_words}")
-    step.detail = f"{reported[0]['verdict']}, {len(reported[0]['partitions'])} partitions"
+    stage.screen.say(f"{reported[0]['verdict']}, {len(reported[0]['partitions'])} partitions")
     return of_validation(reported[0], sum(flow.partitions for flow in FLOWS))
 
 
-def positions(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def positions(stage: Stage) -> Iterable[Promise]:
     """Carries the positions of a group over."""
     by = stage.soon()
     places = clients.places(stage.source, ["orders", "payments"], by, stage.clock)
     logs = bounds(stage.source, places, by, stage.clock)
     carried = carry(GROUP, stage.source, stage.destination, logs, by, stage.clock)
-    step.detail = f"went on at {', '.join(f'{place}@{offset}' for place, offset in carried.committed.items())}"
+    stage.screen.say(f"went on at {', '.join(f'{place}@{offset}' for place, offset in carried.committed.items())}")
     return [promise("group", f"{len(carried.source_next)} partitions", f"{carried.agreeing} partitions")]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tanist_testkit.demo.commands import Running
     from tanist_testkit.demo.promises import Promise
-    from tanist_testkit.demo.screen import ScreenStep
     from tanist_testkit.demo.stage import Stage
 
 GROUP: Final = "shipping"
@@ -34,18 +33,18 @@ SETTLE_SECONDS: Final = 1.5
 """What has not moved for so long after the kill is taken to stand still."""
 
 
-def orchestrate(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def orchestrate(stage: Stage) -> Iterable[Promise]:
     """Returns when failovers can be asked for in Airflow."""
     assert stage.airflow is not None  # noqa: S101 -- this chapter is told only with one
     assert stage.home.airflow is not None  # noqa: S101 -- as above
-    step.detail = f"waiting until all of it is healthy, logs: {stage.home.airflow.directory}"
-    step.detail = stage.airflow.start(stage.soon())
+    stage.screen.say(f"waiting until all of it is healthy, logs: {stage.home.airflow.directory}")
+    stage.screen.say(stage.airflow.start(stage.soon()))
     for link in stage.airflow.links():
         stage.screen.note(link)
     return ()
 
 
-def planned(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def planned(stage: Stage) -> Iterable[Promise]:
     """Producers write at the source until its fence stops them, and then at the destination."""
     load = stage.writing(stage.source, [MOVING], 1)
     plan = _plan(stage, PLANNED, "planned")
@@ -56,11 +55,11 @@ def planned(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     later.stop(stage.soon())
     moved = Moved(acknowledged=load.traces(), copy=copy, refused=load.refused, afterwards=later.acknowledged)
     known = total(moved.acknowledged)
-    step.detail = f"{moved.absent} of {known:,} acknowledged records absent, {moved.refused:,} refused"
+    stage.screen.say(f"{moved.absent} of {known:,} acknowledged records absent, {moved.refused:,} refused")
     return promises.of_planned(moved)
 
 
-def aborted(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def aborted(stage: Stage) -> Iterable[Promise]:
     """By hand, whoever runs the other failovers."""
     before = _kept_off(stage)
     load = stage.writing(stage.source, [STAYING], 3)
@@ -78,7 +77,7 @@ def aborted(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     stage.tanist.run("mirrors", "wait", ABORTED, "--for", "lag=0", "--timeout", "60s")
     afterwards, copy = load.acknowledged - at_abort, stage.copied([STAYING.topic])
     moved = Moved(acknowledged=load.traces(), copy=copy, refused=refused, afterwards=afterwards)
-    step.detail = f"{refused:,} records refused, then {afterwards:,} more taken by the source"
+    stage.screen.say(f"{refused:,} records refused, then {afterwards:,} more taken by the source")
     return promises.of_aborted(before, _kept_off(stage), fences, moved)
 
 
@@ -90,7 +89,7 @@ def _kept_off(stage: Stage) -> tuple[dict[str, str], str]:
 # ── the source dies ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kill_the_source(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def kill_the_source(stage: Stage) -> Iterable[Promise]:
     """While producers and a consumer group are in full flight there. Returns when the copy stands still."""
     stage.begins = stage.ends(TOPICS)
     member = stage.member = Member(GROUP, stage.source, READ_BY_GROUP, stage.clock, anew=True)
@@ -106,7 +105,7 @@ def kill_the_source(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     load.abandon()
     member.stop()
     stage.screen.event(f"kill -9 {pids} and their controller: all of east")
-    step.detail = f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}"
+    stage.screen.say(f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}")
     _until_settled(stage)
     return ()
 
@@ -135,18 +134,18 @@ def _recorded(stage: Stage, key: str) -> list[dict[str, Any]]:
     return stage.tanist.run("state", "dump", *WEST, "--key", key)
 
 
-def unplanned(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def unplanned(stage: Stage) -> Iterable[Promise]:
     """The operator asks what it would cost, and goes on."""
     begun = stage.clock.monotonic()
     plan = _plan(stage, STORM, "unplanned", "--max-loss", str(TOLERATED))
     stage.forecast = plan["forecast"]
     stage.safe = promises.safe_positions(stage.tanist.run("groups", "translate", STORM, *WEST, "--group", GROUP))
     _take_over(stage, plan, "east is dead", max_loss=TOLERATED)
-    step.detail = f"done {stage.clock.monotonic() - begun:.0f} s after somebody asked what it would cost"
+    stage.screen.say(f"done {stage.clock.monotonic() - begun:.0f} s after somebody asked what it would cost")
     return ()
 
 
-def go_on(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
+def go_on(stage: Stage) -> Iterable[Promise]:
     """Producers write at the destination, where the group is served; what the source had acknowledged is looked up."""
     dead, before, load = stage.load, stage.member, stage.writing(stage.destination, FLOWS, 5)
     member = Member(GROUP, stage.destination, READ_BY_GROUP, stage.clock)
@@ -160,7 +159,7 @@ def go_on(stage: Stage, step: ScreenStep) -> Iterable[Promise]:
     for place, at in sorted(stage.safe.items()):
         first = member.first[place].offset if place in member.first else "nothing"
         stage.screen.note(f"{GROUP} {place}: read up to {before.reached[place]}, safe was {at}, went on with {first}")
-    step.detail = f"{moved.absent:,} of {total(moved.acknowledged):,} acknowledged records are absent"
+    stage.screen.say(f"{moved.absent:,} of {total(moved.acknowledged):,} acknowledged records are absent")
     group = promises.of_group(copy, stage.safe, before.reached, dict(member.first))
     return (*promises.of_loss(stage.forecast, moved), *group)
 

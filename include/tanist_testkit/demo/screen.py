@@ -21,36 +21,17 @@ _LOOK_SECONDS: Final = 0.25
 _SILENCE_SECONDS: Final = 2.5
 
 
-class ScreenStep:
-    """One step at work. `detail` may be set from any thread."""
-
-    def __init__(self, title: str, clock: Clock) -> None:
-        self.title = title
-        self.detail = ""
-        self._clock, self._begun = clock, clock.monotonic()
-
-    def say(self, text: str) -> None:
-        """What it is at."""
-        self.detail = text
-
-    @property
-    def seconds(self) -> float:
-        """Since it began."""
-        return self._clock.monotonic() - self._begun
-
-    def __rich__(self) -> str:
-        """The live line."""
-        return f"{self.seconds:.0f} s  {escape(self.detail or self.title)}"
-
-
 class Screen:
-    """Lines for what has happened, and one live line (a terminal), or a line every few seconds (elsewhere)."""
+    """Lines for what has happened, and one live line (a terminal), or a line every few seconds (elsewhere).
+
+    `detail`: what the step is at; set from any thread.
+    """
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
         self._clock = clock
-        self._begun = self._printed_at = clock.monotonic()
-        self._step = ScreenStep("", clock)
+        self._begun = self._printed_at = self._step_begun = clock.monotonic()
+        self.detail = ""
 
     @property
     def elapsed(self) -> float:
@@ -58,22 +39,31 @@ class Screen:
         return self._clock.monotonic() - self._begun
 
     @contextmanager
-    def step(self, title: str) -> Iterator[ScreenStep]:
-        """A stage; its seconds are shown at its end, if it ends well."""
-        step = self._step = ScreenStep(title, self._clock)
+    def step(self, title: str) -> Iterator[None]:
+        """A stage; its last detail and its seconds are shown at its end, if it ends well."""
+        self.detail, self._step_begun = title, self._clock.monotonic()
         self._line(f"[bold]{escape(title)}[/bold]")
-        with self._console.status(step) if self._console.is_terminal else self._never_silent(step):
-            yield step
-        self._line(f"  [green]✓[/green] {escape(step.detail) or 'done'} [dim]({step.seconds:.1f} s)[/dim]")
+        with self._console.status(self) if self._console.is_terminal else self._never_silent():
+            yield
+        done = "done" if self.detail == title else self.detail
+        self._line(f"  [green]✓[/green] {escape(done)} [dim]({self._step_seconds:.1f} s)[/dim]")
+
+    @property
+    def _step_seconds(self) -> float:
+        return self._clock.monotonic() - self._step_begun
+
+    def __rich__(self) -> str:
+        """The live line."""
+        return f"{self._step_seconds:.0f} s  {escape(self.detail)}"
 
     @contextmanager
-    def _never_silent(self, step: ScreenStep) -> Iterator[None]:
+    def _never_silent(self) -> Iterator[None]:
         over = threading.Event()
 
         def repeat() -> None:
             while not over.wait(_LOOK_SECONDS):
                 if self._clock.monotonic() - self._printed_at >= _SILENCE_SECONDS:
-                    self._line(f"  … {escape(step.detail or step.title)}")
+                    self._line(f"  … {escape(self.detail)}")
 
         ticker = threading.Thread(target=repeat, name="ticker", daemon=True)
         ticker.start()
@@ -84,8 +74,8 @@ class Screen:
             ticker.join()
 
     def say(self, text: str) -> None:
-        """What the step at work is at."""
-        self._step.say(text)
+        """What the step is at; the last word of it stands beside its seconds."""
+        self.detail = text
 
     def command(self, text: str) -> None:
         """What a user would type."""
@@ -103,16 +93,17 @@ class Screen:
         self._printed_at = self._clock.monotonic()
         self._console.print(f"[dim]{self.elapsed:5.1f} s[/dim] {markup}", highlight=False, soft_wrap=True)
 
-    def table(self, promises: Sequence[Promise]) -> None:
-        """The promises, numbered, and below how to check each by hand."""
-        table = Table(title="What was promised", title_justify="left")
-        for name in ("", "promise", "expected", "observed", ""):
-            table.add_column(name, overflow="fold")
-        for number, each in enumerate(promises, 1):
-            mark = "[green]✓[/green]" if each.ok else "[bold red]✗[/bold red]"
-            table.add_row(str(number), escape(each.promise), escape(each.expected), escape(each.observed), mark)
-        self._console.print(table)
-        self._console.print("By hand, after --keep, with kcat or Kafka's own tools:")
-        for command in dict.fromkeys(each.by_hand for each in promises):
-            numbers = ", ".join(str(n) for n, each in enumerate(promises, 1) if each.by_hand == command)
-            self._console.print(f"[dim]{numbers:>10}  {escape(command)}[/dim]", highlight=False, soft_wrap=True)
+
+def show_table(console: Console, promises: Sequence[Promise]) -> None:
+    """The promises, numbered, and below how to check each by hand."""
+    table = Table(title="What was promised", title_justify="left")
+    for name in ("", "promise", "expected", "observed", ""):
+        table.add_column(name, overflow="fold")
+    for number, each in enumerate(promises, 1):
+        mark = "[green]✓[/green]" if each.ok else "[bold red]✗[/bold red]"
+        table.add_row(str(number), escape(each.promise), escape(each.expected), escape(each.observed), mark)
+    console.print(table)
+    console.print("By hand, after --keep, with kcat or Kafka's own tools:")
+    for command in dict.fromkeys(each.by_hand for each in promises):
+        numbers = ", ".join(str(n) for n, each in enumerate(promises, 1) if each.by_hand == command)
+        console.print(f"[dim]{numbers:>10}  {escape(command)}[/dim]", highlight=False, soft_wrap=True)

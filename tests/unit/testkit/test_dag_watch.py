@@ -89,10 +89,10 @@ def test_the_live_line_says_whose_answer_is_awaited() -> None:
     clock = JumpingClock()
     screen = Screen(Console(stderr=True, width=200, record=True), clock)
     watch = DagWatch(screen, clock, ("dag", "run"), "http://here")
-    with screen.step("A planned failover") as step:
+    with screen.step("A planned failover"):
         with pytest.raises(TimedOut):
             watch.until_over(as_rest(Gate("op", repeat(ASKS), may=False)), None, 60)
-        assert step.detail == "waiting for a person's answer: http://here"
+        assert screen.detail == "waiting for a person's answer: http://here"
 
 
 def test_an_airflow_that_is_silent_for_a_while_is_asked_again() -> None:
