@@ -127,7 +127,7 @@ def test_after_ctrl_c_nothing_is_left(tmp_path: Path, command: tuple[str, ...], 
     assert {file.name for file in home.iterdir()} & {"east", "west", "airflow"} == set()
 
 
-def test_without_the_packages_of_airflow_it_can_be_told_by_hand() -> None:
+def test_without_the_packages_of_airflow_the_demo_runs_by_hand() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_AIRFLOW], check=True)
 
 

@@ -1,4 +1,4 @@
-"""What is said of failovers through Airflow follows from how their runs ended; a false promise is told as one."""
+"""What is said of failovers through Airflow follows from how their runs ended; a broken promise is reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_run_as_it_should_be_keeps_every_promise() -> None:
     ],
     ids=["undone", "a task failed", "a task never began", "another plan", "own approval", "own request", "not refused"],
 )
-def test_a_broken_promise_is_told(changed: dict[str, Any], promise: int) -> None:
+def test_a_broken_promise_is_reported(changed: dict[str, Any], promise: int) -> None:
     assert broken(replace(GOOD, **changed)) == [promise]
 
 

@@ -1,4 +1,4 @@
-"""Whoever watches a run tells every task once it changes, answers the gate for as long as it asks, and is patient."""
+"""A watched run shows each task when it changes, and answers the gate for as long as it asks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Gate:
 
 
 def watched(*looks: str, person: bool = False) -> tuple[str, DagWatch, Gate]:
-    """What was told, by whom, and who approves; each look takes 0.4 s, and the last one is seen for ever."""
+    """What was shown, the watch, and who approves; each look takes 0.4 s, and the last one is seen for ever."""
     console, clock = Console(stderr=True, width=200, record=True), JumpingClock()
     watch = DagWatch(Screen(console, clock), clock, ("dag", "run"), "http://here")
     seen = chain(looks, repeat(looks[-1]))
@@ -78,7 +78,7 @@ def test_a_gate_that_still_asks_is_answered_again() -> None:
     assert (watch.refused, approves.answers) == (1, 2)
 
 
-def test_a_person_is_told_where_to_answer_and_nobody_does_it_for_them() -> None:
+def test_a_person_sees_where_to_answer_and_nobody_does_it_for_them() -> None:
     reported, watch, approves = watched(*[ASKS] * 30, ENDED, person=True)
     assert (watch.refused, approves.answers) == (0, 0)
     assert reported.count("answer it: http://here") == 1

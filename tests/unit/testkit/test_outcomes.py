@@ -1,4 +1,4 @@
-"""What is said of a failover follows from what its users saw; a false promise is told as one."""
+"""What is said of a failover follows from what its users saw; a broken promise is reported."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def promises_kept(
     ],
     ids=["next", "over a marker", "one skipped", "one too early", "another record"],
 )
-def test_a_group_goes_on_with_the_very_next_record(safe: int, first: ReadRecord, well: bool) -> None:
+def test_a_group_resumes_at_the_very_next_record(safe: int, first: ReadRecord, well: bool) -> None:
     assert promises_kept(safe, first)["The consumer group goes"] is well
 
 
@@ -72,7 +72,7 @@ def test_a_position_behind_what_the_group_had_read_skips_something() -> None:
     assert not promises_kept(6, ReadRecord(6, 66), reached=4)["The consumer group goes"]
 
 
-def test_a_lost_tail_is_no_hole_and_a_hole_is_told() -> None:
+def test_a_lost_tail_is_not_a_hole_and_a_hole_is_reported() -> None:
     assert promises_kept(4, ReadRecord(4, 44), lost=[(7, 77), (9, 90)])["What is lost is"]
     assert not promises_kept(4, ReadRecord(4, 44), lost=[(5, 55)])["What is lost is"]
 
