@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
-import urllib.request
 import venv
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.spark import SparkCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
+from tests.spark.leaks import commands, files, leaks, pages, secrets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,67 +122,14 @@ def result(folder: Path) -> str:
     return json.dumps({name: value for name, value in item.items() if name not in _OF_A_RUN}, indent=1)
 
 
-def executors() -> dict[int, str]:
-    """Processes by pid, with their command lines."""
-    return {pid: line for pid, line in commands().items() if _EXECUTOR in line}
-
-
-def commands() -> dict[int, str]:
-    found = {}
-    for each in Path("/proc").glob("[0-9]*"):
-        try:
-            found[int(each.name)] = (each / "cmdline").read_text(errors="replace").replace("\0", " ")
-        except OSError:
-            continue
-    return found
-
-
-def pages(*starts: str) -> dict[str, str]:
-    """Every page that can be reached from `starts`, on the same servers, and what Spark's REST interface says."""
-    found: dict[str, str] = {}
-    ahead = list(starts)
-    while ahead:
-        address = ahead.pop()
-        if address in found or len(found) > 200:
-            continue
-        try:
-            with urllib.request.urlopen(address, timeout=20) as answer:  # noqa: S310  # of our own cluster
-                found[address] = answer.read().decode(errors="replace")
-        except OSError:
-            found[address] = ""
-            continue
-        server = re.match(r"https?://[^/]+", address)
-        assert server
-        links = re.findall(r"""href=["']([^"'#]+)""", found[address])
-        ahead += [
-            link if "://" in link else server[0] + "/" + link.lstrip("/")
-            for link in links
-            if not re.search(r"/static/|[.]sort=|/kill/", link)
-        ]
-        ahead = [link.replace("&amp;", "&") for link in ahead if link.startswith(server[0]) or link in starts]
-    return found
-
-
-def secrets_of(pair: Pair, cluster: SparkCluster) -> dict[str, str]:
-    """What nobody may find."""
-    logins = {
-        side.cluster.spec.name: side.cluster.password_file("mirror").read_text() for side in (pair.east, pair.west)
-    }
-    (shared,) = re.findall(r"spark\.authenticate\.secret (\S+)", cluster.properties.read_text())
-    return logins | {"spark": shared}
-
-
-def leaks(secrets: dict[str, str], said: dict[str, str]) -> list[str]:
-    return [f"{name} in {where}" for where, text in said.items() for name, secret in secrets.items() if secret in text]
-
-
-def files(*folders: Path) -> dict[str, str]:
-    return {
-        str(file): file.read_bytes().decode("latin-1")
-        for folder in folders
-        for file in folder.rglob("*")
-        if file.is_file() and file.suffix not in {".so", ".zip"}
-    }
+def executors(cluster: SparkCluster) -> list[int]:
+    """Their pids. Another cluster may run on this machine."""
+    found = []
+    for pid, line in commands().items():
+        with suppress(OSError):
+            if _EXECUTOR in line and Path(f"/proc/{pid}/cwd").readlink().is_relative_to(cluster.home):
+                found.append(pid)
+    return sorted(found)
 
 
 @pytest.mark.parametrize("level", ["batches", "records"])
@@ -198,7 +145,7 @@ def test_a_mirror_is_validated_on_a_cluster_without_the_folder_it_was_asked_from
     )
     page = there.until("Spark's pages: ").rpartition(" ")[2].strip()
     said = {f"command {pid}": line for pid, line in commands().items()}
-    assert executors()
+    assert executors(spark_cluster)
     there.until(f"{level}: ")
     (tmp_path / "there").rename(tmp_path / "elsewhere")
     said |= pages(page, page + "/environment/", page + "/SQL/", spark_cluster.page, spark_cluster.workers[0].page)
@@ -241,7 +188,7 @@ def test_an_executor_and_a_worker_that_are_killed_change_nothing(
     third = spark_cluster.add_worker(SystemClock().deadline(120))
     there = Running(sealed, tmp_path / "there", *arguments, *where(spark_cluster, python))
     there.until("batches: ")
-    os.kill(min(executors()), signal.SIGKILL)
+    os.kill(executors(spark_cluster)[0], signal.SIGKILL)
     third.kill()
     assert there.end() == 1, there.lines
     results = [run.home / "validation" / "dr" for run in (here, there)]

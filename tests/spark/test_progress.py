@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -33,4 +34,5 @@ def test_a_job_says_how_much_it_has_read(spark: SparkSession, rig: Rig, topic_na
             found = frame(spark, f"{topic_name}-{name}", rig.source.cluster.endpoint(), read).collect()
         size = sum(row["size"] for row in found)
         assert size > 2_000_000
-        assert reported[-1].startswith(f"read {size / 1e6:,.0f} MB ("), (name, reported)
+        told = rf"[1-9]\d* tasks done, {size / 1e6:,.0f} MB \([\d,]+ MB/s\) read"
+        assert re.fullmatch(told, reported[-1]), (name, reported)

@@ -27,7 +27,7 @@ def counter(context: SparkContext) -> Accumulator[int]:
 
 @contextmanager
 def progress(context: SparkContext, report: Callable[[str], None], every: float = EVERY_SECONDS) -> Iterator[None]:
-    """`report` hears of it meanwhile, from a thread of its own, and at the end how much was read."""
+    """`report` hears of it meanwhile, from a thread of its own, and at the end of the whole job."""
     over, watch = threading.Event(), _Watch(context)
     reporter = threading.Thread(target=_report, args=(watch, report, every, over), name="progress", daemon=True)
     reporter.start()
@@ -36,8 +36,8 @@ def progress(context: SparkContext, report: Callable[[str], None], every: float 
     finally:
         over.set()
         reporter.join()
-    if speed := watch.speed():
-        report(f"read {speed}")
+    if done := watch.done():
+        report(f"{done} tasks done" + (f", {speed} read" if (speed := watch.speed()) else ""))
 
 
 def _report(watch: _Watch, report: Callable[[str], None], every: float, over: threading.Event) -> None:
@@ -50,11 +50,12 @@ def _report(watch: _Watch, report: Callable[[str], None], every: float, over: th
 
 
 class _Watch:
-    """One context. Bytes and seconds count from when this was made."""
+    """One context. Jobs, bytes and seconds count from when this was made."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context, self._counter = context, counter(context)
         self._before: int = self._counter.value
+        self._earlier = frozenset(context.statusTracker().getJobIdsForGroup())
         self._began = time.monotonic()
 
     def tasks(self) -> str:
@@ -65,6 +66,13 @@ class _Watch:
             return ""
         done, every = (sum(getattr(stage, name) for stage in stages) for name in ("numCompletedTasks", "numTasks"))
         return f"{done} of {every} tasks done, {sum(stage.numActiveTasks for stage in stages)} running"
+
+    def done(self) -> int:
+        """Tasks of all jobs that have ended."""
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in set(tracker.getJobIdsForGroup()) - self._earlier]
+        stages = {stage for job in jobs if job for stage in job.stageIds}
+        return sum(found.numCompletedTasks for stage in stages if (found := tracker.getStageInfo(stage)))
 
     def read(self) -> int:
         """Bytes."""

@@ -13,6 +13,7 @@ from tanist.domain.errors import CouldNotTell, Misconfigured, MissingDependency
 from tanist.domain.spark_settings import UNENCRYPTED
 from tanist.kafka.wire.clock import SystemClock
 from tanist.spark.carried import carry_files
+from tanist.spark.failures import translated_failures
 from tanist.spark.progress import progress
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def session(name: str, endpoints: Sequence[Endpoint], report: Callable[[str], No
     Raises:
         MissingDependency: another package has overwritten parts of pyspark.
         Misconfigured: the logins would be sent to executors over unencrypted connections.
-        CouldNotTell: no executor has come.
+        CouldNotTell: no executor has come; Spark failed inside.
     """
     check_installation()
     carry_files()
@@ -52,12 +53,12 @@ def session(name: str, endpoints: Sequence[Endpoint], report: Callable[[str], No
     spark = builder.getOrCreate()
     try:
         check_jvm(spark.version)
+        if page := spark.sparkContext.uiWebUrl:
+            report(f"Spark's pages: {page}")
         if not str(spark.sparkContext.master).startswith("local"):
             check_encryption(spark, endpoints)
             _await_executors(spark, report)
-        if page := spark.sparkContext.uiWebUrl:
-            report(f"Spark's pages: {page}")
-        with progress(spark.sparkContext, report):
+        with translated_failures(), progress(spark.sparkContext, report):
             yield spark
     finally:
         spark.stop()

@@ -17,6 +17,7 @@ from tanist.domain.reconciliation.result import LogRead, ReconciledPartition, Re
 from tanist.domain.translation import Precision
 from tanist.kafka.wire.router import Router
 from tanist.spark.ends import ends_of, replaced, topic_ids
+from tanist.spark.failures import translated_failures
 from tanist.spark.reconciliation.bucket_digests import compared
 from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
@@ -25,7 +26,7 @@ from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, merge, merge_extras
 from tanist.spark.reconciliation.sampling import sampled
-from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame, running
+from tanist.spark.reconciliation.source import BucketedLogs, digest_frame, ranges, record_frame
 from tanist.spark.reconciliation.time_buckets import IN_A_BUCKET, TimeBuckets
 from tanist.spark.spans import Span, Spans
 
@@ -146,7 +147,7 @@ def reconcile(
     """
     began, now = time.monotonic(), time.time_ns() // 1_000_000
     logs = bounds(job, report)
-    with running():
+    with translated_failures():
         found = _read(spark, job, logs, report, in_a_bucket)
     partitions = [_partition(each, found.get(log, _NOTHING)) for log, each in enumerate(logs)]
     report(f"runs, and {len(job.positions)} positions by them")

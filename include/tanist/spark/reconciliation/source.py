@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
-from tanist.domain.errors import CouldNotTell
 from tanist.spark.log_source import loaded, tasks
 from tanist.spark.reconciliation.bucket_digests import COLUMNS, SpanDigests
 from tanist.spark.record_source import ROWS, RecordReader, mixed
@@ -112,18 +108,6 @@ class _RecordRows:
 def identities(records: Columns) -> NDArray[np.uint64]:
     """The time is part of the identity, so that records alike lie in one bucket."""
     return mixed(records.times, records.content)
-
-
-@contextmanager
-def running() -> Iterator[None]:
-    """What Spark could not do inside is CouldNotTell, by its innermost cause: the rest is pages of stack traces."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as failed:  # the latter is raised where Arrow is collected
-        lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
-        causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-        reported = [*lines[:1], *causes] or [type(failed).__name__]
-        raise CouldNotTell(f"Spark: {reported[-1]}") from failed
 
 
 def digest_frame(spark: SparkSession, name: str, logs: BucketedLogs) -> DataFrame:
