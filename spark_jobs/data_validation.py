@@ -14,8 +14,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", type=Path, required=True, help="what to compare; it holds secrets: gone once read")
     parser.add_argument("--folder", type=Path, required=True, help="where result.json and report.html go")
+    parser.add_argument(
+        "--report", default="", metavar="URI", help="where they go, too: hdfs:, s3a:, as Spark is set up"
+    )
     asked = parser.parse_args()
-    return validation(asked.job, asked.folder)
+    return validation(asked.job, asked.folder, asked.report)
 
 
 if __name__ == "__main__":

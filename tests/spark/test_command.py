@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from tanist.domain.validation.bounds import ComparisonBounds
 from tanist.domain.validation.job import Level, PartitionRequest, ValidationJob
 from tanist.kafka.protocol.values import plain, reader
 from tanist.kafka.wire.clock import SystemClock
+from tanist.ports.clock import Deadline
 from tanist.spark.ends import fix
 from tanist.spark_submit import submit as submitting
 from tanist.spark_submit.submission import Submission
@@ -60,14 +61,25 @@ def test_a_job_that_takes_too_long_is_ended_with_all_its_processes(
 ) -> None:
     """Its children too: they are a session of their own."""
     submission = Submission(application="data_validation.py", job=job(), folder=tmp_path / "results")
-    endless = ["sh", "-c", "sleep 1000 & echo $!; wait"]
+    begun = tmp_path / "begun"
+    endless = ["sh", "-c", f"sleep 1000 & echo $! > {begun}.part; mv {begun}.part {begun}; wait"]
     monkeypatch.setattr(Submission, "command", lambda *_: endless)
     reported: list[str] = []
     with pytest.raises(TimedOut, match="did not finish in time"):
-        submitting.submit(submission, SystemClock().deadline(0.5), reported.append)
-    begun, child = reported
-    assert begun == "Spark starts"
-    until(lambda: not runs(int(child)), 5)
+        submitting.submit(submission, OnceBegun(0.0, begun), reported.append)
+    assert reported == ["Spark starts"]
+    until(lambda: not runs(int(begun.read_text())), 50)
+
+
+@dataclass(frozen=True)
+class OnceBegun(Deadline):
+    """Over when the job has written `file`: a busy machine may take seconds until then."""
+
+    file: Path
+
+    def left(self, now: float) -> float:
+        until(self.file.exists, 50)
+        return super().left(now)
 
 
 def runs(pid: int) -> bool:
@@ -90,13 +102,14 @@ def runs(pid: int) -> bool:
 def test_an_exit_code_is_believed_of_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, left: dict[str, object], error: type[TanistError]
 ) -> None:
-    """What a job has left counts, and only what this one has left."""
+    """What a job has left counts, and only what this one has left; a result beside an error was not published."""
     submission = Submission(application="data_validation.py", job=job(), folder=tmp_path)
-    leaves = ["sh", "-c", f"echo '{json.dumps(left)}' > {tmp_path / file}"]
+    own = f"echo '{json.dumps({'run': job().run})}' > {tmp_path / 'result.json'}; "
+    leaves = ["sh", "-c", (own if file == "error.json" else "") + f"echo '{json.dumps(left)}' > {tmp_path / file}"]
     monkeypatch.setattr(Submission, "command", lambda *_: leaves)
     with pytest.raises(error):
         submitting.run(submission, SystemClock().deadline(5), print)
-    leaves[-1] = f"echo '{json.dumps({'run': job().run})}' > {tmp_path / 'result.json'}"
+    leaves[-1] = own
     assert submitting.run(submission, SystemClock().deadline(5), print) == {"run": job().run}
 
 
@@ -119,9 +132,10 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     assert pair.west.writes("orders", range(100, 110))
     assert pair.west.writes("bills", range(2), user="mirror")
     assert_a_job_from_before_the_failover_is_unknown(pair)
-    found = pair.tanist(
-        "validate", "dr", "--topic", "orders", "--topic", "bills", "--level", "records", "--json", expected=1
-    )
+    file = pair.home / "spark.properties"
+    file.write_text(f"spark.hadoop.fs.viewfs.mounttable.ours.link./reports {pair.home.as_uri()}/mounted\n")
+    asked = ("validate", "dr", "--topic", "orders", "--topic", "bills", "--level", "records", "--json")
+    found = pair.tanist(*asked, "--report", "viewfs://ours/reports/dr", "--properties-file", str(file), expected=1)
     assert (found.item["verdict"], found.item["level"]) == ("DIFFERENT", "records"), found
     of = {(each["topic"], each["partition"]): each for each in found.item["partitions"]}
     assert [of["orders", n]["verdict"] for n in range(2)] == ["EQUAL"] * 2
@@ -131,6 +145,9 @@ def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:
     assert "bills-0: extra at offset 5 of the copy" in found.err
     folder = pair.home / "validation" / "dr"
     assert (folder / "report.html").read_text().count("DIFFERENT") >= 2
+    assert "viewfs://ours/reports/dr/report.html" in found.err
+    for name in ("result.json", "report.html"):
+        assert (pair.home / "mounted" / "dr" / name).read_bytes() == (folder / name).read_bytes()
     assert "TOPIC_NOT_IN_MIRROR" in pair.tanist("validate", "dr", "--topic", "nosuch", expected=2).err
     secrets = {side.cluster.password_file("mirror").read_text() for side in (pair.east, pair.west)}
     for file in folder.iterdir():

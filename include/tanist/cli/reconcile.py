@@ -72,7 +72,10 @@ PositionsOption = Annotated[
 FolderOption = Annotated[
     str | None,
     typer.Option(
-        "--report", metavar="DIR", help=("Directory for result.json and runs.parquet (default: ./reconciliation/NAME).")
+        "--report",
+        metavar="DIR",
+        help="Directory or URI (file:, hdfs:, s3a:, ...) for result.json and runs.parquet (default: "
+        "./reconciliation/NAME).",
     ),
 ]
 
@@ -102,11 +105,11 @@ def reconcile(
     asked = _positions(positions_file)
     run = replace(now.context, announce=_announce)
     topics = (source, source_topic, destination_topic)
-    folder = results_in(report, Path("reconciliation") / (name or str(source_topic)))
+    results = results_in(report, Path("reconciliation") / (name or str(source_topic)))
     with no_verdict():
         destination, paired = _paired(now, name, tuple(topic or ()), topics, run)
-        submission = replace(reconciliation(now.registry, destination.name, paired, asked, folder), place=where)
-        result = run_job(submission, run.by, stages(run.clock))
+        submission = reconciliation(now.registry, destination.name, paired, asked, results.folder)
+        result = run_job(replace(submission, uri=results.uri, place=where), run.by, stages(run.clock))
     _show(now, result)
     if result["unknown"]:
         raise typer.Exit(_UNKNOWN)

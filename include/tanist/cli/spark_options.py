@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 import typer
@@ -79,18 +79,32 @@ UiOption = Annotated[
 ]
 
 
-def results_in(report: str | None, default: Path) -> Path:
-    """The folder that `--report` names, a path or a URI with the scheme `file`.
+class Results(NamedTuple):
+    """Where the results of a job go: `folder`, of this machine, and `uri`, of any file system; empty: none."""
+
+    folder: Path
+    uri: str
+
+    @property
+    def shown(self) -> str:
+        """What the user has asked for."""
+        return self.uri or str(self.folder)
+
+
+def results_in(report: str | None, default: Path) -> Results:
+    """Where `--report` says: a path, or a URI. Those of other file systems are in `default`, too, with the job's log.
 
     Raises:
-        Misconfigured: it is not of this machine; as a path it would be a folder called `hdfs:`.
+        Misconfigured: a URI with the scheme `file` that is not of this machine.
     """
     if not report or not _URI.match(report):
-        return Path(report) if report else default
+        return Results(Path(report) if report else default, "")
     uri = urlsplit(report)
-    if uri.scheme != "file" or uri.netloc not in _HERE:
-        raise Misconfigured(f"--report {report}: results are written by the driver, to a folder of this machine")
-    return Path(unquote(uri.path))
+    if uri.scheme != "file":
+        return Results(default, report.rstrip("/"))
+    if uri.netloc not in _HERE:
+        raise Misconfigured(f"--report {report}: a file: URI names a folder of this machine, as in file:///srv/reports")
+    return Results(Path(unquote(uri.path)), "")
 
 
 def on_spark(command: Callable[..., None]) -> Callable[..., None]:

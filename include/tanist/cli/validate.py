@@ -46,7 +46,9 @@ LevelOption = Annotated[
 ReportOption = Annotated[
     str | None,
     typer.Option(
-        "--report", metavar="DIR", help=("Directory for result.json and report.html (default: ./validation/NAME).")
+        "--report",
+        metavar="DIR",
+        help="Directory or URI (file:, hdfs:, s3a:, ...) for result.json and report.html (default: ./validation/NAME).",
     ),
 ]
 
@@ -69,18 +71,19 @@ def validate(
     Example: tanist validate dr --topic 'orders.*' --level records
     """
     request = ValidationRequest(level=level, include=tuple(topic or ()))
-    folder = results_in(report, Path("validation") / name)
+    results = results_in(report, Path("validation") / name)
     run = replace(now.context, announce=_announce)
     with no_verdict():
         mirror = mirror_name(name)
         (destination,) = now.destinations(mirror)
-        submission = replace(validation(now.registry, destination, mirror, request, folder, run), place=where)
-        result = run_job(submission, run.by, stages(run.clock))
+        submission = validation(now.registry, destination, mirror, request, results.folder, run)
+        result = run_job(replace(submission, uri=results.uri, place=where), run.by, stages(run.clock))
     emit([result], COLUMNS, now.as_json, rows=[_row(each) for each in result["partitions"]])
     _say_differences(result["partitions"])
     speed = result["bytes"] / 1e6 / max(result["seconds"], 0.001)
     say(f"{result['verdict']}: {result['reason']}")
-    say(f"read {result['bytes'] / 1e6:,.0f} MB in {result['seconds']:.1f} s ({speed:,.0f} MB/s); {folder}/report.html")
+    read = f"read {result['bytes'] / 1e6:,.0f} MB in {result['seconds']:.1f} s ({speed:,.0f} MB/s)"
+    say(f"{read}; {results.shown}/report.html")
     if code := ValidationVerdict(result["verdict"]).exit_code:
         raise typer.Exit(code)
 

@@ -18,7 +18,8 @@ from tanist.domain.validation.page import as_page
 from tanist.domain.validation.result import ValidationVerdict, canonical
 from tanist.kafka.protocol.values import reader
 from tanist.kafka.wire.parent import end_with
-from tanist.spark.reconciliation.job import reconcile
+from tanist.spark.reconciliation.job import RUNS, reconcile
+from tanist.spark.report_folder import published
 from tanist.spark.session import session
 from tanist.spark.validation import validate
 
@@ -31,30 +32,44 @@ _GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 _T = TypeVar("_T")
 
 
-def validation(file: Path, folder: Path) -> int:
-    """Validate what `file` asks for; `result.json` and `report.html` go to `folder`. The verdict is the exit code."""
+def validation(file: Path, folder: Path, uri: str = "") -> int:
+    """Validate what `file` asks for; `report.html` and `result.json` go to `folder`. The verdict is the exit code.
+
+    `uri`: the results go there, too, by Spark's file systems.
+    """
 
     def work() -> int:
         job = read(file, ValidationJob)
-        without = job.level is Level.RANGES  # offsets are compared here; a session would take most of the time
+        without = job.level is Level.RANGES and not uri  # a session would take most of the time
         title = f"tanist validate {job.mirror}"
-        with nullcontext() if without else session(title, (job.source, job.destination), report) as spark:
+        with (
+            nullcontext() if without else session(title, (job.source, job.destination), report) as spark,
+            published(spark, uri, ("report.html", "result.json"), job.run, folder),
+        ):
             result = validate(spark, job, report)
-        replace(folder / "report.html", as_page(result))
-        replace(folder / "result.json", canonical(result))
+            replace(folder / "report.html", as_page(result))
+            replace(folder / "result.json", canonical(result))
         return ValidationVerdict(result["verdict"]).exit_code
 
     return _ended(work, folder)
 
 
-def reconciliation(file: Path, folder: Path) -> int:
-    """Reconcile what `file` asks for; `result.json` and `runs.parquet` go to `folder`. 3 if anything is unknown."""
+def reconciliation(file: Path, folder: Path, uri: str = "") -> int:
+    """Reconcile what `file` asks for; `runs.parquet` and `result.json` go to `folder`. 3 if anything is unknown.
+
+    `uri`: as for `validation`.
+    """
 
     def work() -> int:
         job = read(file, ReconciliationJob)
-        with session("tanist reconcile", (job.source, job.destination), report) as spark:
+        with (
+            session("tanist reconcile", (job.source, job.destination), report) as spark,
+            published(spark, uri, (RUNS, "result.json"), job.run, folder),
+        ):
             result = reconcile(spark, job, folder, report)
-        replace(folder / "result.json", canonical(result))
+            if uri:
+                result["runs_file"] = f"{uri.rstrip('/')}/{RUNS}"
+            replace(folder / "result.json", canonical(result))
         return UNKNOWN if result["unknown"] else 0
 
     return _ended(work, folder)

@@ -42,13 +42,15 @@ _ENCRYPTED: Final = {"spark.authenticate": "true", "spark.network.crypto.enabled
 class Submission:
     """One job. `brief`: most of its time is the JVM's start, so compile less (not of a job that works in the JVM).
 
-    `job` is a dataclass; its file is made private, because it holds the clusters' secrets.
+    `job` is a dataclass; its file is made private, because it holds the clusters' secrets. `uri`: a folder on another
+    file system, to which the results go besides `folder`; empty: none.
     """
 
     application: str
     job: Any
     folder: Path
     brief: bool = True
+    uri: str = ""
     place: SparkPlace = LOCAL
     driver_memory: str = "2g"
 
@@ -97,7 +99,8 @@ class Submission:
 
     def arguments(self, file: Path) -> tuple[str, ...]:
         """Of the application, whose job is in `file`."""
-        return "--job", str(file), "--folder", str(self.folder)
+        elsewhere = ("--report", self.uri) if self.uri else ()
+        return "--job", str(file), "--folder", str(self.folder), *elsewhere
 
     def command(self, file: Path) -> list[str]:
         """What starts it; raises MissingDependency."""

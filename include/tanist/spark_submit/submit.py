@@ -46,14 +46,13 @@ def result_of(submission: Submission) -> dict[str, Any]:
     Raises:
         CouldNotTell, Misconfigured: the job says so, or the result is another run's.
     """
-    if found := _stored(submission.folder / "result.json"):
-        if found.get("run") == submission.job.run:
-            return found
-        raise CouldNotTell(f"{submission.folder} holds the result of another run")
     if error := _stored(submission.folder / "error.json"):
         kind = Misconfigured if error["exit_code"] == Misconfigured.exit_code else CouldNotTell
         raise kind(f"{error['name']}: {error['reason']}")
-    return {}
+    found = _stored(submission.folder / "result.json")
+    if found and found.get("run") != submission.job.run:
+        raise CouldNotTell(f"{submission.folder} holds the result of another run")
+    return found
 
 
 def _stored(file: Path) -> dict[str, Any]:

@@ -27,16 +27,24 @@ DEFAULT = Path("validation/dr")
     ],
 )
 def test_a_report_is_a_path_or_a_uri_of_this_machine(typed: str | None, folder: Path) -> None:
-    assert results_in(typed, DEFAULT) == folder
+    assert results_in(typed, DEFAULT) == (folder, "")
+
+
+@pytest.mark.parametrize("uri", ["hdfs://namenode/reports", "s3a://bucket/reports", "abfss:/reports"])
+def test_a_report_on_another_file_system_is_kept_here_too(uri: str) -> None:
+    """The job once made a folder `hdfs:` here, and said that the results were at the URI."""
+    found = results_in(f"{uri}/", DEFAULT)
+    assert found == (DEFAULT, uri)
+    assert found.shown == uri
 
 
 @pytest.mark.parametrize("command", [("validate", "dr"), ("reconcile", "dr")])
-@pytest.mark.parametrize("uri", ["hdfs://namenode/reports", "s3a://bucket/reports", "file://elsewhere/reports"])
-def test_a_report_elsewhere_is_not_taken_for_a_folder_of_that_name(
-    tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, str], uri: str
+def test_a_file_of_another_machine_is_bad_input(
+    tanist: Tanist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, str]
 ) -> None:
-    """The job made a folder `hdfs:` here, and said that the results were at the URI."""
+    """It is not taken for a folder of this machine."""
     monkeypatch.chdir(tmp_path)
+    uri = "file://elsewhere/reports"
     answer = tanist(*command, "--bootstrap-server", "127.0.0.1:1", "--report", uri)
     assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])
     assert uri in answer.err
