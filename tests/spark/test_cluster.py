@@ -178,21 +178,44 @@ def test_a_mirror_is_reconciled_on_a_cluster(
     assert not leaks(secrets_of(sealed, spark_cluster), said)
 
 
-def test_an_executor_and_a_worker_that_are_killed_change_nothing(
-    sealed: Pair, spark_cluster: SparkCluster, python: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("asked", "moment"),
+    [
+        (("validate", "dr", "--level", "batches"), "batches: "),
+        (("validate", "dr", "--level", "records"), "what differs in "),
+    ],
+)
+def test_an_executor_and_a_worker_that_are_killed_change_nothing(  # fixtures
+    sealed: Pair,
+    spark_cluster: SparkCluster,
+    python: Path,
+    tmp_path: Path,
+    asked: tuple[str, ...],
+    moment: str,
 ) -> None:
-    """What they have read is read again, by the executor that comes in place of the killed one."""
-    arguments = ("validate", "dr", "--level", "batches")
-    here = Running(sealed, tmp_path / "here", *arguments)
-    assert here.end() == 1, here.lines
+    """What they have read is read again, by the executor that comes in place of the killed one: the same bytes."""
+    here = Running(sealed, tmp_path / "here", *asked)
+    expected = here.end()
+    assert expected == (1 if "validate" in asked else 0), here.lines
     third = spark_cluster.add_worker(SystemClock().deadline(120))
-    there = Running(sealed, tmp_path / "there", *arguments, *where(spark_cluster, python))
-    there.until("batches: ")
+    before = begun(spark_cluster)
+    there = Running(sealed, tmp_path / "there", *asked, *where(spark_cluster, python))
+    there.until(moment)
+    assert begun(spark_cluster) - before == 3, "one for each worker"
     os.kill(executors(spark_cluster)[0], signal.SIGKILL)
     third.kill()
-    assert there.end() == 1, there.lines
-    results = [run.home / "validation" / "dr" for run in (here, there)]
-    assert result(results[1]) == result(results[0])
+    assert there.end() == expected, there.lines
+    assert begun(spark_cluster) - before > 3
+    folders = [run.home / ("validation" if "validate" in asked else "reconciliation") / "dr" for run in (here, there)]
+    assert result(folders[1]) == result(folders[0])
+    if "reconcile" in asked:
+        ours, theirs = (folder / "runs.parquet" for folder in folders)
+        assert theirs.read_bytes() == ours.read_bytes()
+
+
+def begun(cluster: SparkCluster) -> int:
+    """Executors that workers have ever been asked for."""
+    return len(list(cluster.home.glob("worker-*/app-*/*")))
 
 
 def test_logins_are_not_sent_through_a_cluster_that_is_not_encrypted(
