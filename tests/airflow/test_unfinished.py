@@ -180,10 +180,8 @@ def test_past_the_point_of_no_return_nothing_is_undone_and_the_way_on_is_named(
 # ── what was approved for another run ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    "report",
-    [pytest.param("", id="reported", marks=pytest.mark.long), pytest.param("report", id="its report marked by hand")],
-)
+@pytest.mark.long  # what takes an approval back has two quicker tests below
+@pytest.mark.parametrize("report", ["", "report"], ids=["reported", "its report marked by hand"])
 def test_a_yes_does_not_outlive_its_run_and_a_later_no(
     house: House, dag: DAG, pair: Pair, untouched: str, report: str
 ) -> None:

@@ -79,6 +79,7 @@ def test_after_a_shift_the_next_record_is_the_next_record(rig: Rig, topic_name: 
     assert after[0][0] == 29
 
 
+@pytest.mark.long  # one of one is killed above
 def test_a_coordinator_of_three_is_killed(cluster_factory: ClusterFactory, topic_name: str) -> None:
     """Another takes over its groups: positions go on arriving, and nothing goes back."""
     cluster = cluster_factory("three", brokers=3)

@@ -42,6 +42,7 @@ def test_two_clusters_answer_and_differ(clusters: Mapping[str, SandboxCluster], 
     assert seen["east"] != seen["west"]
 
 
+@pytest.mark.long  # the faults of the fetcher kill brokers of three, and start them again, in every `make test`
 def test_a_broker_of_three_is_killed_and_comes_back_with_its_data(
     cluster_factory: ClusterFactory, client_config: ClientConfig, topic_name: str
 ) -> None:

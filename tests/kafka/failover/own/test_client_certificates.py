@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
+"""The rule itself has unit tests; here it is about real certificates."""
 QUICK = ("--fence-proof", "1s", "--drain", "30s", "--json")
 UNBOUND = "MIRROR_CANNOT_BE_SHUT_OUT"
 CERTIFICATES = replace(EAST, tls=True, client_certificates=True)
@@ -70,7 +71,6 @@ def test_the_mirrors_certificate_is_shut_out_and_an_approval_names_the_approvers
     assert who["observed"] == "User:CN=mirror,OU=Tanist sandbox, from the client certificate"
 
 
-@pytest.mark.long  # the rule itself is a unit test; here it is a real certificate
 def test_a_super_users_certificate_is_never_called_shut_out(certified: Pair) -> None:
     """It is denied by name and writes all the same: accepted by name, or there is no failover."""
     certified.dismiss()

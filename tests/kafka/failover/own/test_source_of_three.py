@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
 SOON = SystemClock().deadline
 STALLED = 3
 STALLED_SECONDS = 4.0
@@ -177,7 +177,6 @@ def read_committed(side: KafkaSide, topic: str) -> list[bytes]:
     return found
 
 
-@pytest.mark.long
 def test_a_transactional_producer_that_never_gives_up_holds_no_drain(trio: Pair) -> None:
     """Behind max.message.bytes each of its transactions spends an offset on the marker of its abort."""
     plan = mirrored(trio, "retried", 1)
