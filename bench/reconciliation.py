@@ -241,7 +241,7 @@ def missed(found: dict[str, Any]) -> list[str]:
         wrong.append(f"skew: {times} times even")
     if (took := found["nearly_empty_s"]) > SECONDS_EMPTY:
         wrong.append(f"nearly empty: {took} s")
-    least, *_, most = found["peak_MB"].values()
+    least, most = (list(found["peak_MB"].values())[n] for n in (0, -1))
     wrong += [
         f"memory of the {who}: {low} to {most[who]} MB" for who, low in least.items() if most[who] > TIMES_MEMORY * low
     ]

@@ -168,6 +168,7 @@ def test_a_failover_that_began_while_the_gate_asked_is_not_joined(
     assert pair.east.writes(mirror, range(2)), "no step after `hold` was done"
 
 
+@pytest.mark.long  # test_unfinished.py has one that is finished in every `make test`
 def test_an_unfinished_run_past_the_point_of_no_return_is_finished_without_asking(
     house: House, dag: DAG, pair: Pair, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
