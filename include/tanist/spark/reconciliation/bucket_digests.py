@@ -1,7 +1,9 @@
 """Digests of buckets: computed where records are read, a few numbers for each bucket, and added up by the driver.
 
-Numbers are added modulo 2**64. The *moment* of a bucket is the sum of identity times offset; less `first` times the sum
-of identities it depends on the order of the records and on the gaps between them, and not on where they begin.
+Sums are modulo 2**64. A *moment* of a bucket is a polynomial, modulo a prime: the sum of half an identity times a
+generator to the power of the offset. Divided by the generator to the power of `first` it depends on the order of the
+records and on the gaps between them, and not on where they begin. A sum of identity times offset would not do: it is
+the same for A B B A and B A A B.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from tanist.spark.reconciliation.digests import Bucket
+from tanist.spark.reconciliation.powers import PRIME, Powers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
     from tanist.spark.reconciliation.time_buckets import TimeBuckets
 
 COUNTS: Final = ("records", "stamped", "open")
-COLUMNS: Final = (*COUNTS, "first", "last", "mixed", "total", "moment")
+MOMENTS: Final = {"moment_low": (0, Powers(7)), "moment_high": (33, Powers(1_234_567_891))}
+"""By name: by how many bits identities are shifted, of which 31 count, and the generator's powers."""
+COLUMNS: Final = (*COUNTS, "first", "last", "mixed", "total", *MOMENTS)
 """`first`, `last`: offsets; `mixed`: of identities, by exclusive or; `total`: their sum."""
 _NEVER: Final = np.iinfo(np.int64).max
 _LOGS: Final = 1 << 32
@@ -37,7 +42,7 @@ class SpanDigests:
         self._buckets = buckets
         self._counts = {name: np.zeros(buckets.count, np.int64) for name in COUNTS}
         self._first, self._last = np.full(buckets.count, _NEVER), np.full(buckets.count, -1)
-        self._mixed, self._total, self._moment = (np.zeros(buckets.count, np.uint64) for _ in range(3))
+        self._sums = {name: np.zeros(buckets.count, np.uint64) for name in ("mixed", "total", *MOMENTS)}
 
     def add(
         self,
@@ -63,17 +68,18 @@ class SpanDigests:
         self._counts["open"][at] += (end - begin) * undecided
         self._first[at] = np.minimum(self._first[at], offsets[begin])
         self._last[at] = np.maximum(self._last[at], offsets[end - 1])
-        self._mixed[at] ^= np.bitwise_xor.reduceat(identities, begin)
-        self._total[at] += np.add.reduceat(identities, begin)
-        self._moment[at] += np.add.reduceat(identities * offsets.view(np.uint64), begin)
+        self._sums["mixed"][at] ^= np.bitwise_xor.reduceat(identities, begin)
+        self._sums["total"][at] += np.add.reduceat(identities, begin)
+        for name, (shift, powers) in MOMENTS.items():
+            terms = (identities >> np.uint64(shift) & PRIME) * powers(offsets) % PRIME
+            self._sums[name][at] = (self._sums[name][at] + np.add.reduceat(terms, begin)) % PRIME
 
     def rows(self) -> Mapping[str, Any]:
         """Of the buckets that have records, with their numbers."""
         (at,) = np.nonzero(self._counts["records"])
-        sums = {"mixed": self._mixed, "total": self._total, "moment": self._moment}
         numbers = self._counts | {"first": self._first, "last": self._last}
         columns = {name: column[at] for name, column in numbers.items()}
-        return {"bucket": at, **columns, **{name: column[at].view(np.int64) for name, column in sums.items()}}
+        return {"bucket": at, **columns, **{name: column[at].view(np.int64) for name, column in self._sums.items()}}
 
 
 class _LogDigests(NamedTuple):
@@ -90,13 +96,14 @@ class _LogDigests(NamedTuple):
         keys = keys[order]
         begin = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.int64)
         how = dict.fromkeys(COLUMNS, np.add) | {"first": np.minimum, "last": np.maximum, "mixed": np.bitwise_xor}
-        unsigned = {"mixed", "total", "moment"}
+        unsigned = {"mixed", "total", *MOMENTS}
         columns = {}
         for name, add in how.items():
             column = rows[name].to_numpy()[order]
             column = column.view(np.uint64) if name in unsigned else column
             columns[name] = add.reduceat(column, begin) if len(keys) else column
-        columns["moment"] = columns["moment"] - columns["first"].view(np.uint64) * columns["total"]
+        for name, (_, powers) in MOMENTS.items():
+            columns[name] = columns[name] % PRIME * powers(-columns["first"]) % PRIME
         return cls(keys[begin], columns)
 
     def at(self, keys: Longs) -> tuple[NDArray[np.bool_], Mapping[str, NDArray[Any]]]:
@@ -112,7 +119,7 @@ def compared(source: pa.Table, destination: pa.Table) -> list[Bucket]:
     ours, theirs = _LogDigests.of(source), _LogDigests.of(destination)
     keys = np.union1d(ours.keys, theirs.keys)
     (here, s), (there, d) = ours.at(keys), theirs.at(keys)
-    same = np.logical_and.reduce([s[name] == d[name] for name in ("records", "mixed", "total", "moment")])
+    same = np.logical_and.reduce([s[name] == d[name] for name in ("records", "mixed", "total", *MOMENTS)])
     equal = here & there & same & (s["last"] - s["first"] == d["last"] - d["first"]) & (d["open"] == 0)
     columns = [
         keys // _LOGS,
