@@ -121,6 +121,16 @@ def test_a_folder_that_cannot_be_written_to_is_bad_input(tmp_path: Path) -> None
         submitting.submit(submission, SystemClock().deadline(5), print)
 
 
+@pytest.mark.parametrize("theirs", ['{"total": 3}', "3", "no JSON"])
+def test_a_folder_with_a_result_of_somebody_else_keeps_it(tmp_path: Path, theirs: str) -> None:
+    """`--report .` removed it."""
+    (tmp_path / "result.json").write_text(theirs)
+    submission = Submission(application="data_validation.py", job=job(), folder=tmp_path)
+    with pytest.raises(Misconfigured, match="Tanist has not written"):
+        submitting.submit(submission, SystemClock().deadline(5), print)
+    assert (tmp_path / "result.json").read_text() == theirs
+
+
 @pytest.mark.usefixtures("hasty_java")
 @pytest.mark.timeout(300)
 def test_a_mirror_is_validated_from_the_command_line(pair: Pair) -> None:

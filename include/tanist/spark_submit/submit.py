@@ -91,7 +91,9 @@ def handed_over(submission: Submission) -> Iterator[Path]:
 
 
 def _prepare(folder: Path) -> None:
-    """Nothing of an earlier run may be taken for this one's."""
+    """Nothing of an earlier run may be taken for this one's; nobody else's files are removed."""
+    if _is_foreign(folder / "result.json"):
+        raise Misconfigured(f"{folder} holds a result.json that Tanist has not written: name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in _RESULTS:
@@ -100,6 +102,15 @@ def _prepare(folder: Path) -> None:
             pass
     except OSError as error:
         raise Misconfigured(f"results cannot be written to {folder}: {error.strerror}") from error
+
+
+def _is_foreign(result: Path) -> bool:
+    try:
+        return "run" not in json.loads(result.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError, TypeError):
+        return True
 
 
 def _run(submission: Submission, file: Path, by: Deadline, report: Callable[[str], None]) -> int:

@@ -28,7 +28,8 @@ class Powers:
     def __call__(self, exponents: Longs) -> NDArray[np.uint64]:
         """`base` to the power of each, modulo `PRIME`; a negative exponent divides (Fermat's little theorem)."""
         reduced = exponents % _ORDER
-        return self._low[reduced & (_LOW - 1)] * self._high[reduced >> _LOW_BITS] % PRIME
+        found: NDArray[np.uint64] = self._low[reduced & (_LOW - 1)] * self._high[reduced >> _LOW_BITS] % PRIME
+        return found
 
     @cached_property
     def _low(self) -> NDArray[np.uint64]:
