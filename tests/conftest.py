@@ -6,10 +6,8 @@ import os
 import re
 import shutil
 import signal
-import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -180,29 +178,19 @@ def hasty_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class SharedAirflow:
-    """A whole Airflow with our DAGs, and the probe of the sandbox's tests. `first`: how its first start went."""
+    """A whole Airflow with our DAGs, and the probe of the sandbox's tests."""
 
     def __init__(self, airflow: Airflow) -> None:
         self._airflow = airflow
-        self.first: FirstStart | None = None
 
     def __call__(self, connections: Sequence[AirflowConnection] = ()) -> Airflow:
         """It, healthy, whatever a test before has done to it, with these connections besides those that it has."""
-        began = time.monotonic()
         self._airflow.start(connections)
-        self.first = self.first or FirstStart(time.monotonic() - began, os.getloadavg()[0])
         return self._airflow
 
     def stop(self) -> None:
         """Until it is asked for again."""
         self._airflow.stop()
-
-
-@dataclass(frozen=True)
-class FirstStart:
-    seconds: float
-    load: float
-    """Of the machine, at its end."""
 
 
 @pytest.fixture(scope="session")

@@ -46,9 +46,6 @@ ssl_ca_location = "ca.pem"
 allow_small_state = true
 """
 
-OWN_LOAD: Final = 4
-"""Four components are busy while they start."""
-
 slow = pytest.mark.timeout(180)
 
 
@@ -115,21 +112,11 @@ def up(box: Airflow, home: Path) -> list[str | Path]:
 
 
 @slow
-def test_it_is_healthy_within_40_seconds_and_up_again_does_nothing(
-    airflow: SharedAirflow, box: Airflow, home: Path, up: list[str | Path]
-) -> None:
-    """Every part is alive, and Airflow itself says that it is well; a second `up` starts nothing, and tells it all.
-
-    The limit is for a machine that does nothing else; where others want the cores as well, it grows with them.
-    """
-    assert airflow.first
-    others = (airflow.first.load - OWN_LOAD) / (os.cpu_count() or 1)
-    assert airflow.first.seconds < 40 * max(1, others)
+def test_it_is_healthy_and_up_again_does_nothing(box: Airflow, home: Path, up: list[str | Path]) -> None:
+    """Every part is alive, Airflow itself reports that it is healthy, and a second `up` starts nothing."""
     before = {part.component: part.pid for part in box.parts()}
-    began = time.monotonic()
     code, printed, reported = run(*up)
     assert code == 0, reported
-    assert time.monotonic() - began < 5
     assert "already up" in reported
     shown = items(printed)
     assert {name: item["pid"] for name, item in shown.items()} == before
@@ -241,12 +228,10 @@ def session(leader: int) -> list[str]:
 def test_down_leaves_nothing_up_finds_its_database_and_a_killed_launcher_takes_all_along(
     box: Airflow, home: Path, up: list[str | Path]
 ) -> None:
-    """Stopped within 15 s; what was stored is there again; kill -9 of the launcher leaves no process and no socket."""
+    """What was stored is there again; kill -9 of the launcher leaves no process and no socket."""
     with box.rest("admin") as admin:
         admin.put_connection(AirflowConnection(id="kept", type="generic"))
-    began = time.monotonic()
     assert run("down", "--dir", home)[0] == 0
-    assert time.monotonic() - began < 15
     assert_nothing_left(box.directory, 1)
     assert run("down", "--dir", home)[2] == "nothing was running\n"
     code, printed, reported = run(*up)
