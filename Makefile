@@ -50,6 +50,7 @@ endif
 
 bench: $(STAMP) ## beside MirrorMaker 2, the official connector, the failover without Airflow; how fresh positions are
 	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m bench --tls --only bench-100b
 	@$(BIN)/python -m bench.groups 60
 	@$(BIN)/python -m bench.validation
 	@$(BIN)/python -m bench.reconciliation

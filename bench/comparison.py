@@ -26,7 +26,7 @@ class MirroredSide(Protocol):
 
     @property
     def NAME(self) -> str: ...  # noqa: N802 -- a constant of the module
-    def start(self, pair: Pair, topics: str) -> Process: ...
+    def start(self, pair: Pair, load: Load) -> Process: ...
     def copy_of(self, topic: str) -> str: ...
 
 
@@ -76,7 +76,7 @@ def _run(pair: Pair, mirrored: MirroredSide, load: Load, kept: tuple[str, ...]) 
     """One copy of one topic by one side; nothing of it is left."""
     watch = Watch(pair, mirrored.copy_of(load.topic), PARTITIONS, load.records)
     begun = pair.clock.monotonic()
-    process = mirrored.start(pair, load.topic)
+    process = mirrored.start(pair, load)
     try:
         watch.until_copied(process, begun)
         peak = peak_megabytes(process.pid)

@@ -6,12 +6,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from bench import tanist_side
-from bench.load import PARTITIONS
-from bench.pair import create_topic, running
+from bench.load import PARTITIONS, Load
+from bench.pair import client, create_topic, running
 from bench.sampling import Watch, cpu_seconds, peak_megabytes
 from tanist.cli.output import guard
 from tanist.kafka.wire.clock import SystemClock
-from tanist_testkit.verify.clients import settings
 from tanist_testkit.verify.flows import FlowRecord
 from tanist_testkit.verify.writing import LogWriter
 
@@ -34,7 +33,7 @@ def measure(pair: Pair) -> tuple[float, float]:
         create_topic(pair.source, topic, per_topic, {}, pair.clock)
         _one_record_each(pair, topic, per_topic)
     begun = pair.clock.monotonic()
-    process = tanist_side.start(pair, "idle-.*")
+    process = tanist_side.start(pair, Load(topic="idle-.*", size=1, records=IDLE, target=0))
     try:
         for topic in topics:
             Watch(pair, topic, per_topic, per_topic).until_copied(process, begun)
@@ -48,7 +47,7 @@ def measure(pair: Pair) -> tuple[float, float]:
 
 
 def _one_record_each(pair: Pair, topic: str, partitions: int) -> None:
-    writer = LogWriter(settings(pair.source.bootstrap_servers))
+    writer = LogWriter(client(pair.source))
     writer.write(topic, (FlowRecord(partition, value=b"x") for partition in range(partitions)))
     writer.producer.flush(SETTLE_SECONDS)
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from bench.pair import create_topic
+from bench.pair import client, create_topic
 from tanist.domain.errors import TimedOut
-from tanist_testkit.verify.clients import settings
 from tanist_testkit.verify.writing import LogWriter
 
 if TYPE_CHECKING:
@@ -46,6 +45,8 @@ class Load:
     """The most bytes of a batch of the source's producer."""
     batch_records: int = 1_000_000
     """The most records of a batch."""
+    codec: str = "none"
+    """What the source's producer, and MirrorMaker 2's, compress with."""
 
     @property
     def megabytes(self) -> float:
@@ -53,9 +54,15 @@ class Load:
         return self.records * self.size / 1e6
 
     @property
+    def label(self) -> str:
+        """How large its records and its batches are."""
+        batch = f"{self.batch_bytes >> 10} KiB" if self.batch_records > FEW else f"{self.batch_records} record(s)"
+        packed = "" if self.codec == "none" else f", {self.codec}"
+        return f"{self.size} B, batches of {batch}{packed}"
+
+    @property
     def title(self) -> str:
-        few = f" in batches of {self.batch_records}" if self.batch_records <= FEW else ""
-        return f"{self.records / 1e6:g} M records of {self.size} B{few}"
+        return f"{self.records / 1e6:g} M records of {self.label}"
 
 
 def produce(pair: Pair, load: Load, report: Callable[[int], None]) -> None:
@@ -69,8 +76,9 @@ def produce(pair: Pair, load: Load, report: Callable[[int], None]) -> None:
         "batch_size": load.batch_bytes,
         "batch_num_messages": load.batch_records,
         "linger_ms": 200 if load.batch_records > 1 else 0,
+        "compression_type": load.codec,
     }
-    writer = LogWriter(settings(pair.source.bootstrap_servers, **batches, **_PRODUCER))
+    writer = LogWriter(client(pair.source, **batches, **_PRODUCER))
     sent = 0
     for number, values in enumerate(_chunks(load)):
         writer.write_values(load.topic, number % PARTITIONS, values)
@@ -81,9 +89,14 @@ def produce(pair: Pair, load: Load, report: Callable[[int], None]) -> None:
 
 
 def _chunks(load: Load) -> Iterator[list[bytes]]:
-    """Values cut out of the same noise at ever other places: nothing that compresses within a batch."""
+    """Values cut out of the same noise at ever other places: nothing that compresses within a batch.
+
+    For a codec the noise is hexadecimal digits: it compresses to half, as a mix of text and numbers does.
+    """
     dice = Random(load.size)
     noise = dice.randbytes(_NOISE_BYTES)
+    if load.codec != "none":
+        noise = noise.hex().encode()[:_NOISE_BYTES]
     last = _NOISE_BYTES - load.size
     for done in range(0, load.records, _AT_ONCE):
         starts = dice.choices(range(last), k=min(_AT_ONCE, load.records - done))

@@ -12,7 +12,9 @@ from tanist_testkit.sandbox.node_log import LOG4J2
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bench.load import Load
     from bench.pair import Pair
+    from tanist_testkit.sandbox.cluster import SandboxCluster
     from tanist_testkit.sandbox.processes import Process
 
 NAME: Final = "MM2"
@@ -61,14 +63,14 @@ _WORKER: Final[Mapping[str, Any]] = {
 }
 
 
-def start(pair: Pair, topics: str) -> Process:
-    """Copy the source's `topics` (a regular expression).
+def start(pair: Pair, load: Load) -> Process:
+    """Copy the topic of `load`.
 
     Raises:
         MissingDependency, DownloadFailed: no Java, or no MM2. ProcessFailed: it could not be started.
     """
     config, logging = pair.home / "mm2.properties", pair.home / "mm2-log4j2.yaml"
-    config.write_text(properties(pair, topics), encoding="ascii")
+    config.write_text(properties(pair, load), encoding="ascii")
     logging.write_text(LOG4J2, encoding="ascii")
     options = (*_HEAP, f"-Dlog4j2.configurationFile={logging}")
     argv = [java(), "-cp", class_path(CONNECT_MIRROR), *options, _MAIN, str(config), "--clusters", DESTINATION]
@@ -80,18 +82,29 @@ def copy_of(topic: str) -> str:
     return f"{SOURCE}.{topic}"
 
 
-def properties(pair: Pair, topics: str) -> str:
+def properties(pair: Pair, load: Load) -> str:
     """The file that MM2 is started with."""
     lines: dict[str, Any] = {
         "clusters": f"{SOURCE},{DESTINATION}",
         f"{SOURCE}.bootstrap.servers": pair.source.bootstrap_servers,
         f"{DESTINATION}.bootstrap.servers": pair.destination.bootstrap_servers,
         f"{SOURCE}->{DESTINATION}.enabled": "true",
-        f"{SOURCE}->{DESTINATION}.topics": topics,
+        f"{SOURCE}->{DESTINATION}.topics": load.topic,
         f"{DESTINATION}->{SOURCE}.enabled": "false",
         **_FLOW,
         **{f"{SOURCE}.consumer.{key}": value for key, value in _CONSUMER.items()},
         **{f"{DESTINATION}.producer.{key}": value for key, value in _PRODUCER.items()},
+        f"{DESTINATION}.producer.compression.type": load.codec,
         **{f"{DESTINATION}.{key}": value for key, value in _WORKER.items()},
+        **_secured(pair.source),
+        **_secured(pair.destination),
     }
     return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def _secured(cluster: SandboxCluster) -> dict[str, Any]:
+    tls = cluster.endpoint().tls
+    if tls is None:
+        return {}
+    keys = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": tls.ca_location}
+    return {f"{cluster.name}.{key}": value for key, value in keys.items()}

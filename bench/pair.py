@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tanist.kafka.protocol.client_config import client_config
 from tanist_testkit.sandbox.cluster import SandboxCluster
+from tanist_testkit.sandbox.fleet import toml_section
 from tanist_testkit.sandbox.processes import Guardian
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify import clients
@@ -58,8 +59,8 @@ class Pair:
 
 
 @contextmanager
-def running(clock: Clock) -> Iterator[Pair]:
-    """Both clusters, started; gone with all their data afterwards.
+def running(clock: Clock, *, tls: bool = False) -> Iterator[Pair]:
+    """Both clusters, started; gone with all their data afterwards. `tls`: of all their listeners.
 
     Raises:
         TanistError: as `Cluster.start` says.
@@ -71,7 +72,7 @@ def running(clock: Clock) -> Iterator[Pair]:
         )
         guardian.remove_at_end(home)
         source, destination = (
-            SandboxCluster.new(_spec(name), home / name, guardian=guardian) for name in (SOURCE, DESTINATION)
+            SandboxCluster.new(_spec(name, tls), home / name, guardian=guardian) for name in (SOURCE, DESTINATION)
         )
         for cluster in (source, destination):
             stack.callback(cluster.close)
@@ -79,17 +80,18 @@ def running(clock: Clock) -> Iterator[Pair]:
         for cluster in (source, destination):
             cluster.start()
         pair = Pair(source, destination, home, guardian, clock)
-        pair.config.write_text("".join(map(_section, (source, destination))), encoding="utf-8")
+        pair.config.write_text("\n".join(map(toml_section, (source, destination))), encoding="utf-8")
         yield pair
 
 
-def _spec(name: str) -> ClusterSpec:
-    return ClusterSpec(name=name, heap_mb=_HEAP_MB, full_speed=True, properties=_PROPERTIES)
+def _spec(name: str, tls: bool) -> ClusterSpec:  # noqa: FBT001 -- of one caller
+    return ClusterSpec(name=name, heap_mb=_HEAP_MB, full_speed=True, tls=tls, properties=_PROPERTIES)
 
 
-def _section(cluster: SandboxCluster) -> str:
-    servers = json.dumps(cluster.bootstrap_servers)
-    return f"[clusters.{cluster.name}]\nbootstrap_servers = {servers}\nallow_small_state = true\n"
+def client(cluster: SandboxCluster, **more: Any) -> dict[str, Any]:
+    """What a client of librdkafka connects with; keys of `more` have '_' for '.'."""
+    found = client_config(cluster.endpoint())
+    return clients.settings(found.pop("bootstrap.servers"), **found, **more)
 
 
 # ── topics ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +106,8 @@ def create_topic(cluster: SandboxCluster, name: str, partitions: int, config: Ma
     from confluent_kafka.cimpl import NewTopic
 
     topic = NewTopic(name, partitions, 1, config=dict(config))
-    clients.create_topics(cluster.bootstrap_servers, [topic], clock.deadline(TOPIC_SECONDS), clock)
+    servers, secured = cluster.bootstrap_servers, client(cluster)
+    clients.create_topics(servers, [topic], clock.deadline(TOPIC_SECONDS), clock, **secured)
 
 
 def delete_topics(cluster: SandboxCluster, keep: tuple[str, ...], clock: Clock) -> None:
@@ -115,7 +118,7 @@ def delete_topics(cluster: SandboxCluster, keep: tuple[str, ...], clock: Clock) 
     """
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient(clients.settings(cluster.bootstrap_servers))
+    admin = AdminClient(client(cluster))
     kept = {*keep, "__consumer_offsets", "__transaction_state"}
 
     def gone() -> bool:

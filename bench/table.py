@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, fields
-from statistics import mean
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
@@ -29,14 +29,14 @@ TARGET: Final = "mb_per_cpu_s"
 RATE: Final = "mb_per_s"
 
 
-def means(rounds: Sequence[Figures]) -> dict[str, float]:
+def medians(rounds: Sequence[Figures]) -> dict[str, float]:
     """Of all rounds of one side."""
-    return {each.name: mean(getattr(round_, each.name) for round_ in rounds) for each in fields(Figures)}
+    return {each.name: median(getattr(round_, each.name) for round_ in rounds) for each in fields(Figures)}
 
 
 def ratios(measured: Measured) -> dict[str, float]:
     """Ours by theirs, figure by figure."""
-    ours, theirs = (means(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
+    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
     return {name: ours[name] / theirs[name] for name in ours}
 
 
@@ -47,7 +47,7 @@ def table(measured: Measured) -> Table:
     made.add_column("")
     for name in (tanist_side.NAME, mm2_side.NAME, "ratio", "TCP relay"):
         made.add_column(name, justify="right")
-    ours, theirs = (means(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
+    ours, theirs = (medians(measured.rounds[side.NAME]) for side in (tanist_side, mm2_side))
     for name, title in ROWS.items():
         relay = _number(measured.relay_mb_per_cpu_s) if name == TARGET else ""
         made.add_row(title, _number(ours[name]), _number(theirs[name]), f"{ratios(measured)[name]:.2f}", relay)
@@ -83,6 +83,7 @@ def document(found: Sequence[Measured], at: str, load_before: float) -> dict[str
 def _load(measured: Measured) -> dict[str, Any]:
     load = measured.load
     return {
+        "label": load.label,
         "size": load.size,
         "records": load.records,
         "batch_kb": round(measured.batch_kb, 1),

@@ -10,6 +10,7 @@ from bench.pair import DESTINATION, SOURCE
 from tanist.domain.errors import ProcessFailed
 
 if TYPE_CHECKING:
+    from bench.load import Load
     from bench.pair import Pair
     from tanist_testkit.sandbox.processes import Process
 
@@ -19,14 +20,14 @@ _TANIST: Final = (sys.executable, "-m", "tanist.cli.main")
 _CREATE_SECONDS: Final = 60.0
 
 
-def start(pair: Pair, topics: str) -> Process:
-    """Copy the source's `topics` (a regular expression); the copies bear the same names.
+def start(pair: Pair, load: Load) -> Process:
+    """Copy the topic of `load`; the copy bears the same name.
 
     Raises:
         ProcessFailed: the mirror could not be made, or the worker not be started.
     """
     where = ("--config", str(pair.config), "--destination", DESTINATION)
-    _tanist("mirrors", "create", MIRROR, *where, "--source", SOURCE, "--topic", topics)
+    _tanist("mirrors", "create", MIRROR, *where, "--source", SOURCE, "--topic", load.topic)
     return pair.guardian.spawn([*_TANIST, "fetcher", "run", *where], pair.home / "fetcher.log")
 
 

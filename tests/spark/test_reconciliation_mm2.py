@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench import mm2_side
+from bench.load import Load
 from bench.pair import Pair
 from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
 from tanist.kafka.wire.clock import SystemClock
@@ -53,13 +54,14 @@ def test_every_position_in_a_copy_by_mirrormaker_is_the_true_one(
     copy = type(at)(mm2_side.copy_of(topic_name), 0)
     pair = Pair(rig.source.cluster, rig.destination.cluster, tmp_path, guardian, SystemClock())
     write(rig, at, range(1, BATCHES // 2))
-    first = mm2_side.start(pair, topic_name)
+    load = Load(topic=topic_name, size=0, records=BATCHES * BATCH, target=0)
+    first = mm2_side.start(pair, load)
     until(lambda: rig.destination.end(copy, End.HIGH_WATERMARK) > BATCH, 120)
     write(rig, at, range(BATCHES // 2, BATCHES))
     first.send(signal.SIGKILL)
     rig.source.settle([at])
     ours = read(rig.source.servers, [at], "read_committed")[at]
-    second = mm2_side.start(pair, topic_name)
+    second = mm2_side.start(pair, load)
     try:
         until(lambda: ours[-1].value in {row.value for row in theirs(rig, copy)}, 150)
     finally:

@@ -132,12 +132,17 @@ def start_all(clusters: Sequence[SandboxCluster], say: Callable[[str], None]) ->
 def _toml(clusters: Sequence[SandboxCluster]) -> Iterator[str]:
     yield "# Written by `tanist sandbox up`. Throw-away clusters on this machine.\n"
     for cluster in clusters:
-        yield f"\n[clusters.{cluster.name}]\n"
-        yield from (f"{key} = {json.dumps(value)}\n" for key, value in _connection(cluster).items())
+        yield f"\n{toml_section(cluster)}"
         if cluster.spec.authorizer:
             others = ", ".join(user for user in USERS if user != ADMIN)
             what = "certificates" if cluster.spec.client_certificates else "passwords"
             yield f"# other users: {others}; their {what} are beside that of {ADMIN}\n"
+
+
+def toml_section(cluster: SandboxCluster) -> str:
+    """The section of a `tanist.toml` that names the cluster, and how its admin connects."""
+    keys = (f"{key} = {json.dumps(value)}\n" for key, value in _connection(cluster).items())
+    return f"[clusters.{cluster.name}]\n{''.join(keys)}"
 
 
 def _connection(cluster: SandboxCluster) -> dict[str, str | bool]:

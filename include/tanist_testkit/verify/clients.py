@@ -56,14 +56,14 @@ def consumer(
     )
 
 
-def create_topics(bootstrap: str, topics: Iterable[NewTopic], by: Deadline, clock: Clock) -> None:
-    """New topics; returns when they are known to be there.
+def create_topics(bootstrap: str, topics: Iterable[NewTopic], by: Deadline, clock: Clock, **more: Any) -> None:
+    """New topics; returns when they are known to be there. `more`: as in `settings`.
 
     Raises:
         TimedOut: not within the deadline.
         KafkaException: the cluster refused.
     """
-    admin = AdminClient(settings(bootstrap))
+    admin = AdminClient(settings(bootstrap, **more))
     wanted = list(topics)
     for future in admin.create_topics(wanted, request_timeout=by.left(clock.monotonic())).values():
         future.result()
