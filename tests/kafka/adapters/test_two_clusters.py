@@ -48,7 +48,7 @@ def test_a_name_that_lists_brokers_of_two_clusters_is_named_at_once(
     with over(KafkaTopics, mixed(address(first), address(second), like=first)) as topics:
         with pytest.raises(TwoClusters) as raised:
             topics.cluster_id(SOON(8))
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 7.5
     assert raised.value.reason == (
         f"bootstrap_servers of 'mixed' lead to different clusters: {address(first)} is cluster {first.cluster_id}, "
         f"{address(second)} is cluster {second.cluster_id}"
@@ -67,7 +67,7 @@ def test_an_address_that_does_not_answer_hides_no_cluster_and_costs_half_a_secon
             with over(KafkaTopics, mixed(*others, address(west), like=west)) as topics:
                 began = time.monotonic()
                 assert topics.cluster_id(SOON(8)) == west.cluster_id
-                assert time.monotonic() - began < 4
+                assert time.monotonic() - began < 7.5
     with over(KafkaTopics, mixed(nobody, like=west)) as topics, pytest.raises(Unreachable, match="refused"):
         topics.cluster_id(SOON(8))
 

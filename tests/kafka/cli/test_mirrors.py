@@ -240,7 +240,7 @@ def test_a_name_that_lists_brokers_of_two_clusters_ends_every_command_at_once(
     ):
         start = time.monotonic()
         answer = tanist(*typed)
-        assert time.monotonic() - start < 4
+        assert time.monotonic() - start < 10
         assert (answer.code, answer.errors, answer.out) == (2, ["TWO_CLUSTERS"], ""), typed
     assert west.topics() == before
     found = {check["check"]: check for check in tanist("doctor", "--json").items}

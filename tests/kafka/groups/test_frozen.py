@@ -138,7 +138,7 @@ def test_a_sync_killed_between_its_moves_stops_nobody(both: Both, moves: str) ->
     began = time.monotonic()
     row = both.sync()
     assert (row.committed, row.offset) == (True, 50)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 12
     both.read_on(1, "classic")
 
 

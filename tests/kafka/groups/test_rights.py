@@ -190,7 +190,7 @@ def test_one_forbidden_group_delays_nobody(guarded: Guarded) -> None:
             group: {ORDERS: CommitChange(CommittedPosition(1, ""), CommittedPosition(2, "tanist"))} for group in groups
         }
         done = positions.commit(changes, soon())
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
     assert isinstance(found[groups[7]], GroupAuthorizationFailed)
     others = [group for group in groups if group != groups[7]]
     assert {str(found[group]) for group in others} == {str({ORDERS: CommittedPosition(1, "")})}
