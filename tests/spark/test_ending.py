@@ -66,6 +66,14 @@ DRIVER: Final = """
 """
 
 
+@pytest.fixture(autouse=True)
+def hang_up() -> Iterator[None]:
+    """The processes of a test do not inherit that SIGHUP is ignored, as it is where the tests run below nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A `tanist` that has submitted a job; in place of Spark a shell, in place of what it computes a wait."""
