@@ -106,7 +106,8 @@ def create_topic(cluster: SandboxCluster, name: str, partitions: int, config: Ma
     from confluent_kafka.cimpl import NewTopic
 
     topic = NewTopic(name, partitions, 1, config=dict(config))
-    servers, secured = cluster.bootstrap_servers, client(cluster)
+    secured = client_config(cluster.endpoint())
+    servers = secured.pop("bootstrap.servers")
     clients.create_topics(servers, [topic], clock.deadline(TOPIC_SECONDS), clock, **secured)
 
 
