@@ -11,6 +11,7 @@ from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing
 from tanist.cli.output import emit, one_line, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_lift
+from tanist.domain.holes import Holes
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches
 from tanist.usecases.items import spec_item, topic_item
@@ -46,6 +47,12 @@ SmallBatchesOption = Annotated[
         help="Merge runs of small batches while all workers can recover on them (default for a new mirror: auto).",
     ),
 ]
+HolesOption = Annotated[
+    Holes | None,
+    typer.Option(
+        help="What offsets hold whose records compaction has removed at the source (default for a new mirror: copies)."
+    ),
+]
 AbandonReason = Annotated[
     str,
     typer.Option(
@@ -67,6 +74,7 @@ def create(
         OffsetMode, typer.Option(help="How source and destination offsets relate.")
     ] = OffsetMode.IDENTICAL,
     engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
+    holes: HolesOption = None,
     replication_factor: ReplicationOption = None,
     merge_small_batches: SmallBatchesOption = None,
     promoted: PromotedOption = False,
@@ -83,6 +91,7 @@ def create(
         exclude=tuple(exclude or ()),
         offsets=offsets,
         engine=engine,
+        holes=holes,
         replication_factor=replication_factor,
         merge_small_batches=merge_small_batches,
         promoted=promoted,

@@ -122,8 +122,8 @@ class Pipeline(Generic[H, Payload]):
     A broker that does not know the producer id accepts a batch with any sequence, so it would accept the second batch
     although it has refused the first.
     """
-    map_checked: bool = False
-    """Whether the map is known to cover the next append; unknown after a recovery and after a gap."""
+    mapped_shift: int | None = None
+    """By how much the map is known to shift the next append; None: unknown, after a recovery and after a gap."""
     halted: Halt | None = None
 
     @classmethod
@@ -143,6 +143,17 @@ class Pipeline(Generic[H, Payload]):
         return not self.steps and not self.in_flight
 
     @property
+    def planned_end(self) -> DestinationOffset:
+        """The end of the destination once all of `steps` are done, too."""
+        end = self.end
+        for step in self.steps:
+            if isinstance(step, Append):
+                end = DestinationOffset(end + step.until - step.start)
+            elif isinstance(step, Fill):
+                end = DestinationOffset(max(end, step.until))
+        return end
+
+    @property
     def gap_until(self) -> SourceOffset:
         """The end of the gap before the next record: that of the first step, or of a gap whose markers were lost."""
         step = self.steps[0]
@@ -160,26 +171,33 @@ class Pipeline(Generic[H, Payload]):
         assert isinstance(step, Append)  # noqa: S101  # the caller's contract: after EXTEND_MAP
         return OffsetRange(step.start, self.end)
 
-    def take(self, steps: Iterable[Step[H, Payload]]) -> bool:
-        """Add `steps`, which begin at `position`; whether there were any."""
-        before = len(self.steps)
+    def take(self, steps: Iterable[Step[H, Payload]], until: SourceOffset | None = None) -> bool:
+        """Add `steps`, which begin at `position`; whether anything was read.
+
+        `until`: the source is read up to here. None: up to the end of the last step.
+        """
+        before, read_until = len(self.steps), self.position
         self.steps.extend(steps)
-        if len(self.steps) == before:
-            return False
-        if not isinstance(last := self.steps[-1], Refuse):
+        if until is not None:
+            self.position = until
+        elif len(self.steps) > before and not isinstance(last := self.steps[-1], Refuse):
             self.position = last.until
-        return True
+        return len(self.steps) > before or self.position > read_until
 
     def map_extended(self, offsets: OffsetMap) -> None:
         """`missing_range` was recorded; `offsets`: the map that contains it."""
-        self.offsets, self.map_checked = offsets, True
+        self.offsets, self.mapped_shift = offsets, self.end - self.missing_range.source
 
     def gap_filled(self) -> None:
         """Every marker up to `gap_until` is committed and counted into `end`."""
-        self.map_checked = False
+        self.mapped_shift = None
         self.landed_until, self.landed_end = self.gap_until, self.end
         if isinstance(self.steps[0], Fill):
             self.steps.popleft()
+
+    def rested(self) -> None:
+        """Nothing follows `position` for now, and the destination has all offsets below it: markers, if no records."""
+        self.landed_until, self.landed_end = self.position, self.end
 
     def sent(self) -> Sent[H]:
         """Record that the first step, an Append, was sent with the value of `sequence` before this call."""
@@ -188,7 +206,7 @@ class Pipeline(Generic[H, Payload]):
         header = step.header
         sent = Sent(self.end, header)
         self.in_flight.append(sent)
-        self.map_checked = True
+        self.mapped_shift = self.end - step.start
         self.last_timestamp = EpochMs(header.max_timestamp)
         self.sequence = after(self.sequence, header.record_count)
         self.end = DestinationOffset(self.end + header.record_count)
@@ -226,7 +244,7 @@ def _before(step: Append[H, Payload], pipeline: Pipeline[H, Payload], oldest: in
     forgotten = step.header.max_timestamp < oldest or (last is not None and last < oldest)
     if in_flight >= (depth if pipeline.acknowledged and not forgotten else 1):
         return Move.WAIT
-    if not pipeline.map_checked:
+    if pipeline.mapped_shift != pipeline.end - step.start:
         if in_flight:
             return Move.WAIT
         if pipeline.end < step.start:

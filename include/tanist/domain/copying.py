@@ -31,6 +31,8 @@ class Batch(Protocol):
     @property
     def is_transactional(self) -> bool: ...
     @property
+    def record_count(self) -> int: ...
+    @property
     def is_dense(self) -> bool: ...
 
 
@@ -84,11 +86,16 @@ def decide(
     batches: Iterable[tuple[H, Payload]],
     aborted: Sequence[AbortedTransaction],
     ends_abort: Callable[[Payload], bool],
+    *,
+    holes: bool = False,
 ) -> Iterator[Step[H, Payload]]:
     """The steps that copy `batches`, which were fetched READ_COMMITTED at `position`.
 
     Steps are contiguous: each starts where the one before ended. `ends_abort` says of a control batch whether it is
     an ABORT marker. Adjacent gaps become one Fill. The first Refuse is the last step.
+
+    `holes`: the log is or was compacted. Then missing offsets are gaps, and an Append may lack records, or begin
+    before `position`: the records from there on are to be copied.
 
     Raises:
         PartitionBroken: what the iteration of `batches` raises (a corrupt batch) passes through.
@@ -103,7 +110,10 @@ def decide(
         while upcoming and upcoming[-1].first_offset < following:
             open_aborts.add(upcoming.pop().producer_id)
         unseen = header.is_control or (header.is_transactional and header.producer_id in open_aborts)
-        if broken := _refusal(header, at, unseen=unseen):
+        if holes:
+            unseen = unseen or not header.record_count
+            at = SourceOffset(max(at, header.base_offset))
+        elif broken := _refusal(header, at, unseen=unseen):
             yield from _gap(gap_from, at)
             yield Refuse(broken)
             return

@@ -338,7 +338,7 @@ class CorruptBatch(PartitionBroken):
 
 class CompactionHole(PartitionBroken):
     name = "COMPACTION_HOLE"
-    operator_action = "compaction removed offsets at the source, so they cannot stay identical: `tanist mirrors remove`"
+    operator_action = "compaction removed records, and the mirror refuses holes: add it to one with `--holes copies`"
 
 
 class UnsupportedBatch(PartitionBroken):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.acl_entries import said
 from tanist.domain.errors import TanistError
 from tanist.domain.fences import SMALLEST_MESSAGE_BYTES, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.holes import Holes
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES, WHILE_MIRRORING, plan_configs, why_never_copied
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class MetadataRules:
     known: frozenset[str] | None
     replication_factor: int | None
     fences: Mapping[str, FencedTopic]
+    holes: Holes = Holes.REFUSE
     mapped: frozenset[str] = frozenset()
     """Topics with ranges in the offset map, which describes the existing log, not a re-created one."""
 
@@ -184,13 +186,13 @@ def _create(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) ->
             "the mirror topic and its offset map are gone: remove the topic from the mirror and add it again",
         )
     factor = rules.replication_factor
-    planned = plan_configs(source.own, source.effective, known=rules.known, replication_factor=factor)
+    planned = _planned(source, rules, factor)
     row = MetadataRow(
         topic=topic.topic,
         kind=Kind.TOPIC,
         name=topic.topic,
         change=Change.CREATE,
-        source=_partitions(source.partitions),
+        source=f"{source.partitions} partition(s)",
         reason="the mirror topic does not exist; it is created and copied from the source",
     )
     return Decision(
@@ -207,8 +209,9 @@ def _create(topic: TopicDesired, source: TopicMetadata, rules: MetadataRules) ->
     )
 
 
-def _partitions(count: int) -> str:
-    return f"{count} partition(s)"
+def _planned(source: TopicMetadata, rules: MetadataRules, replication_factor: int | None) -> TopicConfigs:
+    known, factor, holes = rules.known, replication_factor, rules.holes
+    return plan_configs(source.own, source.effective, known=known, replication_factor=factor, holes=holes)
 
 
 # ── both are there ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -217,7 +220,7 @@ def _partitions(count: int) -> str:
 def _compare(
     topic: TopicDesired, source: TopicMetadata, copy: TopicMetadata, rules: MetadataRules, *, fenced: bool
 ) -> Decision:
-    planned = plan_configs(source.own, source.effective, known=rules.known, replication_factor=copy.replication_factor)
+    planned = _planned(source, rules, copy.replication_factor)
     changes = _changes(planned, source, copy)
     held = _remembered(topic, planned)
     partitions = source.partitions if copy.partitions <= source.partitions else topic.partitions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FencedTopic
+from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
@@ -67,6 +68,9 @@ class MirrorSpec(StateRecord):
     """Generated at creation and never used again, unlike the name."""
     merge_small_batches: SmallBatches = SmallBatches.OFF
     """Off in a spec that an earlier version has stored: its workers cannot recover on a merged batch."""
+    holes: Holes = Holes.REFUSE
+    """What the offsets of compacted topics hold at which the source has no record any more. Refused in a spec that an
+    earlier version has stored: its mirror topics are not compacted, and its workers cannot recover on one that is."""
 
     @property
     def id(self) -> str:

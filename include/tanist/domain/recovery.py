@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from tanist.domain.copying import Append, Batch, Fill, Refuse, Step
-from tanist.domain.errors import CouldNotTell, Diverged, ForeignWrite
+from tanist.domain.errors import CompactionHole, CouldNotTell, Diverged, ForeignWrite
 from tanist.domain.names import DestinationOffset, EpochMs, ProducerId, SourceOffset, after
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
@@ -125,9 +125,15 @@ class ResumePoint:
     """Timestamp of our last data batch in the log, ms, from which producer.id.expiration.ms counts. None: no batch."""
 
 
-class _Tail(NamedTuple, Generic[H, Payload]):
+class CopyTail(NamedTuple, Generic[H, Payload]):
+    """What was read of the mirror partition, from `start` to its end.
+
+    `data`: the batches of our data producer id. `markers_from`: where the gap markers begin with which the log ends.
+    """
+
     start: DestinationOffset
     data: tuple[tuple[H, Payload], ...]
+    markers_from: DestinationOffset
 
 
 def recover_position(
@@ -140,17 +146,18 @@ def recover_position(
     Raises:
         NotCommittedYet: the followers have not caught up; try again.
         ForeignWrite, Diverged: this partition cannot be copied.
+        CompactionHole: a cleaner has been at work on the mirror topic, see `recover_compacted_position`.
         SourceBehind, CouldNotTell: the source did not return the batches needed; try again.
     """
-    ends = evidence.copy_ends()
-    if ends.high_watermark != ends.end:
-        raise NotCommittedYet(f"the high watermark {ends.high_watermark} is below the end {ends.end}")
-    tail = _last_data(evidence, producer_ids, ends, suspect_from)
+    ends = committed_ends(evidence)
+    tail = last_data(evidence, producer_ids, ends, suspect_from)
     offsets = evidence.offset_map()
-    _look_below(evidence, producer_ids, ends, tail, offsets)
+    look_below(evidence, producer_ids, ends, tail, offsets)
     if not tail.data:
-        return _without_data(evidence, ends, offsets)
+        return without_data(evidence, ends, offsets, tail.markers_from)
     header, payload = tail.data[-1]
+    if not header.is_dense:  # its records do not tell how many sequences it took
+        raise CompactionHole(f"the batch at destination offset {header.base_offset} lacks records")
     sequence = after(header.base_sequence, header.record_count)
     begun = offsets.origin(DestinationOffset(header.base_offset))
     runs: tuple[OffsetRange, ...] = ()
@@ -158,12 +165,20 @@ def recover_position(
     if not _verified(evidence, begun, header, payload):
         position, runs = _walk_back(evidence, producer_ids, ends, tail, offsets)
     last = EpochMs(header.max_timestamp)
-    return _above_log_start(evidence, ends, ResumePoint(position, ends.end, sequence, runs, last_timestamp=last))
+    return above_log_start(evidence, ends, ResumePoint(position, ends.end, sequence, runs, last_timestamp=last))
 
 
-def _last_data(
+def committed_ends(evidence: LogReader[H, Payload]) -> CopyEnds:
+    """Log start and end of the mirror partition. Raises NotCommittedYet."""
+    ends = evidence.copy_ends()
+    if ends.high_watermark != ends.end:
+        raise NotCommittedYet(f"the high watermark {ends.high_watermark} is below the end {ends.end}")
+    return ends
+
+
+def last_data(
     evidence: LogReader[H, Payload], producer_ids: ProducerIds, ends: CopyEnds, suspect_from: DestinationOffset | None
-) -> _Tail[H, Payload]:
+) -> CopyTail[H, Payload]:
     back = max(FIRST_LOOK, ends.end - suspect_from if suspect_from is not None else 0)
     while True:
         tail = _tail(evidence, producer_ids, ends, back)
@@ -172,18 +187,25 @@ def _last_data(
         back *= 4
 
 
-def _tail(evidence: LogReader[H, Payload], producer_ids: ProducerIds, ends: CopyEnds, back: int) -> _Tail[H, Payload]:
+def _tail(
+    evidence: LogReader[H, Payload], producer_ids: ProducerIds, ends: CopyEnds, back: int
+) -> CopyTail[H, Payload]:
     start = DestinationOffset(max(ends.start, ends.end - back))
     batches = _read_ours(evidence, producer_ids, start, ends.end)
     data = tuple((h, p) for h, p in batches if h.producer_id == producer_ids.data and not h.is_control)
-    return _Tail(start, data)
+    markers_from = ends.end
+    for header, _ in reversed(batches):
+        if not header.is_control or header.next_offset != markers_from:
+            break
+        markers_from = DestinationOffset(header.base_offset)
+    return CopyTail(start, data, markers_from)
 
 
-def _look_below(
+def look_below(
     evidence: LogReader[H, Payload],
     producer_ids: ProducerIds,
     ends: CopyEnds,
-    tail: _Tail[H, Payload],
+    tail: CopyTail[H, Payload],
     offsets: OffsetMap,
 ) -> None:
     """Check the offsets below `tail` that the last range skips: its writer may have died before it checked them."""
@@ -267,7 +289,7 @@ def _walk_back(
     evidence: LogReader[H, Payload],
     producer_ids: ProducerIds,
     ends: CopyEnds,
-    tail: _Tail[H, Payload],
+    tail: CopyTail[H, Payload],
     offsets: OffsetMap,
 ) -> tuple[SourceOffset, tuple[OffsetRange, ...]]:
     """The map lags behind the log: find the last batch that it explains, and pair forward from there."""
@@ -322,12 +344,14 @@ def _paired(
     raise Diverged("the source no longer has the offsets that the destination must be compared with")
 
 
-def _without_data(evidence: LogReader[H, Payload], ends: CopyEnds, offsets: OffsetMap) -> ResumePoint:
-    """Nothing was copied yet, or retention deleted all of it: resume from the log start."""
+def without_data(
+    evidence: LogReader[H, Payload], ends: CopyEnds, offsets: OffsetMap, data_until: DestinationOffset
+) -> ResumePoint:
+    """Nothing was copied yet, or retention or compaction deleted all of it: it lay before `data_until`, if anywhere."""
     start = evidence.source_start()
-    position = SourceOffset(max(start.first_batch, offsets.origin(ends.start)))
-    # A log that still begins at 0 never held data: what the broker expects there can only be a late append's.
-    sequence = (evidence.next_sequence() or 0) if ends.start else 0
+    position = SourceOffset(max(start.first_batch, offsets.origin(data_until)))
+    # A log that never held data: what the broker expects there can only be a late append's.
+    sequence = (evidence.next_sequence() or 0) if data_until else 0
     if evidence.copy_ends() != ends:  # what landed meanwhile is in `sequence`, not in `position`
         raise NotCommittedYet(f"the destination log grew beyond {ends.end} while its last producer was being looked up")
     if offsets.runs and not ends.end:
@@ -338,7 +362,7 @@ def _without_data(evidence: LogReader[H, Payload], ends: CopyEnds, offsets: Offs
     return ResumePoint(position, ends.end, sequence, start_fill=LogStartGap(start.first_batch) if misaligned else None)
 
 
-def _above_log_start(evidence: LogReader[H, Payload], ends: CopyEnds, found: ResumePoint) -> ResumePoint:
+def above_log_start(evidence: LogReader[H, Payload], ends: CopyEnds, found: ResumePoint) -> ResumePoint:
     """If retention deleted records at the source before they were copied, resume at its log start (KIP-1279)."""
     start = evidence.source_start()
     if found.position >= start.log_start:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.holes import Holes, is_compacted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,7 +24,7 @@ _SAFE_MIN_ISR: Final = 2
 
 WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
     {
-        CLEANUP_POLICY: "delete",  # compaction would take offsets out of the copy
+        CLEANUP_POLICY: "delete",
         "retention.ms": "-1",
         "retention.bytes": "-1",
         "compression.type": "producer",  # anything else rewrites the batches
@@ -31,6 +33,9 @@ WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
         "message.timestamp.after.max.ms": _FOR_EVER,
     }
 )
+
+COMPACTED: Final = "compact,delete"
+"""Of a mirror topic whose source is compacted: its own cleaner keeps it as small. DeleteRecords needs `delete`."""
 
 KEEPS_RECORDS: Final = (
     CLEANUP_POLICY,
@@ -78,6 +83,7 @@ def plan_configs(
     *,
     known: frozenset[str] | None = None,
     replication_factor: int | None = None,
+    holes: Holes = Holes.REFUSE,
 ) -> TopicConfigs:
     """The configs of the mirror topic of a topic.
 
@@ -86,9 +92,12 @@ def plan_configs(
         effective: configs in effect there, including defaults of the source's brokers.
         known: names of topic configs that the destination supports; None: unknown, so all are tried.
         replication_factor: of the mirror topic; None: the broker's default, assumed to satisfy `min.insync.replicas`.
+        holes: of the mirror. REFUSE: a mirror topic must keep every offset, so it is not compacted.
     """
     dropped = {name: why for name in own if (why := _why_dropped(name, known))}
     hold = {name: value for name, value in WHILE_MIRRORING.items() if known is None or name in known}
+    if holes is not Holes.REFUSE and is_compacted(effective.get(CLEANUP_POLICY, "")):
+        hold[CLEANUP_POLICY] = COMPACTED
     if MAX_MESSAGE_BYTES in effective:
         hold[MAX_MESSAGE_BYTES] = effective[MAX_MESSAGE_BYTES]
     wanted_isr = int(own.get(MIN_ISR, "1"))
@@ -101,10 +110,21 @@ def plan_configs(
     )
 
 
-def altered_configs(effective: Mapping[str, str]) -> tuple[str, ...]:
-    """The configs (`name=value`) with which a mirror topic does not keep records as the source has them."""
+def altered_configs(
+    effective: Mapping[str, str], *, holes: Holes = Holes.REFUSE, source_policy: str = ""
+) -> tuple[str, ...]:
+    """The configs (`name=value`) with which a mirror topic does not keep records as the source has them.
+
+    `holes`: of the mirror; `source_policy`: the source's `cleanup.policy`, empty: unknown.
+    """
     there = {name: effective[name] for name in KEEPS_RECORDS if name in effective}
+    if holes is not Holes.REFUSE and is_compacted(source_policy) and _is_both(there.get(CLEANUP_POLICY, "")):
+        del there[CLEANUP_POLICY]
     return tuple(f"{name}={value}" for name, value in there.items() if value != WHILE_MIRRORING[name])
+
+
+def _is_both(cleanup_policy: str) -> bool:
+    return sorted(cleanup_policy.split(",")) == sorted(COMPACTED.split(","))
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str | None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from tanist.domain.holes import Holes
+
 if TYPE_CHECKING:
     from uuid import UUID
 
@@ -37,6 +39,8 @@ class Assigned:
     """One partition to copy. `draining`: batches in flight are completed, nothing more is fetched.
 
     `merges`: runs of small batches may be merged.
+    `compacted`: the source's cleaner takes records out of it. `holes`: what the offsets of such records hold; in a
+    topic that is not compacted from the first hole on that is found.
     """
 
     spec: MirrorSpec
@@ -45,6 +49,8 @@ class Assigned:
     claim_epoch: int
     draining: bool = False
     merges: bool = False
+    compacted: bool = False
+    holes: Holes = Holes.REFUSE
 
     @property
     def mirror_partition(self) -> MirrorPartition:

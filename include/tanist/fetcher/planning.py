@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import SourceTopicRecreated
+from tanist.domain.holes import holes_of, is_compacted
 from tanist.domain.names import topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import Finding, MirrorState, next_row
+from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.fetcher.assignment import Assigned, MirrorPartition, Report
 
 if TYPE_CHECKING:
@@ -131,6 +133,7 @@ def assigned(
         if held is None or held.state not in COPYING or each.state_partition not in epochs:
             continue
         draining = held.state is MirrorState.PAUSING
+        compacted = is_compacted(dict(each.topic.deferred_configs).get(CLEANUP_POLICY, ""))
         new = Assigned(
             each.spec,
             each.partition,
@@ -138,6 +141,8 @@ def assigned(
             epochs[each.state_partition],
             draining,
             merges=each.spec.mirror in merging,
+            compacted=compacted,
+            holes=holes_of(each.spec.holes, compacted=compacted),
         )
         found[each.mirror_partition] = old if (old := former.get(each.mirror_partition)) == new else new
     return found

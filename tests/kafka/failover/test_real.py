@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, UnknownTopicOrPartition
 from tanist.domain.errors import SourceReplaced
@@ -54,6 +55,14 @@ def without_repeats(rows: list[tuple[int, int, bytes | None]]) -> list[tuple[int
     return found
 
 
+def policy_of(side: KafkaSide, topic: str) -> str:
+    """The `cleanup.policy` in effect."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    client = AdminClient(side.client("admin"))  # what it was asked ends with it
+    [found] = client.describe_configs([resource]).values()
+    return str(found.result(20)["cleanup.policy"].value)
+
+
 def promoted(pair: Pair, mirror: str, topic: str) -> None:
     """Everybody may write here but the mirror, and nobody there."""
     assert pair.west.writes(topic, range(100, 104))
@@ -76,8 +85,10 @@ def test_planned_then_an_old_worker_wakes_up(pair: Pair) -> None:
     assert "MIRROR_AUTHORIZATION_FAILED" in mine.err
     pair.tanist("mirrors", "wait", "one", "--for", "lag=0")
     assert not pair.west.writes("orders", range(1), user="operator")
+    assert policy_of(pair.west, "orders") == "compact,delete"
     done = pair.tanist("failover", "run", "one", "--plan", plan, *QUICK).item
     assert done["approver"] == "approver"
+    assert policy_of(pair.west, "orders") == "compact"
     worker.send(signal.SIGSTOP)
     before = pair.east.read("orders")
     assert without_repeats([row for row in pair.west.read("orders") if int(row[2] or 0) < 100]) == before

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from tanist.domain.holes import Holes
 from tanist.domain.small_batches import may_merge
 from tanist.fetcher.assignment import Assigned, MirrorPartition
 from tanist.fetcher.claims import Claims, held_epoch
@@ -44,6 +45,9 @@ class Copier:
     remembered_ms: int = DAY_MS
     lease_seconds: float = FOR_EVER
     clock: SystemClock = field(default_factory=SystemClock)
+    holes: Holes = Holes.REFUSE
+    compacted: bool = True
+    """With `holes`: whether the source is known to be compacted."""
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
@@ -65,7 +69,9 @@ class Copier:
         epoch = held_epoch(view, SLICE)
         merges = may_merge(self.spec, (), self.clock.now())
         self._assigned = {
-            MirrorPartition(self.spec.mirror, at): Assigned(self.spec, at, SLICE, epoch, merges=merges)
+            MirrorPartition(self.spec.mirror, at): Assigned(
+                self.spec, at, SLICE, epoch, merges=merges, compacted=self.compacted, holes=self.holes
+            )
             for at in self.partitions
         }
         self._thread.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.endpoint import Address, Endpoint
+from tanist.domain.holes import Holes
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import MirrorSpec
 from tanist.kafka.protocol.stored import decode, encode
@@ -26,7 +27,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def process(rig: Rig, partitions: Sequence[TopicPartition], store: Path, name: str = "w1") -> Iterator[Any]:
+def process(
+    rig: Rig, partitions: Sequence[TopicPartition], store: Path, name: str = "w1", holes: Holes = Holes.REFUSE
+) -> Iterator[Any]:
     """A running worker; SIGKILL at the end, if not before."""
     key, value = encode(rig.spec)
     reported = {
@@ -36,6 +39,7 @@ def process(rig: Rig, partitions: Sequence[TopicPartition], store: Path, name: s
         "partitions": [[at.topic, at.partition] for at in partitions],
         "store": str(store),
         "name": name,
+        "holes": holes,
     }
     running = subprocess.Popen([sys.executable, "-m", "tests.kafka.fetcher.worker", json.dumps(reported)], cwd=ROOT)
     try:
@@ -62,6 +66,7 @@ def main(told: dict[str, Any]) -> None:
         store=worker_store(Path(told["store"])),
         partitions=tuple(TopicPartition(topic, number) for topic, number in told["partitions"]),
         name=told["name"],
+        holes=Holes(told["holes"]),
     )
     with copier:
         signal.pause()

@@ -10,6 +10,7 @@ import pytest
 from tanist.domain import errors
 from tanist.domain.acl_entries import CLOSED, AclEntry
 from tanist.domain.checks import Mode, Readiness, Verdict
+from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.problems import Problems
 from tanist.domain.records import (
@@ -221,6 +222,18 @@ def test_small_batches_are_merged_in_new_mirrors_and_in_others_when_altered(pair
         create(replace(again, merge_small_batches=SmallBatches.AUTO), pair.east.side(), pair.west.side(), a_run())
     alteration = administer.Alteration(merge_small_batches=SmallBatches.AUTO)
     assert administer.alter("dr", alteration, pair.west.side(), a_run()).spec.merge_small_batches is SmallBatches.AUTO
+
+
+def test_an_existing_mirror_keeps_what_it_does_with_holes(pair: Pair) -> None:
+    """Its mirror topics are compacted, or they are not; `mirrors create` again, as in a script, changes nothing."""
+    made = pair.west.view(STATE_TOPIC)["mirror/dr"]
+    assert isinstance(made, MirrorSpec)
+    assert made.holes is Holes.COPIES
+    pair.write(replace(made, holes=Holes.REFUSE))
+    again = CreateRequest(mirror="dr", include=("orders",))
+    assert create(again, pair.east.side(), pair.west.side(), a_run()).spec.holes is Holes.REFUSE
+    with pytest.raises(errors.MirrorExists, match="holes refuse, not copies"):
+        create(replace(again, holes=Holes.COPIES), pair.east.side(), pair.west.side(), a_run())
 
 
 def test_delete_refuses_while_topics_are_in_it_then_leaves_no_trace(pair: Pair) -> None:

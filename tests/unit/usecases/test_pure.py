@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.errors import Misconfigured
+from tanist.domain.holes import Holes
 from tanist.domain.lag import KnownEnd, lag, mode
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
@@ -91,6 +92,25 @@ def test_configs_that_lose_nothing_in_silence_are_not_named() -> None:
     """The broker refuses a record out of bounds, so copying fails; a broker before 3.6 does not have the configs."""
     assert altered_configs({**WHILE_MIRRORING, "message.timestamp.after.max.ms": "1", "segment.bytes": "7"}) == ()
     assert altered_configs({"message.timestamp.type": "CreateTime"}) == ()
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete, compact"])
+def test_a_mirror_topic_of_a_compacted_one_is_compacted_and_a_failover_restores_the_policy(policy: str) -> None:
+    """Only where no offset is refused: there every offset must stay."""
+    effective = {"cleanup.policy": policy}
+    planned = plan_configs(effective, effective, holes=Holes.COPIES)
+    assert planned.now["cleanup.policy"] == "compact,delete"
+    assert planned.now["retention.ms"] == "-1"
+    assert ("cleanup.policy", policy) in planned.deferred
+    assert plan_configs(effective, effective, holes=Holes.REFUSE).now["cleanup.policy"] == "delete"
+
+
+def test_compaction_of_a_mirror_topic_is_named_unless_its_source_is_compacted() -> None:
+    both = {**WHILE_MIRRORING, "cleanup.policy": "delete,compact"}
+    assert altered_configs(both, holes=Holes.COPIES, source_policy="compact") == ()
+    assert altered_configs(both, holes=Holes.COPIES, source_policy="delete") == ("cleanup.policy=delete,compact",)
+    assert altered_configs(both, holes=Holes.REFUSE, source_policy="compact") == ("cleanup.policy=delete,compact",)
+    assert altered_configs(WHILE_MIRRORING, holes=Holes.COPIES, source_policy="compact") == ()
 
 
 def test_configs_that_the_destination_does_not_know_are_dropped_by_name() -> None:

@@ -34,6 +34,8 @@ _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
+_DELETE_HORIZON: Final = 0x40
+_NOT_COPIED: Final = _TRANSACTIONAL | _LOG_APPEND_TIME | _DELETE_HORIZON
 _GZIP: Final = 1
 
 _I16: Final = Struct(">h")
@@ -172,13 +174,14 @@ def patch(batch: memoryview, producer_id: int, epoch: int, sequence: int) -> Non
     """Readdress a batch in place: offset 0, no leader epoch, our producer, no transaction; the records stay.
 
     The timestamp-type bit is cleared too: it belongs to the topic that stamped the records, and a topic with
-    message.timestamp.type=LogAppendTime refuses a batch that claims it already (LogValidator.validateBatch). The
+    message.timestamp.type=LogAppendTime refuses a batch that claims it already (LogValidator.validateBatch). So is the
+    delete horizon (KIP-534): the time until which the source's cleaner keeps tombstones is not the copy's. The
     stored checksum is mended by the difference, so a batch damaged after `walk` is still refused by the broker.
     """
     old = bytes(batch[COVERED:HEADER_SIZE])
     _OFFSET.pack_into(batch, 0, 0)
     _EPOCH.pack_into(batch, 12, -1)
-    _I16.pack_into(batch, 21, _I16.unpack_from(old)[0] & ~(_TRANSACTIONAL | _LOG_APPEND_TIME))
+    _I16.pack_into(batch, 21, _I16.unpack_from(old)[0] & ~_NOT_COPIED)
     _PRODUCER.pack_into(batch, 43, producer_id, epoch, sequence)
     stored: int = _U32.unpack_from(batch, 17)[0]
     tail = len(batch) - HEADER_SIZE
@@ -211,7 +214,9 @@ def assembled(header: BatchHeader, body: bytes) -> tuple[BatchHeader, memoryview
 
 
 def filler_batch(count: int, producer_id: int, epoch: int, sequence: int, timestamp_ms: int) -> bytearray:
-    """A batch of `count` records without key and value, gzip: some 1.4 bytes each, so mind max.message.bytes.
+    """A batch of `count` records with an empty key and no value, gzip: some 1.4 bytes each, so mind max.message.bytes.
+
+    A compacted topic refuses records without a key.
 
     Its timestamp should be the current time: with an old one the broker forgets our producer id at once.
     """
@@ -246,9 +251,9 @@ _GROUP: Final = 64  # offsets that share all but the lowest seven bits of their 
 
 
 def _filler_records(group: int, count: int) -> bytes:
-    """Null records from number 64 * `group` on: length, attributes, time delta, offset delta, key, value, headers."""
+    """Records from number 64 * `group` on: length, attributes, time delta, offset delta, empty key, value, headers."""
     if group == 0:
-        return b"".join(b"\x0c\0\0%c\x01\x01\0" % (low << 1) for low in range(count))
+        return b"".join(b"\x0c\0\0%c\0\x01\0" % (low << 1) for low in range(count))
     high = varint(group)
     start = bytes([(6 + len(high)) << 1, 0, 0])
-    return b"".join(start + bytes([low << 1 | 0x80]) + high + b"\x01\x01\0" for low in range(count))
+    return b"".join(start + bytes([low << 1 | 0x80]) + high + b"\0\x01\0" for low in range(count))

@@ -30,7 +30,7 @@ from tanist.kafka.protocol.batch import (
 )
 from tanist.kafka.protocol.crc import crc32c
 from tanist.kafka.protocol.record_set import PackedAway, records_of
-from tanist.kafka.protocol.varint import read_zigzag, zigzag
+from tanist.kafka.protocol.varint import read_number, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -180,7 +180,7 @@ def _rebase(data: bytes, part: tuple[int, int], count: int, moves: tuple[int, in
             start = at + 1
             at = start + (low >> 1)
         else:
-            length, start = _number(data, at)
+            length, start = read_number(data, at)
             at = start + length
         time, rest = data[start + 1], start + 3
         if time >= _SHORT or data[start + 2] != expected or expected >= _SHORT or data[start]:
@@ -210,20 +210,8 @@ def _moved(data: bytes, start: int, number: int, later: int) -> tuple[bytes, int
     Raises:
         CorruptBatch, IndexError: it is not record `number`.
     """
-    time, offset_at = _number(data, start + 1)
-    offset, rest = _number(data, offset_at)
+    time, offset_at = read_number(data, start + 1)
+    offset, rest = read_number(data, offset_at)
     if offset != number or data[start]:
         raise CorruptBatch(f"record {number} says that it is record {offset}, with attributes {data[start]}")
     return _zigzag(time + later), rest
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """As `read_zigzag`, quick for what is short."""
-    low = data[at]
-    if low < _SHORT:
-        return low >> 1 ^ -(low & 1), at + 1
-    high = data[at + 1]
-    if high < _SHORT:
-        low += (high - 1) << 7
-        return low >> 1 ^ -(low & 1), at + 2
-    return read_zigzag(data, at)

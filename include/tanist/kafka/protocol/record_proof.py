@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.copying import AbortedTransaction
 from tanist.domain.translation import Proof
-from tanist.kafka.protocol.batch import BatchHeader, same_records, walk
+from tanist.kafka.protocol.batch import HEADER_SIZE, BatchHeader, same_records, walk
+from tanist.kafka.protocol.compression import decompressed
 from tanist.kafka.protocol.markers import ControlType, control_type
-from tanist.kafka.protocol.record_set import PackedAway, Record, records_of
+from tanist.kafka.protocol.record_set import Record, records_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -80,23 +81,17 @@ def compare(source: RecordFound, copy: RecordFound) -> tuple[Proof, str]:
         if source.record == copy.record:
             return Proof.MATCH, f"record {source.record} of the same batch"
         return Proof.MISMATCH, f"the same batch, but record {source.record} of it here and record {copy.record} there"
-    try:
-        ours, theirs = _record(source), _record(copy)
-    except PackedAway:
-        return _packed(source.header, copy.header)
+    ours, theirs = _record(source), _record(copy)
     if ours is None or theirs is None:
         return Proof.NONE, "compaction removed the record"
     if ours.same(theirs):
         return Proof.MATCH, "the same record, in differently split batches"
+    if ours.offset - source.position != theirs.offset - copy.position:
+        return Proof.NONE, "compaction removed the record from one of both logs"
     return Proof.MISMATCH, f"destination offset {theirs.offset} and source offset {ours.offset} hold different records"
 
 
-def _packed(source: BatchHeader, copy: BatchHeader) -> tuple[Proof, str]:
-    """Batches that differ and cannot be looked into: as the source's producer wrote it, a batch would be the same."""
-    if source.is_dense and copy.is_dense:
-        return Proof.MISMATCH, "the destination has another batch at that offset"
-    return Proof.NONE, "compaction rewrote the batch, and its codec cannot be decompressed here"
-
-
 def _record(found: RecordFound) -> Record | None:
-    return next((record for record in records_of(found.batch) if record.offset >= found.position), None)
+    """The record that is read at the position. Raises CorruptBatch, UnsupportedBatch."""
+    records = records_in(found.header, decompressed(found.header.codec, found.batch[HEADER_SIZE:]))
+    return next((record for record in records if record.offset >= found.position), None)

@@ -50,3 +50,15 @@ def read_zigzag(data: Buffer, at: int) -> tuple[int, int]:
     """A signed number at `at`, and where the next field begins. Raises as `read_varint`."""
     number, at = read_varint(data, at)
     return number >> 1 ^ -(number & 1), at
+
+
+def read_number(data: bytes, at: int) -> tuple[int, int]:
+    """As `read_zigzag`, quick for what is short. Raises also IndexError."""
+    low = data[at]
+    if low < _MORE:
+        return low >> 1 ^ -(low & 1), at + 1
+    high = data[at + 1]
+    if high < _MORE:
+        low += (high - 1) << 7
+        return low >> 1 ^ -(low & 1), at + 2
+    return read_zigzag(data, at)

@@ -19,7 +19,7 @@ from tanist.domain.offset_map import OffsetMap
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_PARTITIONS, STATE_TOPIC, RunStatus
 from tanist.domain.state_partitions import state_partition_of
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.topic_configs import altered_configs
+from tanist.domain.topic_configs import CLEANUP_POLICY, altered_configs
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.ports.topics import TopicFacts
 from tanist.usecases.failover.answers import answered, answered_only, known
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.plan import Intent
     from tanist.domain.lag import KnownEnd
-    from tanist.domain.records import GroupSyncStatus, PartitionObserved, TopicDesired
+    from tanist.domain.records import GroupSyncStatus, MirrorSpec, PartitionObserved, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.ports.logs import LogEnds
     from tanist.usecases.command import CommandContext
@@ -270,7 +270,7 @@ class Observer:
                     topic=topic.topic,
                     mirrored=topic.partitions,
                     partitions=there.partitions if there else None,
-                    altered=altered_configs(there.effective) if there else (),
+                    altered=_altered(self.clusters.spec, topic, there) if there else (),
                     recreated=_recreated(topic, source.ids.get(topic.topic), there, copied_to),
                     copy_id=there.topic_id if there else "",
                     sealed_id=sealed.topic_id if (sealed := view.copied_up_to(mirror, topic.topic)) else "",
@@ -285,6 +285,11 @@ class Observer:
                 )
             )
         return found
+
+
+def _altered(spec: MirrorSpec, topic: TopicDesired, copy: TopicFacts) -> tuple[str, ...]:
+    policy = dict(topic.deferred_configs).get(CLEANUP_POLICY, "")
+    return altered_configs(copy.effective, holes=spec.holes, source_policy=policy)
 
 
 def _live(ends: LogEnds | None, true_end: int | None) -> LiveEnd | None:

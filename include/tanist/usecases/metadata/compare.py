@@ -131,7 +131,7 @@ def _compare(
     # The record is read after the source: a fence that shows in what was read has its run on record by now.
     view = store.catch_up(context.by)
     ensure_unlocked(view, spec.mirror)
-    situation = take.situation(both.destination, view, spec.replication_factor, context.by)
+    situation = take.situation(both.destination, view, spec, context.by)
     rules = _rules(both, view, situation, lost=any(copies[name] is None for name in inside), context=context)
     decisions = [
         *_of_mirror((view, reported), spec, source, copies, rules),
@@ -194,6 +194,7 @@ def _rules(
     return MetadataRules(
         known=situation.known_configs,
         replication_factor=both.spec.replication_factor,
+        holes=both.spec.holes,
         fences={each.topic: each for each in view.source_fences(both.spec.mirror)},
         mapped=frozenset(at.topic for at in maps(runs, both.spec)),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
+from tanist.domain.holes import Holes
 from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import (
@@ -59,6 +60,8 @@ class CreateRequest:
     replication_factor: int | None = None
     merge_small_batches: SmallBatches | None = None
     """None: auto for a new mirror; whatever an existing one has."""
+    holes: Holes | None = None
+    """None: copies for a new mirror; whatever an existing one has."""
     promoted: bool = False
     """Accept topics of this source that were failed over to another cluster."""
 
@@ -128,12 +131,14 @@ def examine(request: CreateRequest, source: Cluster, destination: Cluster, conte
     if existing := view.mirror(spec.mirror):
         if request.merge_small_batches is None:
             spec = replace(spec, merge_small_batches=existing.merge_small_batches)
+        if request.holes is None:
+            spec = replace(spec, holes=existing.holes)
         return Draft(spec=_same(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
     found.attempt(lambda: state_topics.read(destination, OFFSETS_TOPIC, by))
     at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
-    situation = take.situation(copies, view, request.replication_factor, by)
+    situation = take.situation(copies, view, spec, by)
     selection = Selection(request.include, request.exclude)
     names = found.attempt(lambda: take.selection_names(at_source, selection, by)) or ()
     plans = found.attempt(lambda: take.examine(at_source, copies, names, situation, by)) or ()
@@ -156,6 +161,7 @@ def _spec(request: CreateRequest, pair: tuple[Cluster, Cluster], ids: tuple[str,
         exclude=request.exclude,
         offsets=request.offsets,
         engine=request.engine,
+        holes=request.holes or Holes.COPIES,
         replication_factor=request.replication_factor,
         data_id=_NO_ID,
         marker_id=_NO_ID,
@@ -172,6 +178,7 @@ _ASKED: Final = (
     "exclude",
     "offsets",
     "engine",
+    "holes",
     "replication_factor",
     "merge_small_batches",
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.holes import Holes
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
@@ -30,6 +31,7 @@ class Situation:
     owners: Mapping[str, MirrorName]
     known_configs: frozenset[str] | None
     replication_factor: int | None
+    holes: Holes
     state_exists: bool = True
 
 
@@ -89,6 +91,7 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
         source.effective,
         known=situation.known_configs,
         replication_factor=replication_factor,
+        holes=situation.holes,
     )
     return TopicPlan(
         source=source,

@@ -187,7 +187,7 @@ def _forget_earlier_maps(
 
 def _examine(both: MirrorSnapshot, include: tuple[str, ...], view: StateView, by: Deadline) -> tuple[TopicPlan, ...]:
     spec, source, destination = both.spec, both.reachable_source(), both.destination
-    situation = take.situation(destination, view, spec.replication_factor, by)
+    situation = take.situation(destination, view, spec, by)
     names = take.selection_names(source, Selection(include, spec.exclude), by)
     taken = [
         TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners

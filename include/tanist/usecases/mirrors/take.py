@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.selection import Selection
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -81,13 +82,14 @@ def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None
     return TopicFenced(f"{topic.name!r} has {limit} at the source, which blocks producers like a source fence")
 
 
-def situation(destination: ClusterSnapshot, view: StateView, replication_factor: int | None, by: Deadline) -> Situation:
+def situation(destination: ClusterSnapshot, view: StateView, wanted: MirrorSpec, by: Deadline) -> Situation:
     """The inputs that all topics of one command share."""
     return Situation(
         destination=destination.name,
         owners=owners(view),
         known_configs=observe.known_configs(destination, by),
-        replication_factor=replication_factor,
+        replication_factor=wanted.replication_factor,
+        holes=wanted.holes,
         state_exists=bool(view),
     )
 

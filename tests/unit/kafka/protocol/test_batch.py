@@ -189,7 +189,7 @@ def test_fillers_are_null_records_that_count_their_offsets(count: int) -> None:
     for expected in range(count):
         length, at = read_zigzag(body, at)
         delta, after = read_zigzag(body, at + 2)
-        assert (delta, bytes(body[after : at + length])) == (expected, b"\x01\x01\0")
+        assert (delta, bytes(body[after : at + length])) == (expected, b"\0\x01\0")
         at += length
     assert at == len(body)
 

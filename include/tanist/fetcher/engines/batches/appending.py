@@ -20,9 +20,10 @@ from tanist.domain.appending import (
     shifted,
     translate_refusal,
 )
-from tanist.domain.broker_errors import MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
+from tanist.domain.broker_errors import InvalidRecord, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 from tanist.domain.copying import Append, Refuse
 from tanist.domain.errors import Stopped, TanistError
+from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset
 from tanist.fetcher.engines.batches.filling import Filling
 from tanist.fetcher.engines.batches.start_filling import StartFilling
@@ -200,7 +201,10 @@ class Appending:
 
     @staticmethod
     def _refused(of: BatchPartition, sent: Sent[BatchHeader], why: TanistError) -> TanistError | None:
-        """The error of the partition; None: what was merged was too large, so smaller ones are made."""
+        """The error of the partition; None: other batches are made of its records, which may be taken."""
+        if isinstance(why, InvalidRecord) and of.holes is Holes.COPIES and not of.keyed:
+            of.keyed = True
+            return None
         too_large = isinstance(why, MessageTooLarge | RecordListTooLarge)
         if too_large and (smaller := of.merging.refused(sent.header.size)):
             of.merging = smaller

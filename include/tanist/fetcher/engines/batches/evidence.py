@@ -9,10 +9,12 @@ from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.recovery import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
-from tanist.kafka.protocol.batch import walk
+from tanist.kafka.protocol.batch import header_of, walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.protocol.merging import is_made_of
+from tanist.kafka.protocol.record_proof import visible
+from tanist.kafka.protocol.records_left import contradiction
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
@@ -93,13 +95,22 @@ class WireLogReader:
     """Both logs of one partition. `ends` were read just before, in bulk; everything else is read on demand."""
 
     def __init__(
-        self, at: TopicPartition, ends: CopyEnds, routers: tuple[Router, Router], runs: OffsetRuns, by: Deadline
+        self,
+        at: TopicPartition,
+        ends: CopyEnds,
+        routers: tuple[Router, Router],
+        runs: OffsetRuns,
+        by: Deadline,
+        *,
+        holes: bool = False,
     ) -> None:
         self._at = at
         self._first_ends: CopyEnds | None = ends
         self._source, self._destination = routers
         self._runs = runs
         self._by = by
+        self._holes = holes
+        """Cleaners take records out of both logs."""
         self._start: SourceStart | None = None
         self.map_read: OffsetMap | None = None
 
@@ -116,6 +127,8 @@ class WireLogReader:
         while at < until:
             fetched = self._fetch(self._destination, at, Isolation.READ_UNCOMMITTED, size)
             batches = [(h, b) for h, b in walk(fetched.records) if at < h.next_offset]
+            if not batches and self._holes and fetched.high_watermark >= until:
+                break  # a cleaner has taken all that was here
             if not batches:
                 raise NotCommittedYet(f"{self._at}: destination offsets {at} to {until - 1} cannot be read yet")
             found += batches
@@ -128,11 +141,9 @@ class WireLogReader:
 
     def source(self, position: SourceOffset) -> Sequence[Step[BatchHeader, memoryview]] | None:
         try:
-            fetched = self._fetch(self._source, position, Isolation.READ_COMMITTED, FIRST_READ)
-        except OffsetOutOfRange as beyond:
-            if position < self.source_start().log_start:
-                return None
-            raise SourceBehind(f"{self._at}: the source ends before {position}, which was already copied") from beyond
+            fetched = self._fetch_source(position)
+        except OffsetOutOfRange:
+            return None
         aborted = [AbortedTransaction(*each) for each in fetched.aborted]
         steps = list(decide(position, walk(fetched.records), aborted, ends_abort))
         if not steps:
@@ -157,6 +168,32 @@ class WireLogReader:
 
     def same(self, copied: memoryview, originals: Sequence[memoryview], skipped: int) -> bool:
         return is_made_of(copied, originals, skipped)
+
+    def contradiction(self, copied: Sequence[memoryview], offsets: OffsetMap) -> SourceOffset | None:
+        at: int = max(
+            offsets.origin(DestinationOffset(header_of(copied[0]).base_offset)), self.source_start().log_start
+        )
+        until = offsets.origin(DestinationOffset(header_of(copied[-1]).last_offset)) + 1
+        originals: list[memoryview] = []
+        while at < until:
+            fetched = self._fetch_source(SourceOffset(at))
+            seen = visible(fetched.records, fetched.aborted)
+            if fetched.last_stable_offset < until:
+                raise SourceBehind(f"{self._at}: the source ends before {until}, which was already copied")
+            if seen.until is None:
+                break
+            originals += [batch for _, batch in seen.batches]
+            at = seen.until
+        return contradiction(copied, originals, offsets)
+
+    def _fetch_source(self, position: SourceOffset) -> FetchedPartition:
+        """Raises OffsetOutOfRange below the log start, SourceBehind above the end."""
+        try:
+            return self._fetch(self._source, position, Isolation.READ_COMMITTED, FIRST_READ)
+        except OffsetOutOfRange as beyond:
+            if position < self.source_start().log_start:
+                raise
+            raise SourceBehind(f"{self._at}: the source ends before {position}, which was already copied") from beyond
 
     def _fetch(self, router: Router, offset: int, isolation: Isolation, size: int) -> FetchedPartition:
         limits = FetchLimits(max_wait_ms=0, isolation=isolation)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import Halt, Pipeline
+from tanist.domain.errors import CompactionHole
+from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
@@ -75,6 +77,12 @@ class BatchPartition:
     """The source's log start when both logs were read, if it is inside the batch at the pipeline's position."""
     source: SourceView = field(default_factory=SourceView)
     merging: Merging = field(default_factory=Merging)
+    sparse: bool = False
+    """A hole was found although the topic is not compacted (any more)."""
+    keyed: bool = False
+    """The destination has refused a record without a key: such ones are left out, as the source's cleaner does."""
+    resting_since: float | None = None
+    """Since when, monotonic seconds, nothing follows offsets of the source that hold no record."""
     note: str = ""
     last_mirrored_epoch: int = -1
     records: int = 0
@@ -102,15 +110,29 @@ class BatchPartition:
         return self.pipeline.halted is None and self.pipeline.quiet
 
     @property
+    def holes(self) -> Holes:
+        """What is done at offsets without a record."""
+        return self.assigned.holes if self.assigned.compacted or self.sparse else Holes.REFUSE
+
+    def found_hole(self) -> bool:
+        """A hole was refused. Whether the partition may be copied with holes from now on."""
+        refused, self.sparse = self.holes, True
+        return self.holes is not refused
+
+    @property
     def fetch_from(self) -> SourceOffset:
         return max(self.pipeline.position, self.enter_at)
 
     def assign(self, assigned: Assigned) -> None:
-        self.assigned = assigned
+        before, self.assigned = self.holes, assigned
+        if self.holes is not before:
+            self.pipeline.halt(Halt(None, 0.0))  # its position means another thing from now on
         self.markers.claimed(assigned.claim_epoch)
 
     def halt(self, why: TanistError | None, now: float, suspect_from: DestinationOffset | None = None) -> None:
         """After any unexpected answer both logs are read again. `now`: monotonic seconds."""
+        if isinstance(why, CompactionHole) and self.found_hole():
+            why = None
         self.pipeline.halt(Halt(why, now, suspect_from))
 
     def to_append(self, batch: memoryview) -> ProduceBatch:

@@ -6,21 +6,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange, UnknownTopicOrPartition
-from tanist.domain.copying import AbortedTransaction, Refuse, Step, decide
+from tanist.domain.copying import AbortedTransaction, Fill, Refuse, Step, decide
 from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
+from tanist.domain.holes import Holes
+from tanist.domain.names import SourceOffset
 from tanist.fetcher.engines.batches.evidence import ends_abort
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
 from tanist.kafka.protocol.merging import sample, walk_merged
+from tanist.kafka.protocol.refilling import refilled, split_at_holes
 from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Fetches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from tanist.domain.names import BrokerId, SourceOffset
-    from tanist.domain.small_batches import Merging
+    from tanist.domain.names import BrokerId
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
@@ -33,6 +35,8 @@ PARTITION_BYTES: Final = 1 << 20
 MOST_PARTITION_BYTES: Final = 4 << 20
 WAIT_MS: Final = 500
 HURRY_MS: Final = 20
+REST_SECONDS: Final = 1.0
+"""How long offsets without a record wait for one that follows: gap markers carry the current time."""
 ANSWER_SECONDS: Final = 15.0
 
 
@@ -120,14 +124,27 @@ class SourceReading:
         of.source.served(
             self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
         )
-        of.merging = of.merging.seen(*sample(fetched.records)) if of.assigned.merges else replace(of.merging, on=False)
-        if (
-            not pipeline.take(_steps(pipeline.position, fetched, of.merging))
-            and len(fetched.records)
-            and of is self._posted[0]
-        ):
+        small = of.assigned.merges
+        of.merging = of.merging.seen(*sample(fetched.records)) if small else replace(of.merging, on=False)
+        if of.pipeline.take(*_steps(of, fetched)):
+            of.resting_since = None
+        elif not len(fetched.records):
+            self._rest(of)
+        elif of is self._posted[0]:
             broken = CorruptBatch(f"the batch at source offset {of.fetch_from} has a corrupt length")
             of.halt(broken, self._clock.monotonic())
+
+    def _rest(self, of: BatchPartition) -> None:
+        """Offsets without a record that none follows get gap markers after a while: so both logs end alike."""
+        pipeline, now = of.pipeline, self._clock.monotonic()
+        if of.holes is not Holes.COPIES or not pipeline.quiet:
+            return
+        if pipeline.end >= pipeline.position:
+            pipeline.rested()
+        elif of.resting_since is None:
+            of.resting_since = now
+        elif now - of.resting_since >= REST_SECONDS:
+            pipeline.take([Fill(SourceOffset(pipeline.end), pipeline.position)])
 
     def _refused(self, of: BatchPartition, why: TanistError) -> None:
         self.stale = self.stale or isinstance(why, NotLeader) or why.retriable
@@ -140,13 +157,27 @@ class SourceReading:
 
 
 def _steps(
-    position: SourceOffset, fetched: FetchedPartition, merging: Merging
-) -> Iterator[Step[BatchHeader, memoryview]]:
+    of: BatchPartition, fetched: FetchedPartition
+) -> tuple[Iterable[Step[BatchHeader, memoryview]], SourceOffset | None]:
+    """As `Pipeline.take` takes them."""
+    pipeline, limit = of.pipeline, of.merging.limit
+    steps = _decided(of, fetched)
+    match of.holes:
+        case Holes.COPIES:
+            return refilled(steps, pipeline.position, pipeline.planned_end, limit, keyed=of.keyed)
+        case Holes.MARKERS:
+            return split_at_holes(steps, pipeline.position, limit), None
+        case Holes.REFUSE:
+            return steps, None
+
+
+def _decided(of: BatchPartition, fetched: FetchedPartition) -> Iterator[Step[BatchHeader, memoryview]]:
     aborted = [AbortedTransaction(*each) for each in fetched.aborted]
-    records = fetched.records
+    records, position, merging = fetched.records, of.pipeline.position, of.merging
     batches = walk_merged(records, position, merging.limit) if merging.on else walk(records)
+    holes = of.holes is not Holes.REFUSE
     try:
-        yield from decide(position, batches, aborted, ends_abort)
+        yield from decide(position, batches, aborted, ends_abort, holes=holes)
     except PartitionBroken as broken:
         yield Refuse(broken)
 

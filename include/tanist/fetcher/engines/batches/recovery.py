@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import Pipeline
-from tanist.domain.errors import Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.compacted_recovery import recover_compacted_position
+from tanist.domain.errors import CompactionHole, Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.holes import Holes
 from tanist.domain.recovery import recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.partition import StartFill
@@ -57,16 +59,23 @@ class Recovery:
         """Raises only errors that concern all partitions: a cluster that does not answer."""
         try:
             of.topic_id, ends = value(seen)
-            return self._resume(of, ends, by)
+            try:
+                return self._resume(of, ends, by)
+            except CompactionHole:
+                if not of.found_hole():
+                    raise
+                return self._resume(of, ends, by)
         except (Stopped, TimedOut, Unreachable):
             raise
         except TanistError as why:
             return why
 
     def _resume(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> Phase:
-        evidence = WireLogReader(of.at, ends, self._routers, self._runs, by)
+        holes = of.holes is not Holes.REFUSE
+        evidence = WireLogReader(of.at, ends, self._routers, self._runs, by, holes=holes)
         suspect_from = of.halted.suspect_from if of.halted else None
-        found = recover_position(evidence, of.assigned.spec.producer_ids, suspect_from)
+        recover = recover_compacted_position if holes else recover_position
+        found = recover(evidence, of.assigned.spec.producer_ids, suspect_from)
         offsets = evidence.map_read or self._runs.read(of.at, by)
         if found.runs:
             offsets = self._runs.write(of.assigned, found.runs, "recovery", by)

@@ -1,0 +1,147 @@
+"""Where copying resumes when cleaners have been at work on the copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tanist.domain.compacted_recovery import recover_compacted_position
+from tanist.domain.errors import CompactionHole, Diverged, ForeignWrite
+from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset, ProducerId, SourceOffset
+from tanist.domain.offset_map import OffsetMap, OffsetRange
+from tanist.domain.recovery import CopyEnds, NotCommittedYet, ProducerIds, SourceStart, recover_position
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.copying import Step
+
+IDS = ProducerIds(ProducerId(1), ProducerId(2), ProducerId(3))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A batch of the copy; a cleaner changes `record_count` only. Its payload is itself."""
+
+    base_offset: int
+    next_offset: int
+    base_sequence: int = 0
+    producer_id: int = 1
+    is_control: bool = False
+    record_count: int = 1
+    max_timestamp: int = 5
+    is_transactional: bool = False
+
+    @property
+    def is_dense(self) -> bool:
+        return self.record_count == self.next_offset - self.base_offset
+
+
+def test_a_copy_that_was_compacted_is_not_recovered_by_counting_records() -> None:
+    """The source's topic is not compacted any more, its mirror topic was: the next sequence would be too low."""
+    with pytest.raises(CompactionHole, match="destination offset 3 lacks records"):
+        recover_position(Logs([Kept(3, 6, 3, record_count=2)], end=6), IDS)
+
+
+def marker(offset: int) -> Kept:
+    return Kept(offset, offset + 1, -1, 2, is_control=True)
+
+
+@dataclass
+class Logs:
+    """`CompactedLogReader` over batches in memory."""
+
+    batches: list[Kept]
+    end: int
+    start: int = 0
+    runs: tuple[OffsetRange, ...] = ()
+    source_log_start: int = 0
+    expected_sequence: int | None = None
+    committed: int | None = None
+    contradicts: SourceOffset | None = None
+    compared: list[Kept] = field(default_factory=list)
+
+    def copy_ends(self) -> CopyEnds:
+        committed = self.end if self.committed is None else self.committed
+        return CopyEnds(DestinationOffset(self.start), DestinationOffset(committed), DestinationOffset(self.end))
+
+    def destination(self, start: DestinationOffset, until: DestinationOffset) -> Sequence[tuple[Kept, Kept]]:
+        return [(b, b) for b in self.batches if b.next_offset > start and b.base_offset < until]
+
+    def offset_map(self) -> OffsetMap:
+        return OffsetMap.of(self.runs)
+
+    def source(self, position: SourceOffset) -> Sequence[Step[Kept, Kept]] | None:
+        raise AssertionError(position)  # both logs change: batches are never compared
+
+    def source_start(self) -> SourceStart:
+        return SourceStart(SourceOffset(self.source_log_start), SourceOffset(self.source_log_start))
+
+    def next_sequence(self) -> int | None:
+        return self.expected_sequence
+
+    def same(self, copied: Kept, originals: Sequence[Kept], skipped: int) -> bool:
+        raise AssertionError((copied, originals, skipped))
+
+    def contradiction(self, copied: Sequence[Kept], _offsets: OffsetMap) -> SourceOffset | None:
+        self.compared = list(copied)
+        return self.contradicts
+
+
+@pytest.mark.parametrize("left", [0, 1, 5])
+def test_the_next_sequence_counts_offsets_not_the_records_that_are_left(left: int) -> None:
+    found = recover_compacted_position(Logs([Kept(10, 15, 10, record_count=left)], 15), IDS)
+    assert (found.position, found.end, found.sequence, found.runs) == (15, 15, 15, ())
+
+
+def test_sequences_begin_again_at_0() -> None:
+    last = Kept(0, 8, SEQUENCE_MODULUS - 3)
+    assert recover_compacted_position(Logs([last], 8), IDS).sequence == 5
+
+
+def test_gap_markers_at_the_end_may_be_surplus_so_the_source_is_read_from_where_they_begin() -> None:
+    found = recover_compacted_position(Logs([Kept(0, 5), marker(5), marker(6)], 7), IDS)
+    assert (found.position, found.end, found.sequence) == (5, 7, 5)
+
+
+def test_what_a_cleaner_has_taken_behind_the_last_batch_was_copied() -> None:
+    """Batches of a producer id that the broker has forgotten, or gap markers: nothing of them is copied again."""
+    found = recover_compacted_position(Logs([Kept(0, 5), marker(9)], 10), IDS)
+    assert (found.position, found.end, found.sequence) == (9, 10, 5)
+
+
+def test_a_log_that_was_emptied_continues_at_its_end() -> None:
+    found = recover_compacted_position(Logs([], 40, expected_sequence=40), IDS)
+    assert (found.position, found.end, found.sequence) == (40, 40, 40)
+    assert recover_compacted_position(Logs([], 0), IDS).position == 0
+
+
+def test_the_position_is_told_through_the_map() -> None:
+    run = OffsetRange(SourceOffset(3), DestinationOffset(5))
+    found = recover_compacted_position(Logs([Kept(0, 3), Kept(5, 9, 3)], 9, runs=(run,)), IDS)
+    assert (found.position, found.end, found.sequence) == (7, 9, 7)
+
+
+def test_a_log_start_of_the_source_beyond_the_copy_is_filled_up_to() -> None:
+    fresh = recover_compacted_position(Logs([], 0, source_log_start=30), IDS)
+    assert fresh.start_fill is not None
+    assert fresh.runs == ()
+    overrun = recover_compacted_position(Logs([Kept(0, 5)], 5, source_log_start=30), IDS)
+    assert overrun.start_fill is not None
+    assert overrun.position == 30
+
+
+def test_logs_that_hold_other_records_at_one_offset_have_diverged() -> None:
+    logs = Logs([Kept(0, 5), Kept(5, 8, 5)], 8, contradicts=SourceOffset(3))
+    with pytest.raises(Diverged, match="offset 3"):
+        recover_compacted_position(logs, IDS)
+    assert logs.compared == logs.batches
+
+
+def test_foreign_writes_and_uncommitted_ends_are_found_as_in_other_logs() -> None:
+    with pytest.raises(ForeignWrite):
+        recover_compacted_position(Logs([Kept(0, 5), Kept(5, 6, producer_id=99)], 6), IDS)
+    with pytest.raises(NotCommittedYet):
+        recover_compacted_position(Logs([Kept(0, 5)], 5, committed=4), IDS)

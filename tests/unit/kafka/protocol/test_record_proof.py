@@ -1,0 +1,37 @@
+"""Whether a group reads the same record next on both sides, where cleaners have been at work."""
+
+from __future__ import annotations
+
+import pytest
+
+from tanist.domain.translation import Proof
+from tanist.kafka.protocol.batch import header_of
+from tanist.kafka.protocol.record_proof import RecordFound, compare
+from tests.unit.kafka.protocol.test_refilling import BASE_TIME, CODECS, StoredBatch, Written
+
+
+def found(position: int, *records: Written, codec: int) -> RecordFound:
+    batch = memoryview(StoredBatch(records[0].offset, records[-1].offset + 1, list(records), codec).bytes())
+    return RecordFound(position, header_of(batch), batch)
+
+
+def written(offset: int, key: bytes = b"k") -> Written:
+    return Written(offset, BASE_TIME, key, b"v")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_copy_of_the_next_record_is_that_record(codec: int) -> None:
+    """A position in a hole: the source reads a whole batch behind it, the mirror topic another one, of copies."""
+    source = found(5, written(8), codec=codec)
+    assert compare(source, found(5, *(written(n) for n in range(3, 8)), codec=codec))[0] is Proof.MATCH
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_record_that_one_cleaner_has_removed_proves_nothing(codec: int) -> None:
+    """The mirror topic may be cleaned further than the source."""
+    assert compare(found(5, written(5), codec=codec), found(5, written(6, b"l"), codec=codec))[0] is Proof.NONE
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_two_records_at_one_place_are_a_mismatch_whatever_their_codec(codec: int) -> None:
+    assert compare(found(5, written(5), codec=codec), found(5, written(5, b"l"), codec=codec))[0] is Proof.MISMATCH
