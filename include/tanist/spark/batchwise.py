@@ -1,6 +1,7 @@
 """Level `batches`: every raw batch of both sides, compared where it lies; then what exactly differs.
 
-Partitions whose small batches were merged are compared record by record, once their batches have turned out to differ.
+Partitions whose small batches were merged, and compacted ones, are compared record by record, once their batches have
+turned out to differ.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
         halved = {comparing.partition_of(row) for row in sides if row.trouble}
         if not (differing := unequal.keys() - halved):
             return comparing.comparison_rows(sides, {}, ())
-        merged = differing & {comparing.partition_of(row) for row in comparing.cut_otherwise(source, copy).collect()}
+        merged = {comparing.partition_of(row) for row in comparing.cut_otherwise(source, copy).collect()}
+        merged = differing & (merged | {each.partition for each in job.partitions if each.compacted})
         found = _differences(source, copy, differing - merged, report)
     finally:
         source.unpersist()

@@ -55,13 +55,14 @@ class ComparisonRows(NamedTuple):
         ]
         if any(side.trouble for side in both):
             return Comparison(source=both[0], destination=both[1])
-        return Comparison(
+        found = Comparison(
             source=both[0],
             destination=both[1],
             unequal=self.unequal.get(at, 0),
             counts=self.counts.get(at, {}),
             differences=tuple(self.named.get(at, ())),
         )
+        return found.of_cleaned_logs() if bounds.request.compacted else found
 
 
 def comparison_rows(logs: Sequence[Row], unequal: Mapping[TopicPartition, int], rows: Iterable[Row]) -> ComparisonRows:

@@ -90,7 +90,7 @@ def test_transactions_leave_their_offsets_and_nothing_else(
         for room in ("reading", "evidence"):
             monkeypatch.setattr(
                 f"tanist.fetcher.engines.batches.{room}.decide",
-                lambda at, batches, _, ends: real(at, batches, [], ends),
+                lambda at, batches, _, ends, **how: real(at, batches, [], ends, **how),
             )
     at = rig.create(topic_name)
     with rig.copier(at) as copier:

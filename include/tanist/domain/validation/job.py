@@ -25,7 +25,8 @@ class PartitionRequest:
     """One partition to compare. `promoted`: other producers may write to it now; only the mirrored part is compared.
 
     `runs`: of the offset map; none: identical offsets. `note`: its worker's last message.
-    `unknown_growth`: why it is unknown whether the source's topic has more partitions.
+    `unknown_growth`: why it is unknown whether the source's topic has more partitions. `compacted`: cleaners remove
+    records from both logs, each its own, and the offsets of removed ones hold copies of the next record.
     """
 
     partition: TopicPartition
@@ -34,6 +35,7 @@ class PartitionRequest:
     promoted: bool = False
     runs: tuple[OffsetRange, ...] = ()
     unknown_growth: str = ""
+    compacted: bool = False
 
     @property
     def map(self) -> OffsetMap:

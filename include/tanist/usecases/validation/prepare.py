@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
 from tanist.domain.growth import growth
+from tanist.domain.holes import is_compacted
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection, pattern_problems
 from tanist.domain.states import MirrorState
+from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.domain.validation.job import Level, PartitionRequest
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors.describe import maps, reason
@@ -145,6 +147,7 @@ def _partition(
         promoted=found.view.promoted(topic.mirror, topic.topic),
         runs=runs.runs if runs else (),
         unknown_growth=found.growth.trouble(topic.topic),
+        compacted=is_compacted(dict(topic.deferred_configs).get(CLEANUP_POLICY, "")),
     )
 
 
