@@ -55,14 +55,13 @@ class ComparisonRows(NamedTuple):
         ]
         if any(side.trouble for side in both):
             return Comparison(source=both[0], destination=both[1])
-        found = Comparison(
+        return Comparison(
             source=both[0],
             destination=both[1],
             unequal=self.unequal.get(at, 0),
             counts=self.counts.get(at, {}),
             differences=tuple(self.named.get(at, ())),
         )
-        return found.of_cleaned_logs() if bounds.request.compacted else found
 
 
 def comparison_rows(logs: Sequence[Row], unequal: Mapping[TopicPartition, int], rows: Iterable[Row]) -> ComparisonRows:
@@ -82,7 +81,7 @@ def batches_unequal(source: DataFrame, copy: DataFrame) -> DataFrame:
     """
     ours, theirs = source.where("seen").alias("ours"), copy.where("seen").alias("theirs")
     joined = ours.join(theirs, list(PLACE), "full_outer")
-    return joined.where(~(equal(_CONTENT) & _same_time())).groupBy(*PARTITION).agg(F.count("*").alias("unequal"))
+    return joined.where(~(equal(_CONTENT) & same_time())).groupBy(*PARTITION).agg(F.count("*").alias("unequal"))
 
 
 def with_time(batches: DataFrame) -> DataFrame:
@@ -95,7 +94,8 @@ def with_time(batches: DataFrame) -> DataFrame:
     return batches.withColumn("time", times).withColumn("batches", F.lit(1))
 
 
-def _same_time() -> Column:
+def same_time() -> Column:
+    """Whether the times of `ours` and `theirs` are equal, where producers have set them."""
     return F.coalesce("ours.stamped", F.lit(False)) | _pair("time")  # noqa: FBT003
 
 
@@ -161,7 +161,7 @@ def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], mos
         side.select(*columns).join(free, list(PARTITION), "left").withColumn("by_time", F.expr("if(free, null, time)"))
         for side in (source, copy)
     )
-    same = equal([*PLACE, *(name for name in identity if name != "by_time")]) & _same_time()
+    same = equal([*PLACE, *(name for name in identity if name != "by_time")]) & same_time()
     ours_left = ours.alias("ours").join(theirs.alias("theirs"), same, "left_anti")
     theirs_left = theirs.alias("theirs").join(ours.alias("ours"), same, "left_anti")
     paired = (
@@ -171,7 +171,7 @@ def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], mos
     )
     both = paired.where("ours.place is not null and theirs.place is not null")
     here = F.when(_pair("place"), DifferenceKind.CHANGED.value).otherwise(DifferenceKind.MOVED.value)
-    moved = _differing(both, here)
+    moved = differing(both, here)
     missing = paired.where("theirs.place is null and not ours.pending").select("ours.*")
     surplus = paired.where("ours.place is null").select("theirs.*")
     known = ours.select(*PARTITION, *identity).distinct().withColumn("known", F.lit(True))  # noqa: FBT003
@@ -184,7 +184,7 @@ def differences(source: DataFrame, copy: DataFrame, identity: Sequence[str], mos
         .when(F.col("theirs.known"), DifferenceKind.REPEATED.value)
         .otherwise(DifferenceKind.EXTRA.value)
     )
-    return _first(moved.unionByName(_differing(lone, kind)), most)
+    return first(moved.unionByName(differing(lone, kind)), most)
 
 
 def equal(names: Iterable[str]) -> Column:
@@ -197,7 +197,9 @@ def _numbered(frame: DataFrame, identity: Sequence[str]) -> DataFrame:
     return frame.withColumn("nth", F.row_number().over(alike))
 
 
-def _differing(pairs: DataFrame, kind: Column) -> DataFrame:
+def differing(pairs: DataFrame, kind: Column) -> DataFrame:
+    """A row for each of `pairs`, joined as `ours` and `theirs`, with the kind of its difference."""
+
     def either(name: str) -> Column:
         return F.coalesce(F.col(f"ours.{name}"), F.col(f"theirs.{name}"))
 
@@ -212,7 +214,8 @@ def _differing(pairs: DataFrame, kind: Column) -> DataFrame:
     )
 
 
-def _first(found: DataFrame, most: int) -> DataFrame:
+def first(found: DataFrame, most: int = MOST_NAMED) -> DataFrame:
+    """The first `most` of each kind and partition, with `total`, how many there are of that kind."""
     of_kind = Window.partitionBy(*PARTITION, "kind")
     ranked = found.withColumn("rank", F.row_number().over(of_kind.orderBy("place")))
     return ranked.withColumn("total", F.count("*").over(of_kind)).where(F.col("rank") <= most)

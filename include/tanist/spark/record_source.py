@@ -90,7 +90,7 @@ class RecordReader(SpanReader):
         failed: dict[TopicPartition, str] = {}
         for span in spans:
             try:
-                for found in self._rows(span, self._counted(portions(router, span))):
+                for found in self._rows(span, self.records(router, span)):
                     yield self.batch(span.partition, found)
             except TanistError as trouble:
                 failed[span.partition] = str(trouble)
@@ -99,8 +99,9 @@ class RecordReader(SpanReader):
         for at, why in failed.items():
             yield self.batch(at, {"trouble": [why]})
 
-    def _counted(self, found: Iterator[Portion]) -> Iterator[Portion]:
-        for portion in found:
+    def records(self, router: Router, span: Span) -> Iterator[Any]:
+        """What `rows` takes: portions."""
+        for portion in portions(router, span):
             self.count(portion.size)
             yield portion
 

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from pyspark import StorageLevel
+from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.domain.validation.bounds import SHIFT
-from tanist.spark import comparing, record_source
+from tanist.spark import comparing, record_source, superseded
 from tanist.spark.log_source import tasks
 from tanist.spark.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.validation.job import ValidationJob
@@ -41,18 +42,32 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
     try:
         sides = comparing.log_summaries(_as_side(source), _as_side(copy)).collect()
         unread = {comparing.partition_of(row) for row in sides if row.trouble}
-        found = unequal_buckets(source, copy).collect()
+        differ = unequal_buckets(source, copy).collect()
     finally:
         source.unpersist()
         copy.unpersist()
-    buckets = [row for row in found if comparing.partition_of(row) not in unread]
+    buckets = [row for row in differ if comparing.partition_of(row) not in unread]
     if not buckets:
         return comparing.comparison_rows(sides, {}, ())
-    report(f"what differs in {len(buckets)} ranges of {record_source.BUCKET:,} offsets")
+    cleaned = {comparing.partition_of(row) for row in buckets} & {at.partition for at in job.partitions if at.compacted}
+    dense = [row for row in buckets if comparing.partition_of(row) not in cleaned]
     unequal = defaultdict[TopicPartition, int](int)
-    for row in buckets:
+    for row in dense:
         unequal[comparing.partition_of(row)] += row.certain
-    return comparing.comparison_rows(sides, unequal, _differences(spark, job, narrowed(spans, buckets), buckets))
+    found = list[Row]()
+    if dense:
+        report(f"what differs in {len(dense)} ranges of {record_source.BUCKET:,} offsets")
+        found += _differences(spark, job, narrowed(spans, dense), dense)
+    if cleaned:
+        later = superseded.look(spark, job, spans.of(cleaned), report)
+        found += later.rows
+        sides = [_marked(row, later.unread.get(comparing.partition_of(row))) for row in sides]
+    return comparing.comparison_rows(sides, unequal, found)
+
+
+def _marked(side: Row, trouble: str | None) -> Row:
+    """`side`, with the `trouble` of a later look."""
+    return Row(**side.asDict() | {"trouble": side.trouble or trouble})
 
 
 def _logs(job: ValidationJob, spans: Spans) -> Sequence[tuple[str, Endpoint, tuple[Span, ...]]]:

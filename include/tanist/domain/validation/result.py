@@ -71,20 +71,6 @@ class Comparison:
     unequal: int = 0
     counts: Mapping[DifferenceKind, int] = field(default_factory=dict)
     differences: tuple[Difference, ...] = ()
-    one_sided: int = 0
-    """Records of a compacted topic that only one log has, so that nothing is known about them."""
-
-    def of_cleaned_logs(self) -> Comparison:
-        """What is certain where each log loses records to its own cleaner: the records that both have at one offset."""
-        changed = self.counts.get(DifferenceKind.CHANGED, 0)
-        others = sum(self.counts.values()) - changed
-        return replace(
-            self,
-            unequal=changed,
-            counts={DifferenceKind.CHANGED: changed} if changed else {},
-            differences=tuple(each for each in self.differences if each.kind is DifferenceKind.CHANGED),
-            one_sided=others if self.counts else self.unequal,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +85,7 @@ class ValidatedPartition:
     @property
     def uncertainties(self) -> tuple[str, ...]:
         """Why it is unknown whether the logs are equal."""
-        return tuple(
-            filter(None, [self.request.uncertainty, self.trouble, *self._reading(), *self._offsets(), *self._cleaned()])
-        )
+        return tuple(filter(None, [self.request.uncertainty, self.trouble, *self._reading(), *self._offsets()]))
 
     def _reading(self) -> Iterable[str]:
         if self.compared is not None:
@@ -121,13 +105,6 @@ class ValidatedPartition:
             yield (
                 f"{bounds.past_end} offsets of the destination are past the end of the source: compare with --level "
                 "batches"
-            )
-
-    def _cleaned(self) -> Iterable[str]:
-        if self.compared is not None and self.compared.one_sided:
-            yield (
-                f"{self.compared.one_sided} records are in one log only: the topic is compacted, so its cleaner may "
-                "have removed them from the other"
             )
 
     @property

@@ -1,0 +1,198 @@
+"""Compacted partitions record by record: what one log alone still has must be superseded, or gone with its key.
+
+Each log has a cleaner of its own (`org.apache.kafka.storage.internals.log.LogCleaner`), and offsets of removed records
+hold copies of the next one in the mirror partition. So a record that only one log has is no difference if either log
+has a later one of its key; nor is a tombstone whose key the other log has not at all (`delete.retention.ms`). Two
+records at one place that are not the same are no difference if both are superseded: one may be such a copy.
+
+Both logs are read to their ends of now, not only to the bounds of the comparison: a cleaner may have removed a record
+because of one that came later. What differs then is looked for once more, for cleaners work meanwhile, too.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812
+from xxhash import xxh3_64_intdigest
+
+from tanist.domain.errors import TanistError
+from tanist.domain.validation.result import DifferenceKind
+from tanist.kafka.protocol.record_set import records_in
+from tanist.kafka.wire.router import Router
+from tanist.spark import comparing
+from tanist.spark.columns import body_of
+from tanist.spark.ends import ends_of
+from tanist.spark.log_source import loaded, tasks
+from tanist.spark.reading import read
+from tanist.spark.record_source import RecordReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+    from tanist.domain.endpoint import Endpoint
+    from tanist.domain.names import ProducerId, TopicPartition
+    from tanist.domain.validation.job import ValidationJob
+    from tanist.spark.reading import Read
+    from tanist.spark.spans import Span, Spans
+
+_KEPT: Final = StorageLevel.MEMORY_AND_DISK
+SCHEMA: Final = (
+    "topic string, partition int, place bigint, offset bigint, compared boolean, key bigint, tombstone boolean, "
+    "content bigint, time bigint, stamped boolean, trouble string"
+)
+"""`compared`: it lies within the bounds of the comparison, and the mirror wrote it. `key`, `content` (value and
+headers): xxh3_64."""
+_KEY: Final = (*comparing.PARTITION, "key")
+_SIGNED: Final = 1 << 63
+
+
+class _Compared(NamedTuple):
+    """Which records of a log are compared: below the place `end`, of the producer `only`; None: of any."""
+
+    end: int
+    only: ProducerId | None
+
+
+class _KeyedReader(RecordReader):
+    """Reads batches whole: keys are looked at one by one."""
+
+    def records(self, router: Router, span: Span) -> Iterator[list[Read]]:
+        for answer in read(router, span):
+            seen = [each for each in answer if each.seen and each.header.record_count]
+            self.count(sum(each.header.size for each in seen))
+            yield seen
+
+
+class _KeyedRows:
+    def __init__(self, compared: Mapping[TopicPartition, _Compared]) -> None:
+        self._compared = compared
+
+    def __call__(self, span: Span, answers: Iterator[list[Read]]) -> Iterator[Mapping[str, Any]]:
+        compared = self._compared[span.partition]
+        for answer in answers:
+            rows = [row for each in answer for row in _rows(span, each, compared)]
+            if rows:
+                names = ("place", "offset", "compared", "key", "tombstone", "content", "time", "stamped")
+                yield dict(zip(names, zip(*rows, strict=True), strict=True))
+
+
+def _rows(span: Span, found: Read, compared: _Compared) -> Iterator[tuple[Any, ...]]:
+    """Records without a key are left out: a compacted mirror topic cannot have them."""
+    header = found.header
+    own = compared.only in {None, header.producer_id}
+    first = span.start if span.first else 0
+    for record in records_in(header, bytes(body_of(header, found.batch))):
+        if record.key is None or not first <= record.offset < span.ends:
+            continue
+        place = span.place(record.offset)
+        content = _hashed((b"" if record.value is None else b"\1" + record.value) + b"\0" + record.tail)
+        tombstone, stamped = record.value is None, header.is_log_append_time
+        within = own and place < compared.end
+        yield place, record.offset, within, _hashed(record.key), tombstone, content, record.timestamp, stamped
+
+
+def _hashed(data: bytes) -> int:
+    return (xxh3_64_intdigest(data) ^ _SIGNED) - _SIGNED
+
+
+class Differing(NamedTuple):
+    """`rows` as `comparing.comparison_rows` takes them. `unread`: partitions that could not be read, and why."""
+
+    rows: Sequence[Row]
+    unread: Mapping[TopicPartition, str]
+
+
+def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable[[str], None]) -> Differing:
+    """What differs in compacted partitions; `spans`: of the whole comparison."""
+    report(f"keys of {len(spans.source)} compacted partitions")
+    first, unread = _flagged(spark, job, spans)
+    try:
+        if unread or first.isEmpty():
+            return Differing(comparing.first(first).collect(), unread)
+        again, unread = _flagged(spark, job, spans)
+        try:
+            certain = again.join(first.select(*comparing.PLACE, "kind"), [*comparing.PLACE, "kind"], "left_semi")
+            return Differing(comparing.first(certain).orderBy("place").collect(), unread)
+        finally:
+            again.unpersist()
+    finally:
+        first.unpersist()
+
+
+def _flagged(spark: SparkSession, job: ValidationJob, spans: Spans) -> tuple[DataFrame, Mapping[TopicPartition, str]]:
+    """What differs at one look, kept; and the partitions that it could not read."""
+    theirs = {each.partition: job.data_id if each.promoted else None for each in job.partitions}
+    logs = [
+        _log(spark, "source", job.source, spans.source, dict.fromkeys(theirs)),
+        _log(spark, "copy", job.destination, spans.destination, theirs),
+    ]
+    sides = [rows.persist(_KEPT) for rows, _ in logs]
+    try:
+        troubled = sides[0].unionByName(sides[1]).where("trouble is not null").collect()
+        unread = {comparing.partition_of(row): row.trouble for row in troubled} | logs[0][1] | logs[1][1]
+        read_whole = [span.partition for span in spans.source if span.partition not in unread]
+        found = differences(*(comparing.of_partitions(each, read_whole) for each in sides)).persist(_KEPT)
+        found.count()
+        return found, unread
+    finally:
+        for each in sides:
+            each.unpersist()
+
+
+def _log(
+    spark: SparkSession,
+    name: str,
+    endpoint: Endpoint,
+    side: Sequence[Span],
+    only: Mapping[TopicPartition, ProducerId | None],
+) -> tuple[DataFrame, dict[TopicPartition, str]]:
+    """The rows of one log, of `SCHEMA`, up to the ends that it has now; and where these could not be had."""
+    with closing(Router(endpoint, "tanist-spark")) as router:
+        ends = ends_of(router, [span.partition for span in side])
+    wider, compared, silent = [], {}, {}
+    for span in side:
+        at, end = span.partition, ends[span.partition]
+        compared[at] = _Compared(span.until if span.end is None else span.end, only[at])
+        if isinstance(end, TanistError):
+            silent[at] = str(end)
+        else:
+            wider.append(replace(span, until=max(span.until, end.last_stable), only=None))
+    reads = _KeyedReader(endpoint, tasks(spark, wider), SCHEMA, _KeyedRows(compared))
+    return loaded(spark, f"{name}_keys", reads, SCHEMA), silent
+
+
+def differences(source: DataFrame, copy: DataFrame) -> DataFrame:
+    """What differs in frames of `SCHEMA`, as the module says: missing, extra, changed."""
+    both = source.withColumn("is_copy", F.lit(False)).unionByName(copy.withColumn("is_copy", F.lit(True)))  # noqa: FBT003
+    keys = both.groupBy(*_KEY).agg(
+        F.max("place").alias("latest"),
+        F.max(~F.col("is_copy")).alias("in_source"),
+        F.max("is_copy").alias("in_copy"),
+    )
+    ours, theirs = (_explained(side, keys, elsewhere) for side, elsewhere in ((source, "in_copy"), (copy, "in_source")))
+    pairs = ours.alias("ours").join(theirs.alias("theirs"), comparing.equal(comparing.PLACE), "full_outer")
+    same = comparing.equal(["key", "tombstone", "content"]) & comparing.same_time()
+    fine = F.coalesce("ours.explained", F.lit(True)) & F.coalesce("theirs.explained", F.lit(True))  # noqa: FBT003
+    return comparing.differing(pairs.where(~same & ~fine), _kind())
+
+
+def _explained(side: DataFrame, keys: DataFrame, elsewhere: str) -> DataFrame:
+    """The compared records of one log, and whether the other log may lack each."""
+    superseded = F.col("place") < F.col("latest")
+    forgotten = F.col("tombstone") & ~F.col(elsewhere)
+    found = side.where("compared").join(keys, list(_KEY)).withColumn("explained", superseded | forgotten)
+    return found.withColumn("length", F.lit(1)).withColumn("records", F.lit(1))
+
+
+def _kind() -> Column:
+    return (
+        F.when(F.col("theirs.place").isNull(), DifferenceKind.MISSING.value)
+        .when(F.col("ours.place").isNull(), DifferenceKind.EXTRA.value)
+        .otherwise(DifferenceKind.CHANGED.value)
+    )
