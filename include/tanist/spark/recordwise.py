@@ -65,9 +65,9 @@ def look(spark: SparkSession, job: ValidationJob, spans: Spans, report: Callable
     return comparing.comparison_rows(sides, unequal, found)
 
 
-def _marked(side: Row, trouble: str | None) -> Row:
-    """`side`, with the `trouble` of a later look."""
-    return Row(**side.asDict() | {"trouble": side.trouble or trouble})
+def _marked(summary: Row, trouble: str | None) -> Row:
+    """`summary`, with the `trouble` of a later look."""
+    return Row(**summary.asDict() | {"trouble": summary.trouble or trouble})
 
 
 def _logs(job: ValidationJob, spans: Spans) -> Sequence[tuple[str, Endpoint, tuple[Span, ...]]]:

@@ -149,14 +149,14 @@ def _log(
     spark: SparkSession,
     name: str,
     endpoint: Endpoint,
-    side: Sequence[Span],
+    spans: Sequence[Span],
     only: Mapping[TopicPartition, ProducerId | None],
 ) -> tuple[DataFrame, dict[TopicPartition, str]]:
     """The rows of one log, of `SCHEMA`, up to the ends that it has now; and where these could not be had."""
     with closing(Router(endpoint, "tanist-spark")) as router:
-        ends = ends_of(router, [span.partition for span in side])
+        ends = ends_of(router, [span.partition for span in spans])
     wider, compared, silent = [], {}, {}
-    for span in side:
+    for span in spans:
         at, end = span.partition, ends[span.partition]
         compared[at] = _Compared(span.until if span.end is None else span.end, only[at])
         if isinstance(end, TanistError):
@@ -182,11 +182,11 @@ def differences(source: DataFrame, copy: DataFrame) -> DataFrame:
     return comparing.differing(pairs.where(~same & ~fine), _kind())
 
 
-def _explained(side: DataFrame, keys: DataFrame, elsewhere: str) -> DataFrame:
+def _explained(log: DataFrame, keys: DataFrame, elsewhere: str) -> DataFrame:
     """The compared records of one log, and whether the other log may lack each."""
     superseded = F.col("place") < F.col("latest")
     forgotten = F.col("tombstone") & ~F.col(elsewhere)
-    found = side.where("compared").join(keys, list(_KEY)).withColumn("explained", superseded | forgotten)
+    found = log.where("compared").join(keys, list(_KEY)).withColumn("explained", superseded | forgotten)
     return found.withColumn("length", F.lit(1)).withColumn("records", F.lit(1))
 
 
