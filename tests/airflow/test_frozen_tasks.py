@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tanist.wiring.failover import Folder
-from tests import forked
+from tanist_testkit.sandbox import forks
 from tests.airflow.conftest import environment
 from tests.airflow.frozen import Ended
 from tests.airflow.mirrors import conf, connections
@@ -47,7 +47,7 @@ class Trigger:
     """A DAG run in a process of its own, and its ways to both clusters."""
 
     house: House
-    command: forked.Command
+    command: forks.Command
     doors: Doors
 
     def freeze(self) -> None:
@@ -73,7 +73,7 @@ def triggered(house: House, pair: Pair, mirror: str) -> Iterator[Trigger]:
             for each in pair.connections()
         )
         reported = {**os.environ, **environment(*through)}
-        command = forked.Command("tests.airflow.frozen:main", [json.dumps(conf(mirror))], reported, pair.home)
+        command = forks.Command("tests.airflow.frozen:main", [json.dumps(conf(mirror))], reported, pair.home)
         try:
             yield Trigger(house, command, doors)
         finally:

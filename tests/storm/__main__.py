@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tanist.kafka.wire.clock import SystemClock
-from tanist_testkit.demo.screen import Screen
+from tanist_testkit.screen import Screen
 from tests.storm import runbook
 from tests.storm.storm import Outcome, run
 

@@ -10,8 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tanist.domain.errors import TimedOut
 from tanist.usecases.failover.route import STEP_IDS
-from tests import forked
+from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import Answer, Doors, Pair
 from tests.storm import mishaps
 from tests.storm.mishaps import HELD, LIFTING, Mishap, Verb, Way
@@ -233,12 +234,12 @@ class Operator(threading.Thread):
         words = " ".join(arguments[:2]) + (f" {' '.join(arguments[3:7])}" if arguments[3:] else "")
         scene.tell(f"{self.name}: {words}{f'; {mishap}' if mishap else ''}")
         environment = scene.pair.environment(user, doors)
-        command = forked.Command(forked.COMMANDS, (*arguments, "--destination", "west"), environment, self._home)
+        command = forks.Command(forks.COMMANDS, (*arguments, "--destination", "west"), environment, self._home)
         if mishap:
             self._befall(command, mishap, doors, lifts=arguments[:2] in LIFTERS)
         try:
             ended = command.wait(COMMAND_SECONDS)
-        except AssertionError as late:
+        except TimedOut as late:
             scene.violated(f"{words}: {late}")
             return None
         finally:
@@ -260,7 +261,7 @@ class Operator(threading.Thread):
             if time.monotonic() > by:
                 raise TimeoutError(f"{' '.join(arguments)} got no answer: {answer}")
 
-    def _seen(self, words: str, ended: forked.Ended) -> Answer | None:
+    def _seen(self, words: str, ended: forks.CommandResult) -> Answer | None:
         scene = self._scene
         why = next((line for line in ended.err.splitlines() if line.startswith("error:")), "")
         scene.tell(f"{self.name}: {words} ended with {ended.code} {why[:230]}")
@@ -271,7 +272,7 @@ class Operator(threading.Thread):
             scene.violated(f"{words}: a bug of ours: {ended.err[-1500:]}")
         return Answer(ended.code, ended.out, ended.err) if ended.code >= 0 else None
 
-    def _befall(self, command: forked.Command, mishap: Mishap, doors: Doors | None, *, lifts: bool) -> None:
+    def _befall(self, command: forks.Command, mishap: Mishap, doors: Doors | None, *, lifts: bool) -> None:
         if doors is not None:
             self._keep_back(command, mishap, doors, lifts=lifts and mishap.request in LIFTING)
             return
@@ -285,7 +286,7 @@ class Operator(threading.Thread):
         self._sleep(mishap)
         command.send(signal.SIGCONT)
 
-    def _keep_back(self, command: forked.Command, mishap: Mishap, doors: Doors, *, lifts: bool) -> None:
+    def _keep_back(self, command: forks.Command, mishap: Mishap, doors: Doors, *, lifts: bool) -> None:
         side, key, skip = mishap.request
         held: Held = getattr(doors, side).hold(key, BARRIER if key == WRITE_TXN_MARKERS else b"", skip=skip)
         by = time.monotonic() + COMMAND_SECONDS
@@ -308,7 +309,7 @@ class Operator(threading.Thread):
         if mishap.way is Way.ORPHANED:
             time.sleep(0.5)  # noqa: TID251  # its broker takes what has no sender any more
 
-    def _still_alive(self, command: forked.Command, seconds: float) -> bool:
+    def _still_alive(self, command: forks.Command, seconds: float) -> bool:
         by = time.monotonic() + seconds
         while command.alive and time.monotonic() < by:
             time.sleep(_LOOK_SECONDS)  # noqa: TID251

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tanist_testkit.demo.screen import Screen
+    from tanist_testkit.screen import Screen
     from tests.kafka.failover.conftest import Pair
 
 LANES: Final = 2

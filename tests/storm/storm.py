@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from tanist_testkit.demo.commands import DemoCommands
+from tanist_testkit.sandbox.command_line import CommandLine
 from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import LogVerdict, compare, identical, missing
 from tanist_testkit.verify.flows import DAY_MS, Flow
 from tanist_testkit.verify.reading import bounds, read
-from tanist_testkit.verify.writing import Load, LoadWriter
+from tanist_testkit.verify.writing import Load, write_beginnings
 from tests.storm.chaos import Chaos
 from tests.storm.offset_runs import maps
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from tanist.domain.offset_map import OffsetMap
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.screen import Screen
     from tanist_testkit.sandbox.environment import Environment
+    from tanist_testkit.screen import Screen
     from tanist_testkit.verify.comparing import Locate
     from tanist_testkit.verify.traces import Place, Trace, Traces
 
@@ -132,14 +132,10 @@ class Storm:
         with self.screen.step("Topics, mirror, workers"):
             source = self.house.source.bootstrap_servers
             by = self.clock.deadline(UP_SECONDS)
-            clients.create_topics(
-                source, [flow.new_topic(self.house.source.spec.brokers, min_isr=1) for flow in FLOWS], by, self.clock
-            )
-            for flow in (flow for flow in FLOWS if flow.deleted):
-                writer = LoadWriter(source, flow, flow.writers, self.clock, self.seed)
-                writer.write_exactly(flow.deleted)
-                clients.delete_before(source, dict.fromkeys(writer.acknowledged, flow.deleted))
-            tanist = DemoCommands(self.house.config, self.screen)
+            new = [flow.new_topic(self.house.source.spec.brokers, min_isr=1) for flow in FLOWS]
+            clients.create_topics(source, new, by, self.clock)
+            write_beginnings(source, FLOWS, self.clock, self.seed)
+            tanist = CommandLine(self.house.config, self.screen)
             arguments = ("--source", "east", "--destination", "west", "--topic", "|".join(TOPICS))
             tanist.run("mirrors", "create", MIRROR, *arguments)
             for worker in WORKERS:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tanist.kafka.wire.clock import SystemClock
-from tanist_testkit.demo.screen import Screen
+from tanist_testkit.screen import Screen
 from tests.kafka.failover.conftest import Answer
 from tests.storm import mishaps, operators, runbook
 from tests.storm.judging import FOREIGN_WRITE, PUT_UP_SECONDS, Judge

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tanist.kafka.wire.clock import SystemClock
-from tanist_testkit.demo.screen import Screen
+from tanist_testkit.screen import Screen
 from tanist_testkit.verify.writing import Load
 from tests.storm import mishaps, proxy
 from tests.storm.schedule import TRACKS, Kind

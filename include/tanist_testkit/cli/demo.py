@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from tanist.cli.options import YesOption, confirm
 from tanist.cli.output import REFUSED, Format, JsonOption, OutputOption, emit, guard
@@ -76,7 +78,7 @@ def demo(
 def _promises(how: DemoOptions, as_json: bool) -> Sequence[Promise]:
     """The promises, which are shown before what was to be seen is gone."""
     from tanist_testkit.demo.chapters import run_demo  # noqa: PLC0415
-    from tanist_testkit.demo.screen import Screen, show_table  # noqa: PLC0415 -- as above
+    from tanist_testkit.screen import Screen  # noqa: PLC0415 -- as above
 
     clock = SystemClock()
     screen = Screen(Console(stderr=True), clock)
@@ -84,10 +86,25 @@ def _promises(how: DemoOptions, as_json: bool) -> Sequence[Promise]:
         if as_json:
             emit([promise.item() for promise in promises], (), True)
         else:
-            show_table(Console(), promises)
+            _show(Console(), promises)
     kept = sum(promise.ok for promise in promises)
     screen.note(f"{kept} of {len(promises)} promises kept, in {screen.elapsed:.0f} s")
     return promises
+
+
+def _show(console: Console, promises: Sequence[Promise]) -> None:
+    """The promises, numbered, and below how to check each by hand."""
+    table = Table(title="What was promised", title_justify="left")
+    for name in ("", "promise", "expected", "observed", ""):
+        table.add_column(name, overflow="fold")
+    for number, each in enumerate(promises, 1):
+        mark = "[green]✓[/green]" if each.ok else "[bold red]✗[/bold red]"
+        table.add_row(str(number), escape(each.promise), escape(each.expected), escape(each.observed), mark)
+    console.print(table)
+    console.print("By hand, after --keep, with kcat or Kafka's own tools:")
+    for command in dict.fromkeys(each.by_hand for each in promises):
+        numbers = ", ".join(str(n) for n, each in enumerate(promises, 1) if each.by_hand == command)
+        console.print(f"[dim]{numbers:>10}  {escape(command)}[/dim]", highlight=False, soft_wrap=True)
 
 
 def _airflow() -> AirflowSpec:

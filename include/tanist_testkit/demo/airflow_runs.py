@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Clock, Deadline
     from tanist_testkit.demo.promises import Promise
-    from tanist_testkit.demo.screen import Screen
     from tanist_testkit.sandbox.airflow.rest import Rest
     from tanist_testkit.sandbox.airflow.service import Airflow
     from tanist_testkit.sandbox.environment import Environment
+    from tanist_testkit.screen import Screen
 
 DAG: Final = "mirror_failover"
 GATE: Final = "approve"

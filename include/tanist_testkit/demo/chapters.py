@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import TanistError
 from tanist_testkit.demo import copying, failovers
-from tanist_testkit.demo.commands import DemoCommands
 from tanist_testkit.demo.stage import ABORTED, PLANNED, STORM, Stage
+from tanist_testkit.sandbox.command_line import CommandLine
 from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.forks import prepare
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
     from tanist_testkit.demo.airflow_runs import AirflowRuns
     from tanist_testkit.demo.promises import Promise
-    from tanist_testkit.demo.screen import Screen
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
     from tanist_testkit.sandbox.environment import Environment
+    from tanist_testkit.screen import Screen
 
 
 class Chapter(NamedTuple):
@@ -44,12 +44,8 @@ CHAPTERS: Final = (
     Chapter("Every record of both clusters is read and compared", copying.count),
     Chapter("Would the comparison have seen one wrong bit? One is flipped in a copy of its own", copying.self_check),
     Chapter("Spark compares both clusters, with code of its own", copying.validate, with_airflow=True),
-    Chapter(
-        f"Group {copying.GROUP!r} read half at the source; its numbers are carried over unchanged", copying.positions
-    ),
-    Chapter(
-        "Airflow, which was started beside the clusters, is told of them", failovers.orchestrate, with_airflow=True
-    ),
+    Chapter(f"Group {copying.GROUP!r} read half at the source; its positions are copied unchanged", copying.positions),
+    Chapter("Airflow, started beside the clusters, gets its connections", failovers.orchestrate, with_airflow=True),
     Chapter(f"A planned failover of mirror {PLANNED}, under the hands of its producers", failovers.planned),
     Chapter(f"A failover of mirror {ABORTED} is aborted while its fence stands", failovers.aborted),
     Chapter("The source is killed with kill -9, in mid-flight", failovers.kill_the_source),
@@ -91,7 +87,7 @@ def run_demo(screen: Screen, clock: Clock, how: DemoOptions) -> Iterator[Sequenc
             home = until_the_end.enter_context(building)
             screen.say("up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment")
         runs = _airflow_runs(screen, clock, home, interactive=how.interactive)
-        stage = Stage(screen, clock, home, DemoCommands(home.config, screen), runs, how.records)
+        stage = Stage(screen, clock, home, CommandLine(home.config, screen), runs, how.records)
         try:
             seen = _run_chapters(stage)
         except TanistError:

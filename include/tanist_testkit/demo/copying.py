@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain.errors import ProcessFailed, TimedOut
 from tanist_testkit.demo.promises import of_copy, of_validation, promise
 from tanist_testkit.demo.stage import FLOWS, MIRRORS, SEED, STORM, TOPICS, WEST
+from tanist_testkit.sandbox.command_line import LONGEST_SECONDS
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import compare
 from tanist_testkit.verify.groups import carry
 from tanist_testkit.verify.inspection import Inspector, with_one_bit_flipped
 from tanist_testkit.verify.reading import bounds, record_at
-from tanist_testkit.verify.traces import Trace, merged
-from tanist_testkit.verify.writing import Load, LoadWriter
+from tanist_testkit.verify.traces import merged
+from tanist_testkit.verify.writing import Load, write_beginnings
 from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.demo.stage import Stage
     from tanist_testkit.sandbox.cluster import SandboxCluster
-    from tanist_testkit.verify.flows import Flow
 
 GROUP: Final = "billing"
 KEPT_BEFORE: Final = 500
@@ -45,23 +45,11 @@ def topics(stage: Stage) -> Iterable[Promise]:
     flows = [flow for mirrored in MIRRORS.values() for flow in mirrored]
     new = [flow.new_topic(2, min_isr=1) for flow in flows]
     clients.create_topics(stage.source, new, stage.soon(), stage.clock)
+    stage.early = write_beginnings(stage.source, flows, stage.clock, SEED, KEPT_BEFORE)
     for flow in flows:
         stage.screen.note(str(flow))
-        if flow.deleted:
-            _delete_the_beginning(stage, flow)
     stage.screen.say(f"{len(flows)} topics, {sum(f.partitions for f in flows)} partitions, two replicas each")
     return ()
-
-
-def _delete_the_beginning(stage: Stage, flow: Flow) -> None:
-    writer = LoadWriter(stage.source, flow, flow.writers, stage.clock, SEED)
-    writer.write_exactly(flow.deleted + KEPT_BEFORE)
-    clients.delete_before(stage.source, dict.fromkeys(writer.acknowledged, flow.deleted))
-    for place, trace in writer.acknowledged.items():
-        kept = stage.early[place] = Trace()
-        for offset, digest in zip(trace.offsets, trace.digests, strict=True):
-            if offset >= flow.deleted:
-                kept.add(offset, digest)
 
 
 def mirrors(stage: Stage) -> Iterable[Promise]:
@@ -165,12 +153,13 @@ def self_check(stage: Stage) -> Iterable[Promise]:
 def validate(stage: Stage) -> Iterable[Promise]:
     """Spark's verdict, whatever it is."""
     stage.screen.say("waiting for Spark")
-    with stage.tanist.begun("validate", STORM, *WEST, "--report", str(stage.home.validation)) as running:
-        code, reported = running.end()
-    if not reported:
-        raise ProcessFailed(f"tanist validate ended with {code}: {running.last_words}")
-    stage.screen.say(f"{reported[0]['verdict']}, {len(reported[0]['partitions'])} partitions")
-    return of_validation(reported[0], sum(flow.partitions for flow in FLOWS))
+    with stage.tanist.begun("validate", STORM, *WEST, "--report", str(stage.home.validation)) as command:
+        ended = command.wait(LONGEST_SECONDS)
+    if not ended.items:
+        raise ProcessFailed(f"tanist validate ended with {ended.code}: {ended.last_words}")
+    (result,) = ended.items
+    stage.screen.say(f"{result['verdict']}, {len(result['partitions'])} partitions")
+    return of_validation(result, sum(flow.partitions for flow in FLOWS))
 
 
 def positions(stage: Stage) -> Iterable[Promise]:

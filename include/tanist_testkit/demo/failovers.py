@@ -9,6 +9,7 @@ from tanist.domain.errors import ProcessFailed, TimedOut
 from tanist_testkit.demo import promises
 from tanist_testkit.demo.promises import Moved
 from tanist_testkit.demo.stage import ABORTED, AT_LEAST, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, TOPICS, WEST
+from tanist_testkit.sandbox.command_line import LONGEST_SECONDS
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.groups import Member
 from tanist_testkit.verify.traces import total
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
-    from tanist_testkit.demo.commands import Running
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.demo.stage import Stage
+    from tanist_testkit.sandbox.forks import Command
 
 GROUP: Final = "shipping"
 READ_BY_GROUP: Final = ("orders", "clicks", "payments")
@@ -65,11 +66,11 @@ def aborted(stage: Stage) -> Iterable[Promise]:
     load = stage.writing(stage.source, [STAYING], 3)
     plan = _plan(stage, ABORTED, "planned")
     _approve(stage, plan, "a rehearsal")
-    with _run(stage, plan, "--fence-proof", "60s") as running:
+    with _run(stage, plan, "--fence-proof", "60s") as command:
         with suppress(TimedOut):  # then its promise is broken, and says so
             until(lambda: load.refused, stage.soon(), stage.clock, lambda: "no producer was refused", 0.1)
         stage.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", _evidence(stage, plan))
-        stage.screen.note(f"the run ended with {running.end()[0]}")
+        stage.screen.note(f"the run ended with {command.wait(LONGEST_SECONDS).code}")
     refused, at_abort = load.refused, load.acknowledged
     load.until(AT_LEAST, stage.soon())
     load.stop(stage.soon())
@@ -190,11 +191,12 @@ def _take_over(stage: Stage, plan: Mapping[str, Any], reason: str, **limits: int
         return
     _approve(stage, plan, reason, *(("--max-loss", str(limits["max_loss"])) if "max_loss" in limits else ()))
     proof = ("--fence-proof", f"{limits['fence_proof']}s") if "fence_proof" in limits else ()
-    with _run(stage, plan, *proof) as running:
-        code, records = running.end()
-    if code:
-        raise ProcessFailed(f"tanist failover run ended with {code}: {running.last_words}")
-    stage.screen.note(f"{records[0]['status']}, {records[0]['seconds']} s of work")
+    with _run(stage, plan, *proof) as command:
+        ended = command.wait(LONGEST_SECONDS)
+    if ended.code:
+        raise ProcessFailed(f"tanist failover run ended with {ended.code}: {ended.last_words}")
+    (record,) = ended.items
+    stage.screen.note(f"{record['status']}, {record['seconds']} s of work")
 
 
 def _approve(stage: Stage, plan: Mapping[str, Any], reason: str, *more: str) -> None:
@@ -203,7 +205,7 @@ def _approve(stage: Stage, plan: Mapping[str, Any], reason: str, *more: str) -> 
     stage.screen.note(f"approved by {approval['approver']}: {reason}")
 
 
-def _run(stage: Stage, plan: Mapping[str, Any], *more: str) -> AbstractContextManager[Running]:
+def _run(stage: Stage, plan: Mapping[str, Any], *more: str) -> AbstractContextManager[Command]:
     """The run at work, to be waited for or disturbed."""
     arguments = (plan["mirror"], *WEST, "--plan", plan["plan_hash"], *more, "--evidence", _evidence(stage, plan))
     return stage.tanist.begun("failover", "run", *arguments)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist_testkit.verify.comparing import absent
-from tanist_testkit.verify.reading import ReadRecord
+from tanist_testkit.verify.comparing import absent, scattered
+from tanist_testkit.verify.reading import next_record
 from tanist_testkit.verify.traces import Place, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist_testkit.verify.inspection import Inspection
-    from tanist_testkit.verify.traces import Trace, Traces
+    from tanist_testkit.verify.reading import ReadRecord
+    from tanist_testkit.verify.traces import Traces
 
 # ── by hand: $EAST and $WEST are bootstrap servers, $DIR is where the demo lives ──────────────────────────────────────
 _ENDS: Final = "kafka-get-offsets.sh --bootstrap-server $EAST (then $WEST) --topic"
@@ -211,18 +211,3 @@ def safe_positions(rows: Iterable[Mapping[str, Any]]) -> dict[Place, int]:
     """`rows`: as `tanist groups translate` shows them."""
     held = (row for row in rows if row["destination_offset"] is not None)
     return {Place(row["topic"], row["partition"]): int(row["destination_offset"]) for row in held}
-
-
-def next_record(trace: Trace, position: int) -> ReadRecord | None:
-    """The first record at or after `position`, if there is one."""
-    index = bisect_left(trace.offsets, position)
-    return ReadRecord(trace.offsets[index], trace.digests[index]) if index < len(trace.offsets) else None
-
-
-def scattered(acknowledged: Trace, copy: Trace) -> int:
-    """Absent records with a present one behind them: a copy that was cut off at its end has none."""
-    there = dict(zip(copy.offsets, copy.digests, strict=True))
-    reported = sorted(zip(acknowledged.offsets, acknowledged.digests, strict=True))
-    present = [there.get(offset) == digest for offset, digest in reported]
-    last = max((number for number, found in enumerate(present) if found), default=-1)
-    return present[: last + 1].count(False)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from tanist.ports.clock import Clock, Deadline
     from tanist_testkit.demo.airflow_runs import AirflowRuns
-    from tanist_testkit.demo.commands import DemoCommands
-    from tanist_testkit.demo.screen import Screen
+    from tanist_testkit.sandbox.command_line import CommandLine
     from tanist_testkit.sandbox.environment import Environment
+    from tanist_testkit.screen import Screen
     from tanist_testkit.verify.groups import Member
     from tanist_testkit.verify.inspection import Inspection
     from tanist_testkit.verify.traces import Place, Traces
@@ -55,7 +55,7 @@ class Stage:
     screen: Screen
     clock: Clock
     home: Environment
-    tanist: DemoCommands
+    tanist: CommandLine
     airflow: AirflowRuns | None
     records: int
     killed: int = 0

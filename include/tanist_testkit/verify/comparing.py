@@ -194,3 +194,12 @@ def _paired(
             gone[expected] = offset
     left = {seen for seens in spare.values() for seen in seens}
     return pairs, gone, [(seen, digest) for seen, digest in copy if seen in left]
+
+
+def scattered(acknowledged: Trace, copy: Trace) -> int:
+    """Absent records with a present one behind them: a copy that was cut off at its end has none."""
+    there = dict(zip(copy.offsets, copy.digests, strict=True))
+    reported = sorted(zip(acknowledged.offsets, acknowledged.digests, strict=True))
+    present = [there.get(offset) == digest for offset, digest in reported]
+    last = max((number for number, found in enumerate(present) if found), default=-1)
+    return present[: last + 1].count(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -175,3 +176,9 @@ def record_at(bootstrap: str, place: Place, offset: int, by: Deadline, clock: Cl
         raise TimedOut(f"{place} did not serve offset {offset}")
     finally:
         client.close()
+
+
+def next_record(trace: Trace, position: int) -> ReadRecord | None:
+    """The first record at or after `position`, if there is one."""
+    index = bisect_left(trace.offsets, position)
+    return ReadRecord(trace.offsets[index], trace.digests[index]) if index < len(trace.offsets) else None

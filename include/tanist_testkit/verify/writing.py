@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from confluent_kafka import KafkaException, Producer
 
 from tanist.domain.errors import TimedOut
-from tanist_testkit.verify.clients import settings
+from tanist_testkit.verify.clients import delete_before, settings
 from tanist_testkit.verify.flows import Flow, FlowRecord, records
 from tanist_testkit.verify.traces import Place, Trace, Traces, merged, total
 from tanist_testkit.waiting import until
@@ -300,3 +300,18 @@ class Load:
     def traces(self) -> Traces:
         """Everything that was acknowledged; once stopped."""
         return merged([writer.acknowledged for writer in self.writers])
+
+
+def write_beginnings(bootstrap: str, flows: Sequence[Flow], clock: Clock, seed: int, kept: int = 0) -> Traces:
+    """Topics whose logs begin later lose their first records; returns the `kept` ones behind these, by partition."""
+    early: Traces = {}
+    for flow in (flow for flow in flows if flow.deleted):
+        writer = LoadWriter(bootstrap, flow, flow.writers, clock, seed)
+        writer.write_exactly(flow.deleted + kept)
+        delete_before(bootstrap, dict.fromkeys(writer.acknowledged, flow.deleted))
+        for place, trace in writer.acknowledged.items():
+            left = early[place] = Trace()
+            for offset, digest in zip(trace.offsets, trace.digests, strict=True):
+                if offset >= flow.deleted:
+                    left.add(offset, digest)
+    return early

@@ -25,13 +25,13 @@ from tanist.kafka.wire import admin
 from tanist.kafka.wire.admin import AccessFilter, AclBinding
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.router import Router
+from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.airflow.rest import AirflowConnection
 from tanist_testkit.sandbox.cluster import SandboxCluster
 from tanist_testkit.sandbox.jars import KAFKA_VERSION
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify.flows import FlowRecord
 from tanist_testkit.verify.writing import LogWriter
-from tests import forked
 from tests.kafka.cli.conftest import section
 from tests.storm.proxy import Door, Proxy
 
@@ -46,6 +46,8 @@ SOON = SystemClock().deadline
 ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
 TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 LITERAL, DENY, ALLOW = 3, 2, 3
+KILLED = "tests.kafka.failover.killed:main"
+forks.preload("tests.kafka.failover.killed")
 COMMAND_SECONDS = 200
 """Spark alone takes a minute to start on a busy machine."""
 EAST = ClusterSpec(name="east", authorizer=True, heap_mb=384)
@@ -170,12 +172,12 @@ class Slowed:
     arguments: tuple[str, ...]
     east: Door
     west: Door
-    command: forked.Command | None = None
+    command: forks.Command | None = None
 
     def start(self) -> None:
         environment = self.pair.environment(doors=Doors(self.east, self.west))
         asked = (*self.arguments, "--destination", "west")
-        self.command = forked.Command(forked.COMMANDS, asked, environment, self.pair.home)
+        self.command = forks.Command(forks.COMMANDS, asked, environment, self.pair.home)
 
     def end(self) -> Answer:
         """What came of it."""
@@ -204,7 +206,7 @@ class Pair:
     def tanist(self, *arguments: str, user: str = "mirror", expected: int | None = 0) -> Answer:
         """The command line as a process, logged in as `user`."""
         asked = (*arguments, "--destination", "west")
-        done = forked.run(forked.COMMANDS, asked, self.environment(user), self.home, COMMAND_SECONDS)
+        done = forks.Command(forks.COMMANDS, asked, self.environment(user), self.home).wait(COMMAND_SECONDS)
         assert expected is None or done.code == expected, done.out + done.err
         return Answer(done.code, done.out, done.err)
 
@@ -287,7 +289,7 @@ class Pair:
     def killed(self, point: str, mirror: str, plan: str, *until: str) -> int:
         """Run until `point`, and die there; or until a step is done. The process's exit code."""
         asked = (point, mirror, plan, str(self.home / plan), *until)
-        done = forked.run(forked.KILLED, asked, self.environment(), self.home, COMMAND_SECONDS)
+        done = forks.Command(KILLED, asked, self.environment(), self.home).wait(COMMAND_SECONDS)
         assert done.code in {0, -9}, done.err
         return done.code
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tanist.domain.names import TopicPartition
-from tests import forked
+from tanist_testkit.sandbox import forks
 from tests.kafka.failover.conftest import COMMAND_SECONDS
 from tests.kafka.failover.test_metadata import delete_before, grow, write
 from tests.kafka.fetcher.rig import until
@@ -176,7 +176,9 @@ def test_when_nobody_looks_at_a_source_what_it_takes_is_unknown(pair: Pair) -> N
 
     def without_source() -> dict[str, Any]:
         asked = ("failover", "plan", "unseen", "--mode", "unplanned", "--json", "--destination", "west")
-        done = forked.run(forked.COMMANDS, asked, {**gone, "TANIST_CONFIG": str(file)}, pair.home, COMMAND_SECONDS)
+        done = forks.Command(forks.COMMANDS, asked, {**gone, "TANIST_CONFIG": str(file)}, pair.home).wait(
+            COMMAND_SECONDS
+        )
         return dict(json.loads(done.out)["items"][0])
 
     until(lambda: without_source()["forecast"]["estimate"] == 0, 20)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import forked
+from tanist_testkit.sandbox import forks
 from tests.kafka.cli.conftest import section
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Answer
 from tests.kafka.fetcher.rig import until
@@ -35,7 +35,9 @@ def swapped(pair: Pair) -> Path:
 def astray(pair: Pair, *arguments: str, expected: int) -> Answer:
     """What the command line does with that configuration."""
     environment = {**os.environ, "TANIST_CONFIG": str(swapped(pair))}
-    done = forked.run(forked.COMMANDS, (*arguments, "--destination", "west"), environment, pair.home, COMMAND_SECONDS)
+    done = forks.Command(forks.COMMANDS, (*arguments, "--destination", "west"), environment, pair.home).wait(
+        COMMAND_SECONDS
+    )
     assert done.code == expected, done.out + done.err
     return Answer(done.code, done.out, done.err)
 

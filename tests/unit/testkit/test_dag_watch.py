@@ -10,8 +10,8 @@ from rich.console import Console
 
 from tanist.domain.errors import TimedOut, Unreachable
 from tanist_testkit.demo.airflow_runs import DagWatch
-from tanist_testkit.demo.screen import Screen
 from tanist_testkit.sandbox.airflow.rest import AirflowRefused, TaskState
+from tanist_testkit.screen import Screen
 from tests.fakes.clock import JumpingClock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.console import Console
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.demo.chapters import say_goodbye
 from tanist_testkit.demo.promises import PROMISES
-from tanist_testkit.demo.screen import Screen
+from tanist_testkit.screen import Screen
 from tests import quoted
 from tests.quoted import Quoted
 

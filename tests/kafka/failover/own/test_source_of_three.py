@@ -17,10 +17,10 @@ from tanist.domain.names import TopicPartition
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End, list_offsets
 from tanist.kafka.wire.router import Router
+from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tanist_testkit.verify.flows import FlowRecord
 from tanist_testkit.verify.writing import LogWriter
-from tests import forked
 from tests.kafka.failover.conftest import COMMAND_SECONDS, KafkaSide, Pair, running
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_what_was_acknowledged_above_a_watermark_that_stands_still_is_drained(tr
         assert ends(trio.east, "stalled", 1, End.HIGH_WATERMARK) < ends(trio.east, "stalled", 1, End.LOG_END)
         asked = ("failover", "run", "stalled", "--plan", plan, "--fence-proof", "1s", "--drain", "90s", "--json")
         trio.tanist(*asked, "--until", "fence")
-        draining = forked.Command(forked.COMMANDS, (*asked, "--destination", "west"), trio.environment(), trio.home)
+        draining = forks.Command(forks.COMMANDS, (*asked, "--destination", "west"), trio.environment(), trio.home)
         SystemClock().wait(STALLED_SECONDS)
         assert draining.alive, draining.wait(1)
     ended = draining.wait(COMMAND_SECONDS)

@@ -1,4 +1,4 @@
-"""What the audience sees: steps with their seconds, never silent for long, on a terminal and in a log alike."""
+"""What a person sees of a long run: steps with their seconds, never silent for long, on a terminal and in a log."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
-from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rich.console import Console
 
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.promises import Promise
 
 _LOOK_SECONDS: Final = 0.25
 _SILENCE_SECONDS: Final = 2.5
@@ -92,18 +90,3 @@ class Screen:
     def _line(self, markup: str) -> None:
         self._printed_at = self._clock.monotonic()
         self._console.print(f"[dim]{self.elapsed:5.1f} s[/dim] {markup}", highlight=False, soft_wrap=True)
-
-
-def show_table(console: Console, promises: Sequence[Promise]) -> None:
-    """The promises, numbered, and below how to check each by hand."""
-    table = Table(title="What was promised", title_justify="left")
-    for name in ("", "promise", "expected", "observed", ""):
-        table.add_column(name, overflow="fold")
-    for number, each in enumerate(promises, 1):
-        mark = "[green]✓[/green]" if each.ok else "[bold red]✗[/bold red]"
-        table.add_row(str(number), escape(each.promise), escape(each.expected), escape(each.observed), mark)
-    console.print(table)
-    console.print("By hand, after --keep, with kcat or Kafka's own tools:")
-    for command in dict.fromkeys(each.by_hand for each in promises):
-        numbers = ", ".join(str(n) for n, each in enumerate(promises, 1) if each.by_hand == command)
-        console.print(f"[dim]{numbers:>10}  {escape(command)}[/dim]", highlight=False, soft_wrap=True)
