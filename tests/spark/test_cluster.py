@@ -182,7 +182,7 @@ def test_a_mirror_is_reconciled_on_a_cluster(
     ("asked", "moment"),
     [
         (("validate", "dr", "--level", "batches"), "batches: "),
-        (("validate", "dr", "--level", "records"), "what differs in "),
+        (("validate", "dr", "--level", "records"), "keys of "),
     ],
 )
 def test_an_executor_and_a_worker_that_are_killed_change_nothing(  # fixtures

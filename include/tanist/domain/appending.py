@@ -20,7 +20,14 @@ from tanist.domain.broker_errors import (
     UnsupportedCompression,
 )
 from tanist.domain.copying import Append, Batch, Fill, Refuse, Step, markers_to_write
-from tanist.domain.errors import CouldNotTell, MirrorProducerFenced, RecordRefused, RecordTooLarge, TanistError
+from tanist.domain.errors import (
+    CouldNotTell,
+    MirrorProducerFenced,
+    RecordRefused,
+    RecordTooLarge,
+    SourceTruncated,
+    TanistError,
+)
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, after
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 
@@ -97,6 +104,25 @@ class Move(Enum):
     """Wait for answers to batches in flight."""
 
 
+def truncated(sent_until: SourceOffset, last_epoch: int, end: SourceOffset) -> SourceTruncated | None:
+    """What it means that the source's log of leader epoch `last_epoch`, or of an earlier one, ends at `end` now.
+
+    It was read further (KIP-101: only an unclean leader election, a lost disk or a power cut takes committed records).
+    None: nothing of what is lost was copied, so both logs only have to be read again.
+    """
+    if end >= sent_until:
+        return None
+    return later_history(end, sent_until, last_epoch + 1)
+
+
+def later_history(start: SourceOffset, until: SourceOffset, epoch: int) -> SourceTruncated:
+    """The source lost its offsets from `start` up to `until`; its later records begin with leader epoch `epoch`."""
+    return SourceTruncated(
+        f"the source lost its offsets {start} to {until - 1} after they were copied (an unclean leader election, or a "
+        f"power cut); other records that it wrote there since leader epoch {epoch} are not copied"
+    )
+
+
 @dataclass(slots=True)
 class Pipeline(Generic[H, Payload]):
     """What one partition has read, sent and appended since it resumed.
@@ -141,6 +167,12 @@ class Pipeline(Generic[H, Payload]):
     def quiet(self) -> bool:
         """Nothing to send and nothing in flight."""
         return not self.steps and not self.in_flight
+
+    @property
+    def sent_until(self) -> SourceOffset:
+        """The source offset up to which anything may have been appended."""
+        first = self.steps[0] if self.steps else None
+        return self.position if first is None or isinstance(first, Refuse) else first.start
 
     @property
     def planned_end(self) -> DestinationOffset:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NewType
+from typing import Final, NewType
+from uuid import UUID
 
 from tanist.domain.errors import InvalidMirrorName
-
-if TYPE_CHECKING:
-    from uuid import UUID
 
 MirrorName = NewType("MirrorName", str)
 SourceOffset = NewType("SourceOffset", int)
@@ -61,6 +59,11 @@ def mirror_name(text: str) -> MirrorName:
 def after(sequence: int, records: int) -> int:
     """The sequence number that follows a batch of `records` that began at `sequence`."""
     return (sequence + records) % SEQUENCE_MODULUS
+
+
+def topic_id_of(text: str) -> UUID | None:
+    """What `topic_id_text` has written; None of an empty text."""
+    return UUID(bytes=base64.urlsafe_b64decode(text + "==")) if text else None
 
 
 def topic_id_text(topic_id: UUID) -> str:

@@ -40,7 +40,8 @@ class Assigned:
 
     `merges`: runs of small batches may be merged.
     `compacted`: the source's cleaner takes records out of it. `holes`: what the offsets of such records hold; in a
-    topic that is not compacted from the first hole on that is found.
+    topic that is not compacted from the first hole on that is found. `source_topic_id`: the topic that was added to the
+    mirror, None: its brokers are older than 2.8.
     """
 
     spec: MirrorSpec
@@ -51,6 +52,7 @@ class Assigned:
     merges: bool = False
     compacted: bool = False
     holes: Holes = Holes.REFUSE
+    source_topic_id: UUID | None = None
 
     @property
     def mirror_partition(self) -> MirrorPartition:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.holes import holes_of, is_compacted
-from tanist.domain.names import topic_id_text
+from tanist.domain.names import topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_partitions import state_partition_of
@@ -143,6 +143,7 @@ def assigned(
             merges=each.spec.mirror in merging,
             compacted=compacted,
             holes=holes_of(each.spec.holes, compacted=compacted),
+            source_topic_id=topic_id_of(each.topic.source_topic_id),
         )
         found[each.mirror_partition] = old if (old := former.get(each.mirror_partition)) == new else new
     return found

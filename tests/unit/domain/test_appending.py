@@ -229,3 +229,27 @@ def test_a_first_append_that_is_not_alone_is_found_out(monkeypatch: pytest.Monke
     """The broker does not know the id yet: it refuses the first batch and takes the second one."""
     monkeypatch.setattr(Pipeline, "acknowledged", property(lambda _: True, lambda *_: None))
     assert any(history(seed, Weather()) != "exact" for seed in range(300))
+
+
+# ── a source with another history ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_source_that_lost_what_may_have_been_copied_is_truncated_by_exactly_that() -> None:
+    pipeline = a_pipeline(records(0, 10), records(10, 10), records(20, 10))
+    pipeline.sent()
+    lost = appending.truncated(pipeline.sent_until, 5, SourceOffset(7))
+    assert lost is not None
+    assert "lost its offsets 7 to 9 " in lost.reason
+
+
+def test_a_source_that_lost_only_what_was_read_and_not_sent_is_read_again() -> None:
+    pipeline = a_pipeline(records(0, 10), records(10, 10))
+    pipeline.sent()
+    assert appending.truncated(pipeline.sent_until, 5, SourceOffset(10)) is None
+
+
+def test_an_error_in_the_log_is_not_taken_for_a_record_that_was_not_sent() -> None:
+    pipeline = a_pipeline(records(0, 10))
+    pipeline.sent()
+    pipeline.take([Refuse(CompactionHole("a hole"))])
+    assert pipeline.sent_until == 10

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tanist.domain.errors import CorruptBatch, MalformedFrame
 from tanist.kafka.protocol.varint import read_varint, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 I16: Final = Struct(">h")
 I32: Final = Struct(">i")
@@ -40,6 +43,14 @@ class Encoding(Protocol):
         """Of the entries of an array that may not be null."""
         ...
 
+    def read_size(self, frame: memoryview, at: int) -> tuple[int, int]:
+        """Of the entries of an array, or of bytes; -1 for null."""
+        ...
+
+    def tags(self, frame: memoryview, at: int) -> tuple[Mapping[int, memoryview], int]:
+        """The tagged fields at the end of a structure, by tag."""
+        ...
+
     def skip_tags(self, frame: memoryview, at: int) -> int: ...
 
 
@@ -60,6 +71,12 @@ class _Classic:
 
     def read_count(self, frame: memoryview, at: int) -> tuple[int, int]:
         return _entries(I32.unpack_from(frame, at)[0]), at + I32.size
+
+    def read_size(self, frame: memoryview, at: int) -> tuple[int, int]:
+        return I32.unpack_from(frame, at)[0], at + I32.size
+
+    def tags(self, _frame: memoryview, at: int) -> tuple[Mapping[int, memoryview], int]:
+        return {}, at
 
     def skip_tags(self, _frame: memoryview, at: int) -> int:
         return at
@@ -86,13 +103,22 @@ class _Flexible:
         number, at = _number(frame, at)
         return _entries(number - 1), at
 
-    def skip_tags(self, frame: memoryview, at: int) -> int:
-        tags, at = _number(frame, at)
-        for _ in range(tags):
-            _, at = read_varint(frame, at)
+    def read_size(self, frame: memoryview, at: int) -> tuple[int, int]:
+        number, at = _number(frame, at)
+        return number - 1, at
+
+    def tags(self, frame: memoryview, at: int) -> tuple[Mapping[int, memoryview], int]:
+        found: dict[int, memoryview] = {}
+        count, at = _number(frame, at)
+        for _ in range(count):
+            tag, at = read_varint(frame, at)
             size, at = read_varint(frame, at)
+            found[tag] = frame[at : at + size]
             at += size
-        return at
+        return found, at
+
+    def skip_tags(self, frame: memoryview, at: int) -> int:
+        return self.tags(frame, at)[1]
 
 
 CLASSIC: Final[Encoding] = _Classic()

@@ -1,8 +1,9 @@
-"""The hot path's frames, packed and read by hand: Fetch v11, Produce v8 and v13.
+"""The hot path's frames, packed and read by hand: Fetch v11 to v13, Produce v8 and v13.
 
-Fetch v11 and Produce v8 are spoken by every broker from 2.4 to the newest, Produce v13 from 4.1 on (KIP-516). A request
-is whole, size prefix included; an answer is what follows its size prefix. Answers are read to the last byte before
-anything is returned, so that no caller acts on half of one.
+Fetch v11 and Produce v8 are spoken by every broker from 2.4 to the newest; Fetch v12 from 2.7 on (it compares leader
+epochs, KIP-595), Fetch v13 from 3.1 and Produce v13 from 4.1 on (topic ids, KIP-516). A request is whole, size prefix
+included; an answer is what follows its size prefix. Answers are read to the last byte before anything is returned, so
+that no caller acts on half of one.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.encoding import CLASSIC, FLEXIBLE, I32, UNREADABLE, read_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
 
     from tanist.kafka.protocol.encoding import Encoding
 
 PRODUCE: Final = 0
-_FETCH, _FETCH_VERSION = 1, 11
+FETCH: Final = 1
 _CONSUMER: Final = -1
 _ALL_IN_SYNC: Final = -1
 _NO_EPOCH: Final = -1
@@ -32,11 +33,11 @@ _NO_EPOCH: Final = -1
 _HEADER: Final = Struct(">hhih")  # api key, version, correlation id, length of client id
 _FETCH_HEAD: Final = Struct(">iiiibii")  # replica, max wait, min bytes, max bytes, isolation, session id, session epoch
 _FETCH_PARTITION: Final = Struct(">iiqqi")  # partition, leader epoch, offset, log start, max bytes
-_FETCH_TAIL: Final = Struct(">ih")  # forgotten topics, rack
-_FETCH_ANSWER: Final = Struct(">iihi")  # correlation id, throttle, error, session id
-_FETCHED: Final = Struct(">ihqqqi")  # partition, error, high watermark, last stable, log start, aborted
+_FETCH_PARTITION_AFTER: Final = Struct(">iiqiqi")  # partition, leader epoch, offset, last epoch, log start, max bytes
+_FETCH_ANSWER: Final = Struct(">ihi")  # throttle, error, session id
+_FETCHED: Final = Struct(">ihqqq")  # partition, error, high watermark, last stable, log start
+_DIVERGING, _EPOCH_END = 0, Struct(">iq")  # a tag; leader epoch, end offset
 _ABORTED: Final = Struct(">qq")
-_REPLICA_AND_SIZE: Final = Struct(">ii")
 _PRODUCE_HEAD: Final = Struct(">hi")  # acks, timeout
 _PRODUCED: Final = Struct(">ihqqq")  # partition, error, base offset, append time, log start
 
@@ -46,12 +47,18 @@ class Isolation(IntEnum):
 
 
 class FetchPosition(NamedTuple):
-    """Where to read one partition. `max_bytes` bounds its share; a first batch that is larger comes whole (KIP-74)."""
+    """Where to read one partition. `max_bytes` bounds its share; a first batch that is larger comes whole (KIP-74).
+
+    `last_epoch`: the leader epoch of the batch before `offset`; a log that has another one there is not read (2.7). -1:
+    not known. With a `topic_id` that topic alone is read, where the broker can tell (3.1).
+    """
 
     topic: str
     partition: int
     offset: int
     max_bytes: int
+    last_epoch: int = -1
+    topic_id: UUID | None = None
 
 
 class FetchLimits(NamedTuple):
@@ -66,7 +73,9 @@ class FetchLimits(NamedTuple):
 class FetchedPartition(NamedTuple):
     """`aborted`: (producer id, first offset) of aborted transactions in the range, read_committed only.
 
-    `records` points into the receive buffer. Offsets are -1 where the broker does not know them.
+    `records` points into the receive buffer. Offsets are -1 where the broker does not know them. `diverging`: the
+    largest leader epoch up to the `last_epoch` of the request that the log has, and where it ends there; set where that
+    is another one, or before the offset of the request, and then nothing was read.
     """
 
     topic: str
@@ -77,6 +86,7 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int
     aborted: tuple[tuple[int, int], ...]
     records: memoryview
+    diverging: tuple[int, int] | None = None
 
 
 class FetchAnswer(NamedTuple):
@@ -129,45 +139,77 @@ BY_ID: Final = ProduceVersion(13, FLEXIBLE, attrgetter("topic_id.bytes"), bytes,
 """The broker refuses a batch for a topic that was deleted, whatever has its name now: UNKNOWN_TOPIC_ID."""
 
 
+class FetchVersion(NamedTuple):
+    """One version of Fetch, and what it calls a topic. `compares_epochs`: it has a `last_epoch`."""
+
+    number: int
+    encoding: Encoding
+    topic_of: Callable[[FetchPosition], Any]
+    pack_topic: Callable[[Any], bytes]
+    read_topic: Callable[[memoryview, int], tuple[str | bytes, int]]
+    compares_epochs: bool
+
+
+FETCH_BY_NAME: Final = FetchVersion(11, CLASSIC, attrgetter("topic"), CLASSIC.string, CLASSIC.read_string, False)  # noqa: FBT003
+FETCH_BY_EPOCH: Final = FetchVersion(12, FLEXIBLE, attrgetter("topic"), FLEXIBLE.string, FLEXIBLE.read_string, True)  # noqa: FBT003
+FETCH_BY_ID: Final = FetchVersion(13, FLEXIBLE, attrgetter("topic_id.bytes"), bytes, read_id, True)  # noqa: FBT003
+
+
 def fetch_request(
-    correlation_id: int, client_id: str, positions: Sequence[FetchPosition], limits: FetchLimits
+    version: FetchVersion, correlation_id: int, client_id: str, positions: Sequence[FetchPosition], limits: FetchLimits
 ) -> bytes:
-    """A Fetch v11 without a session. The broker fills it in this order: rotate them, or the last ones starve."""
+    """A Fetch without a session. The broker fills it in this order: rotate them, or the last ones starve."""
     wait, least, most, isolation = limits
-    by_topic = groupby(positions, attrgetter("topic"))
-    topics = [CLASSIC.string(name) + _fetch_partitions(list(group)) for name, group in by_topic]
+    encoding, end = version.encoding, version.encoding.no_tags
+    topics = [(topic, list(group)) for topic, group in groupby(positions, version.topic_of)]
     return _framed(
-        _head(_FETCH, _FETCH_VERSION, correlation_id, client_id),
+        _head(FETCH, version.number, correlation_id, client_id),
+        end,
         _FETCH_HEAD.pack(_CONSUMER, wait, least, most, isolation, 0, _NO_EPOCH),
-        CLASSIC.count(len(topics)),
-        *topics,
-        _FETCH_TAIL.pack(0, 0),
+        encoding.count(len(topics)),
+        *(version.pack_topic(topic) + _fetch_partitions(version, group) + end for topic, group in topics),
+        encoding.count(0),  # forgotten topics
+        encoding.string(""),  # rack
+        end,
     )
 
 
-def _fetch_partitions(positions: Sequence[FetchPosition]) -> bytes:
-    pack = _FETCH_PARTITION.pack
-    packed = [pack(partition, _NO_EPOCH, offset, -1, size) for _, partition, offset, size in positions]
-    return b"".join([CLASSIC.count(len(packed)), *packed])
+def _fetch_partitions(version: FetchVersion, positions: Sequence[FetchPosition]) -> bytes:
+    packed = [version.encoding.count(len(positions))]
+    for _, partition, offset, size, last_epoch, _ in positions:
+        if version.compares_epochs:
+            packed.append(_FETCH_PARTITION_AFTER.pack(partition, _NO_EPOCH, offset, last_epoch, -1, size))
+        else:
+            packed.append(_FETCH_PARTITION.pack(partition, _NO_EPOCH, offset, -1, size))
+        packed.append(version.encoding.no_tags)
+    return b"".join(packed)
 
 
-def parse_fetch(frame: memoryview) -> FetchAnswer:
-    """The partitions of a Fetch v11 answer, in its order; records are not copied.
+def parse_fetch(version: FetchVersion, frame: memoryview, names: Mapping[str | bytes, str]) -> FetchAnswer:
+    """The partitions of an answer to `version`, in its order; records are not copied.
+
+    `names`: of the topics that were asked for, by what the version calls them.
 
     Raises:
-        MalformedFrame: it ends early, late, or counts below zero.
+        MalformedFrame: it ends early, late, counts below zero, or tells of a topic that was not asked for.
         BrokerError: the request as a whole was refused.
     """
+    encoding = version.encoding
     try:
-        _, throttle, error, _ = _FETCH_ANSWER.unpack_from(frame)
+        at = encoding.skip_tags(frame, I32.size)
+        throttle, error, _ = _FETCH_ANSWER.unpack_from(frame, at)
         found: list[FetchedPartition] = []
-        topics, at = CLASSIC.read_count(frame, _FETCH_ANSWER.size)
+        topics, at = encoding.read_count(frame, at + _FETCH_ANSWER.size)
         for _ in range(topics):
-            topic, at = CLASSIC.read_string(frame, at)
-            partitions, at = CLASSIC.read_count(frame, at)
+            topic, at = version.read_topic(frame, at)
+            if topic not in names:
+                raise MalformedFrame(f"a fetch answer with topic {topic!r}, which was not asked for")
+            partitions, at = encoding.read_count(frame, at)
             for _ in range(partitions):
-                fetched, at = _fetched(frame, at, topic)
+                fetched, at = _fetched(encoding, frame, at, names[topic])
                 found.append(fetched)
+            at = encoding.skip_tags(frame, at)
+        at = encoding.skip_tags(frame, at)
     except UNREADABLE as early:
         raise MalformedFrame(f"a fetch answer of {len(frame)} bytes ends too early") from early
     _must_end(frame, at)
@@ -176,18 +218,19 @@ def parse_fetch(frame: memoryview) -> FetchAnswer:
     return FetchAnswer(throttle, found)
 
 
-def _fetched(frame: memoryview, at: int, topic: str) -> tuple[FetchedPartition, int]:
-    partition, error, high, stable, start, aborted_count = _FETCHED.unpack_from(frame, at)
-    at += _FETCHED.size
-    aborted: tuple[tuple[int, int], ...] = ()
-    if aborted_count > 0:
-        stop = at + _ABORTED.size * aborted_count
-        aborted = tuple(_ABORTED.iter_unpack(frame[at:stop]))
-        at = stop
-    _, size = _REPLICA_AND_SIZE.unpack_from(frame, at)
-    at += _REPLICA_AND_SIZE.size
-    stop = at + max(size, 0)
-    return FetchedPartition(topic, partition, error, high, stable, start, aborted, frame[at:stop]), stop
+def _fetched(encoding: Encoding, frame: memoryview, at: int, topic: str) -> tuple[FetchedPartition, int]:
+    partition, error, high, stable, start = _FETCHED.unpack_from(frame, at)
+    count, at = encoding.read_size(frame, at + _FETCHED.size)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(count):
+        aborted.append(_ABORTED.unpack_from(frame, at))
+        at = encoding.skip_tags(frame, at + _ABORTED.size)
+    size, begin = encoding.read_size(frame, at + I32.size)  # behind the preferred replica
+    stop = begin + max(size, 0)
+    tags, at = encoding.tags(frame, stop)
+    diverging = _EPOCH_END.unpack_from(tags[_DIVERGING]) if _DIVERGING in tags else None
+    ends = high, stable, start
+    return FetchedPartition(topic, partition, error, *ends, tuple(aborted), frame[begin:stop], diverging), at
 
 
 def produce_request(

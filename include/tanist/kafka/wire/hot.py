@@ -9,9 +9,12 @@ from tanist.domain.errors import MalformedFrame
 from tanist.kafka.protocol.frames import (
     BY_ID,
     BY_NAME,
+    FETCH,
+    FETCH_BY_EPOCH,
+    FETCH_BY_ID,
+    FETCH_BY_NAME,
     PRODUCE,
     FetchAnswer,
-    FetchLimits,
     ProduceAnswer,
     correlation_id,
     fetch_request,
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from tanist.kafka.protocol.frames import FetchPosition, ProduceBatch, ProduceVersion
+    from tanist.kafka.protocol.frames import FetchLimits, FetchPosition, FetchVersion, ProduceBatch, ProduceVersion
     from tanist.kafka.wire.connection import Connection
     from tanist.ports.clock import Deadline
 
@@ -60,15 +63,33 @@ class _Pipeline:
 
 
 class Fetches(_Pipeline):
-    """Post a fetch, do something else, receive it later."""
+    """Post a fetch, do something else, receive it later.
+
+    Where the broker can (3.1), and all positions have a topic id, topics of these ids alone are read.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._posted: deque[tuple[FetchVersion, dict[str | bytes, str]]] = deque()
+        """Of each fetch in flight: the version, and the names of the topics that it asked for."""
 
     def post(self, positions: Sequence[FetchPosition], limits: FetchLimits, by: Deadline) -> None:
         number = self.connection.next_correlation_id()
-        self._post(number, [fetch_request(number, self.connection.client_id, positions, limits)], by)
+        version = self._version(positions)
+        self._post(number, [fetch_request(version, number, self.connection.client_id, positions, limits)], by)
+        self._posted.append((version, {version.topic_of(each): each.topic for each in positions}))
+
+    def _version(self, positions: Sequence[FetchPosition]) -> FetchVersion:
+        speaks = self.connection.speaks
+        if speaks(FETCH, FETCH_BY_ID.number) and all(each.topic_id is not None for each in positions):
+            return FETCH_BY_ID
+        return FETCH_BY_EPOCH if speaks(FETCH, FETCH_BY_EPOCH.number) else FETCH_BY_NAME
 
     def receive(self, buffer: ReceiveBuffer, by: Deadline) -> FetchAnswer:
         """The oldest fetch in flight. Its records lie in `buffer`, until that is used again."""
-        return parse_fetch(self._take(buffer, by))
+        frame = self._take(buffer, by)
+        version, names = self._posted.popleft()
+        return parse_fetch(version, frame, names)
 
 
 class Appends(_Pipeline):

@@ -17,6 +17,9 @@ from tanist.domain.errors import BrokerError, MalformedFrame
 from tanist.kafka.protocol.frames import (
     BY_ID,
     BY_NAME,
+    FETCH_BY_EPOCH,
+    FETCH_BY_ID,
+    FETCH_BY_NAME,
     FetchLimits,
     FetchPosition,
     Isolation,
@@ -31,26 +34,39 @@ from tanist.kafka.protocol.frames import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tanist.kafka.protocol.frames import ProduceVersion
+    from tanist.kafka.protocol.frames import FetchAnswer, FetchVersion, ProduceVersion
 
 VERSIONS = pytest.mark.parametrize("version", [BY_NAME, BY_ID], ids=["by name", "by id"])
-PARSERS: tuple[Callable[[memoryview], object], ...] = (
-    parse_fetch,
-    partial(parse_produce, BY_NAME),
-    partial(parse_produce, BY_ID),
-)
+FETCHES = (FETCH_BY_NAME, FETCH_BY_EPOCH, FETCH_BY_ID)
+FETCH_VERSIONS = pytest.mark.parametrize("version", FETCHES, ids=["by name", "by epoch", "by id"])
+TOPICS = tuple(f"t{n}-é" for n in range(4))
 
 
 def topic_id(name: str) -> UUID:
     return UUID(bytes=name.encode().ljust(16, b"\xff"))
 
 
-def test_a_fetch_request_is_what_kafka_python_writes() -> None:
+def fetched(version: FetchVersion, frame: memoryview) -> FetchAnswer:
+    """Of a fetch that asked for all of `TOPICS`."""
+    called = [topic_id(name).bytes if version is FETCH_BY_ID else name for name in TOPICS]
+    return parse_fetch(version, frame, dict(zip(called, TOPICS, strict=True)))
+
+
+PARSERS: tuple[Callable[[memoryview], object], ...] = (
+    *(partial(fetched, version) for version in FETCHES),
+    partial(parse_produce, BY_NAME),
+    partial(parse_produce, BY_ID),
+)
+
+
+@FETCH_VERSIONS
+def test_a_fetch_request_is_what_kafka_python_writes(version: FetchVersion) -> None:
+    orders, zurich = topic_id("orders"), topic_id("zürich")
     positions = [
-        FetchPosition("orders", 0, 2**40, 1 << 20),
-        FetchPosition("orders", 7, 0, 99),
-        FetchPosition("zürich", 1, 5, 1 << 20),
-        FetchPosition("orders", 3, 6, 1 << 20),
+        FetchPosition("orders", 0, 2**40, 1 << 20, 7, orders),
+        FetchPosition("orders", 7, 0, 99, -1, orders),
+        FetchPosition("zürich", 1, 5, 1 << 20, 2**30, zurich),
+        FetchPosition("orders", 3, 6, 1 << 20, 0, orders),
     ]
     limits = FetchLimits(max_wait_ms=250, min_bytes=2, max_bytes=1 << 24, isolation=Isolation.READ_COMMITTED)
     topic = FetchRequest.FetchTopic
@@ -65,11 +81,13 @@ def test_a_fetch_request_is_what_kafka_python_writes() -> None:
         topics=[
             topic(
                 topic=name,
+                topic_id=topic_id(name),
                 partitions=[
                     topic.FetchPartition(
                         partition=p.partition,
                         current_leader_epoch=-1,
                         fetch_offset=p.offset,
+                        last_fetched_epoch=p.last_epoch,
                         log_start_offset=-1,
                         partition_max_bytes=p.max_bytes,
                     )
@@ -80,10 +98,10 @@ def test_a_fetch_request_is_what_kafka_python_writes() -> None:
         ],
         forgotten_topics_data=[],
         rack_id="",
-        version=11,
+        version=version.number,
     )
     theirs.with_header(correlation_id=77, client_id="tanist")
-    assert fetch_request(77, "tanist", positions, limits) == bytes(theirs.encode(header=True, framed=True))
+    assert fetch_request(version, 77, "tanist", positions, limits) == bytes(theirs.encode(header=True, framed=True))
 
 
 @VERSIONS
@@ -134,17 +152,23 @@ def answer(kind: Any, version: int, **fields: Any) -> bytes:
     return bytes(message.encode(header=True))
 
 
-def fetch_answer(rng: Random, *, error: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]:
-    """A random Fetch v11 answer, and what must be read from it."""
+def fetch_answer(version: FetchVersion, rng: Random, *, error: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]:
+    """A random answer, with a diverging epoch where the version can tell one, and what must be read from it."""
     topic = FetchResponse.FetchableTopicResponse
     part = topic.PartitionData
     topics, expected = [], []
-    for name in [f"t{n}-é" for n in range(rng.randrange(4))]:
+    for name in TOPICS[: rng.randrange(4)]:
         parts = []
         for n in range(rng.randrange(4)):
             aborted = [(rng.randrange(99), rng.randrange(2**40)) for _ in range(rng.randrange(3))]
             records = rng.randbytes(rng.randrange(50))
             code, high, stable, start = rng.choice([0, 6]), *(rng.randrange(2**60) for _ in range(3))
+            diverging = (rng.randrange(99), rng.randrange(2**60)) if version.compares_epochs and n % 2 else None
+            tagged = (
+                {"diverging_epoch": part.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])}
+                if diverging
+                else {}
+            )
             parts.append(
                 part(
                     partition_index=n,
@@ -156,12 +180,13 @@ def fetch_answer(rng: Random, *, error: int = 0) -> tuple[bytes, list[tuple[Any,
                     or (None if rng.random() < 0.5 else []),
                     preferred_read_replica=-1,
                     records=records or rng.choice([None, b""]),
+                    **tagged,
                 )
             )
-            expected.append((name, n, code, high, stable, start, tuple(aborted), records))
-        topics.append(topic(topic=name, partitions=parts))
+            expected.append((name, n, code, high, stable, start, tuple(aborted), records, diverging))
+        topics.append(topic(topic=name, topic_id=topic_id(name), partitions=parts))
     fields = {"throttle_time_ms": 5, "error_code": error, "session_id": 0, "responses": topics}
-    return answer(FetchResponse, 11, **fields), expected
+    return answer(FetchResponse, version.number, **fields), expected
 
 
 def produce_answer(version: ProduceVersion, rng: Random) -> tuple[bytes, list[tuple[Any, ...]]]:
@@ -202,12 +227,13 @@ def produce_answer(version: ProduceVersion, rng: Random) -> tuple[bytes, list[tu
     return answer(ProduceResponse, version.number, **fields), expected
 
 
+@FETCH_VERSIONS
 @pytest.mark.parametrize("seed", range(60))
-def test_fetch_answers_are_read_to_the_last_field_without_copying(seed: int) -> None:
-    frame, expected = fetch_answer(Random(seed))
-    throttle, partitions = parse_fetch(memoryview(frame))
+def test_fetch_answers_are_read_to_the_last_field_without_copying(version: FetchVersion, seed: int) -> None:
+    frame, expected = fetch_answer(version, Random(seed))
+    throttle, partitions = fetched(version, memoryview(frame))
     assert throttle == 5
-    assert [(*found[:-1], bytes(found.records)) for found in partitions] == expected
+    assert [tuple(found._replace(records=bytes(found.records))) for found in partitions] == expected  # type: ignore[arg-type]
     assert all(found.records.obj is frame for found in partitions)
     assert correlation_id(memoryview(frame)) == 9
 
@@ -223,7 +249,7 @@ def test_produce_answers_are_read_to_the_last_field(version: ProduceVersion, see
 
 def frames() -> list[tuple[Callable[[memoryview], object], bytes]]:
     makers: tuple[Callable[[Random], tuple[bytes, object]], ...] = (
-        fetch_answer,
+        *(partial(fetch_answer, version) for version in FETCHES),
         partial(produce_answer, BY_NAME),
         partial(produce_answer, BY_ID),
     )
@@ -257,7 +283,7 @@ def no_crash(parse: Callable[[memoryview], object], frame: memoryview) -> None:
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 2**31 - 1])
-@pytest.mark.parametrize(("parse", "head"), [(PARSERS[0], (1, 0, 0, 0)), (PARSERS[1], (1,))], ids=["fetch", "produce"])
+@pytest.mark.parametrize(("parse", "head"), [(PARSERS[0], (1, 0, 0, 0)), (PARSERS[3], (1,))], ids=["fetch", "produce"])
 def test_impossible_counts_are_malformed(
     parse: Callable[[memoryview], object], head: tuple[int, ...], count: int
 ) -> None:
@@ -276,4 +302,11 @@ def test_impossible_counts_of_the_flexible_encoding_are_malformed(where: str, co
 
 def test_a_fetch_refused_as_a_whole_is_that_error() -> None:
     with pytest.raises(NotLeader):
-        parse_fetch(memoryview(fetch_answer(Random(5), error=6)[0]))
+        fetched(FETCH_BY_ID, memoryview(fetch_answer(FETCH_BY_ID, Random(5), error=6)[0]))
+
+
+def test_an_answer_about_a_topic_that_was_not_asked_for_is_malformed() -> None:
+    frame = memoryview(fetch_answer(FETCH_BY_ID, Random(2))[0])
+    assert fetched(FETCH_BY_ID, frame).partitions
+    with pytest.raises(MalformedFrame, match="not asked for"):
+        parse_fetch(FETCH_BY_ID, frame, {})

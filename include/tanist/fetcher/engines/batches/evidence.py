@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tanist.domain.appending import later_history
 from tanist.domain.broker_errors import OffsetOutOfRange
 from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.copying import Step
+    from tanist.domain.errors import SourceTruncated
     from tanist.domain.names import TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.fetcher.runs import OffsetRuns
@@ -112,7 +114,36 @@ class WireLogReader:
         self._holes = holes
         """Cleaners take records out of both logs."""
         self._start: SourceStart | None = None
+        self._epochs: dict[int, tuple[int, int]] = {}
+        """Of the batches of the source, as they were first read: leader epoch and end, by the first offset of each."""
         self.map_read: OffsetMap | None = None
+
+    def epoch_before(self, position: SourceOffset) -> int:
+        """The leader epoch of the batch of the source that ends at `position`, as it was first read; -1: it was not."""
+        return next((epoch for epoch, end in self._epochs.values() if end == position), -1)
+
+    def lost_by_source(self, ends: CopyEnds) -> SourceTruncated | None:
+        """The source's lost offsets, if a later leader epoch has other records there than the copy; None: no such.
+
+        Both logs are compared backwards, record by record, until one is the same. An unclean leader election begins a
+        new epoch where the new leader's log ended.
+
+        Raises:
+            SourceBehind: it is shorter than the copy now. CorruptBatch, UnsupportedBatch: as `contradiction`.
+        """
+        offsets, back = self.offset_map(), FIRST_LOOK
+        while True:
+            start = DestinationOffset(max(ends.start, ends.end - back))
+            copied = self.destination(start, ends.end)
+            at = self.contradiction([batch for _, batch in copied], offsets) if copied else None
+            if at is None:
+                return None
+            if start == ends.start or at > offsets.origin(DestinationOffset(copied[0][0].base_offset)):
+                break
+            back *= 4
+        epoch, _ = self._epochs.get(at, (-1, 0))
+        until = offsets.origin(ends.end)
+        return later_history(at, until, epoch) if epoch > self.epoch_before(at) >= 0 else None
 
     def copy_ends(self) -> CopyEnds:
         ends, self._first_ends = self._first_ends, None
@@ -189,11 +220,14 @@ class WireLogReader:
     def _fetch_source(self, position: SourceOffset) -> FetchedPartition:
         """Raises OffsetOutOfRange below the log start, SourceBehind above the end."""
         try:
-            return self._fetch(self._source, position, Isolation.READ_COMMITTED, FIRST_READ)
+            fetched = self._fetch(self._source, position, Isolation.READ_COMMITTED, FIRST_READ)
         except OffsetOutOfRange as beyond:
             if position < self.source_start().log_start:
                 raise
             raise SourceBehind(f"{self._at}: the source ends before {position}, which was already copied") from beyond
+        for header, _ in walk(fetched.records):
+            self._epochs.setdefault(header.base_offset, (header.leader_epoch, header.next_offset))
+        return fetched
 
     def _fetch(self, router: Router, offset: int, isolation: Isolation, size: int) -> FetchedPartition:
         limits = FetchLimits(max_wait_ms=0, isolation=isolation)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.appending import Halt, Pipeline
+from tanist.domain.appending import Halt, Pipeline, truncated
 from tanist.domain.errors import CompactionHole
 from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
-from tanist.kafka.protocol.frames import ProduceBatch
+from tanist.kafka.protocol.frames import FetchPosition, ProduceBatch
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -83,6 +83,8 @@ class BatchPartition:
     """The destination has refused a record without a key: such ones are left out, as the source's cleaner does."""
     resting_since: float | None = None
     """Since when, monotonic seconds, nothing follows offsets of the source that hold no record."""
+    last_epoch: int = -1
+    """The source's leader epoch of the batch before the pipeline's position; -1: not known."""
     note: str = ""
     last_mirrored_epoch: int = -1
     records: int = 0
@@ -122,6 +124,17 @@ class BatchPartition:
     @property
     def fetch_from(self) -> SourceOffset:
         return max(self.pipeline.position, self.enter_at)
+
+    def position(self, max_bytes: int) -> FetchPosition:
+        """Where to read on, of the topic and the history that were read so far."""
+        epoch = self.last_epoch if self.fetch_from == self.pipeline.position else -1
+        return FetchPosition(
+            self.at.topic, self.at.partition, self.fetch_from, max_bytes, epoch, self.assigned.source_topic_id
+        )
+
+    def diverged(self, end: SourceOffset, now: float) -> None:
+        """The source's log has another history from `end` on than what was read."""
+        self.halt(truncated(self.pipeline.sent_until, self.last_epoch, end), now)
 
     def assign(self, assigned: Assigned) -> None:
         before, self.assigned = self.holes, assigned

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.broker_errors import NotLeader, OffsetOutOfRange, UnknownTopicOrPartition
+from tanist.domain.broker_errors import (
+    InconsistentTopicId,
+    NotLeader,
+    OffsetOutOfRange,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from tanist.domain.copying import AbortedTransaction, Fill, Refuse, Step, decide
 from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, Stopped, TanistError
 from tanist.domain.holes import Holes
@@ -13,7 +19,7 @@ from tanist.domain.names import SourceOffset
 from tanist.fetcher.engines.batches.evidence import ends_abort
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.codes import NONE, error_for
-from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
+from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.protocol.merging import sample, walk_merged
 from tanist.kafka.protocol.refilling import refilled, split_at_holes
 from tanist.kafka.wire.connection import ReceiveBuffer
@@ -67,7 +73,7 @@ class SourceReading:
         self._turn += 1
         limits = FetchLimits(max_wait_ms=HURRY_MS if hurry else WAIT_MS, max_bytes=FETCH_BYTES)
         size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
-        positions = [FetchPosition(p.at.topic, p.at.partition, p.fetch_from, size) for p in self._posted]
+        positions = [each.position(size) for each in self._posted]
         try:
             self._open().post(positions, limits, self._clock.deadline(ANSWER_SECONDS))
         except Stopped:
@@ -124,6 +130,9 @@ class SourceReading:
         of.source.served(
             self._clock.now(), fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset
         )
+        if fetched.diverging is not None:
+            of.diverged(SourceOffset(fetched.diverging[1]), self._clock.monotonic())
+            return
         small = of.assigned.merges
         of.merging = of.merging.seen(*sample(fetched.records)) if small else replace(of.merging, on=False)
         if of.pipeline.take(*_steps(of, fetched)):
@@ -149,7 +158,7 @@ class SourceReading:
     def _refused(self, of: BatchPartition, why: TanistError) -> None:
         self.stale = self.stale or isinstance(why, NotLeader) or why.retriable
         now = self._clock.monotonic()
-        if isinstance(why, OffsetOutOfRange | UnknownTopicOrPartition):
+        if isinstance(why, OffsetOutOfRange | UnknownTopicOrPartition | UnknownTopicId | InconsistentTopicId):
             # Both logs tell which end was overrun; and a topic that comes back may be another one, already longer.
             of.halt(why, now)
         else:
@@ -177,9 +186,17 @@ def _decided(of: BatchPartition, fetched: FetchedPartition) -> Iterator[Step[Bat
     batches = walk_merged(records, position, merging.limit) if merging.on else walk(records)
     holes = of.holes is not Holes.REFUSE
     try:
-        yield from decide(position, batches, aborted, ends_abort, holes=holes)
+        yield from decide(position, _noted(of, batches), aborted, ends_abort, holes=holes)
     except PartitionBroken as broken:
         yield Refuse(broken)
+
+
+def _noted(
+    of: BatchPartition, batches: Iterable[tuple[BatchHeader, memoryview]]
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    for header, batch in batches:
+        of.last_epoch = header.leader_epoch
+        yield header, batch
 
 
 def _rotated(partitions: list[BatchPartition], turn: int) -> list[BatchPartition]:

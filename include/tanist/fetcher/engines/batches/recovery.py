@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import Pipeline
 from tanist.domain.compacted_recovery import recover_compacted_position
-from tanist.domain.errors import CompactionHole, Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.errors import CompactionHole, Diverged, Stopped, TanistError, TimedOut, Unreachable
 from tanist.domain.holes import Holes
 from tanist.domain.recovery import recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
@@ -65,16 +65,17 @@ class Recovery:
                 if not of.found_hole():
                     raise
                 return self._resume(of, ends, by)
+            except Diverged as why:
+                return self._evidence(of, ends, by).lost_by_source(ends) or why
         except (Stopped, TimedOut, Unreachable):
             raise
         except TanistError as why:
             return why
 
     def _resume(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> Phase:
-        holes = of.holes is not Holes.REFUSE
-        evidence = WireLogReader(of.at, ends, self._routers, self._runs, by, holes=holes)
+        evidence = self._evidence(of, ends, by)
         suspect_from = of.halted.suspect_from if of.halted else None
-        recover = recover_compacted_position if holes else recover_position
+        recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
         found = recover(evidence, of.assigned.spec.producer_ids, suspect_from)
         offsets = evidence.map_read or self._runs.read(of.at, by)
         if found.runs:
@@ -87,4 +88,8 @@ class Recovery:
             of.start_fill = StartFill(found.start_fill.to, found.end)
             return Phase.FILL_START
         of.pipeline = Pipeline.resume(found, offsets)
+        of.last_epoch = evidence.epoch_before(found.position)
         return Phase.COPY
+
+    def _evidence(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> WireLogReader:
+        return WireLogReader(of.at, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)

@@ -1,0 +1,92 @@
+"""A source that loses committed records, and then has others at their offsets: what follows is not copied."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from tanist.domain.broker_errors import UnknownTopicId
+from tanist.domain.names import BrokerId
+from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
+from tanist.kafka.wire.connection import ReceiveBuffer
+from tanist.kafka.wire.hot import Fetches
+from tanist.kafka.wire.requests import End
+from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until
+from tests.kafka.fetcher.test_broken import ALONE
+from tests.kafka.fetcher.test_log_start import batches
+from tests.kafka.fetcher.test_writers import broken
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from uuid import UUID
+
+    from tanist.domain.names import TopicPartition
+    from tanist.kafka.protocol.frames import FetchedPartition
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def log_of(side: RigCluster, at: TopicPartition) -> Path:
+    [log] = side.cluster.directory.glob(f"**/node-1/**/{at}")
+    return log
+
+
+def lose_power(side: RigCluster, at: TopicPartition, kept: Path) -> None:
+    """Broker 1 comes back with what of its log was `kept`: Kafka acknowledges before anything is on a disk."""
+    side.cluster.kill(1)
+    log = log_of(side, at)
+    shutil.rmtree(log)
+    shutil.copytree(kept, log)
+    side.cluster.start_broker(1)
+    until(lambda: side.complete(at.topic, 1), 30)
+
+
+def test_records_written_over_lost_ones_are_not_copied(out_of_trio: Rig, topic_name: str, tmp_path: Path) -> None:
+    rig, kept = out_of_trio, tmp_path / "kept"
+    rig.destination.create(topic_name)
+    [at] = rig.source.create(topic_name, brokers=[1], config=ALONE)
+    batches(rig, at, 5)
+    shutil.copytree(log_of(rig.source, at), kept)
+    batches(rig, at, 5)
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+    end = rig.source.end(at)
+    lose_power(rig.source, at, kept)
+    batches(rig, at, 8)
+    with rig.copier([at]) as copier:
+        assert broken(copier, at) == "SOURCE_TRUNCATED", copier.reports()[at]
+        assert f"lost its offsets {end // 2} to {end - 1}" in str(copier.reports()[at].error)
+    assert rig.destination.end(at, End.LOG_END) == end
+
+
+def test_a_fetch_says_which_history_and_which_topic_it_goes_on_with(trio: RigCluster, topic_name: str) -> None:
+    """A worker that was frozen while a leader lost records, or a topic was created again, reads none of these."""
+    [at] = trio.create(topic_name, brokers=[1, 2], config=ALONE)
+    trio.produce(at, [b"%d" % n for n in range(10)])
+    trio.router.refresh([topic_name], soon())
+    first, topic_id = trio.router.leader_epoch(at), trio.router.topics()[topic_name].topic_id
+    trio.cluster.kill(1)
+    until(lambda: trio.leader(at) == 2, 30)
+    trio.produce(at, [b"%d" % n for n in range(10)])
+    trio.cluster.start_broker(1)
+    until(lambda: trio.complete(topic_name, 1), 30)
+    then = trio.router.leader_epoch(at)
+    assert then > first
+
+    def fetched(offset: int, last_epoch: int, of: UUID | None) -> FetchedPartition:
+        fetches = Fetches(trio.router.connection(BrokerId(trio.leader(at)), soon(), "history"))
+        position = FetchPosition(topic_name, 0, offset, 1 << 20, last_epoch, of)
+        fetches.post([position], FetchLimits(max_wait_ms=100), soon())
+        return fetches.receive(ReceiveBuffer(), soon()).partitions[0]
+
+    for of in (topic_id, None):
+        assert fetched(15, first, of).diverging == (first, 10)
+        assert not len(fetched(15, first, of).records)
+        for offset, epoch in ((10, first), (15, then), (15, -1)):
+            assert len(fetched(offset, epoch, of).records)
+            assert fetched(offset, epoch, of).diverging is None
+    another = fetched(15, then, uuid4())
+    assert (another.error_code, len(another.records)) == (UnknownTopicId.code, 0)
