@@ -83,7 +83,8 @@ def run() -> None:
         if not wrong.format_message():
             cast("Any", wrong).show()  # called without anything: the help is the answer
             sys.exit(wrong.exit_code)
-        fail("INVALID_USAGE", wrong.format_message(), f"see `{_path(wrong)} --help`", as_json)
+        said = wrong.format_message().replace(" Value error, ", " ")  # what a choice of values says before its reason
+        fail("INVALID_USAGE", said, f"see `{_path(wrong)} --help`", as_json)
         sys.exit(wrong.exit_code)
 
 

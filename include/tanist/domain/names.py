@@ -48,7 +48,9 @@ def mirror_name(text: str) -> MirrorName:
     Raises:
         InvalidMirrorName: with the rule that was broken.
     """
-    if not _TOPIC_NAME.fullmatch(text) or text in {".", ".."}:
+    if text in {".", ".."}:
+        raise InvalidMirrorName(f"{text!r} cannot be a name, as Kafka has it of topics")
+    if not _TOPIC_NAME.fullmatch(text):
         raise InvalidMirrorName(f"{text[:80]!r} is not 1 to 249 characters of letters, digits, '.', '_' and '-'")
     for suffix in _FORBIDDEN_SUFFIXES:
         if text.endswith(suffix):

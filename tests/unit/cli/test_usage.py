@@ -172,3 +172,10 @@ def test_the_reason_of_an_abandoned_fence_is_promised_to_nobody(tanist: Tanist) 
     assert (answer.code, answer.errors) == (2, ["INVALID_CONFIG"])
     assert "printed with the commands and not stored" in plain(answer.err)
     assert "printed, not stored" in plain(tanist("mirrors", "delete", "--help").out)
+
+
+def test_a_value_that_is_no_choice_is_named_without_words_of_a_library(tanist: Tanist) -> None:
+    """It began with "Value error"."""
+    answer = tanist("validate", "dr", "--destination", "west", "--level", "foo")
+    assert (answer.code, answer.errors) == (2, ["INVALID_USAGE"])
+    assert "Invalid value for '--level': 'foo' is not one of" in answer.err
