@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from tanist.domain.names import TopicPartition
 from tanist_testkit.sandbox.command_line import CommandLine
 from tanist_testkit.sandbox.environment import environment
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -17,8 +18,10 @@ from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import LogVerdict, compare, identical, missing
 from tanist_testkit.verify.flows import DAY_MS, Flow
 from tanist_testkit.verify.reading import bounds, read
+from tanist_testkit.verify.traces import Place
 from tanist_testkit.verify.writing import Load, write_beginnings
 from tests.storm.chaos import Chaos
+from tests.storm.cleaned import CleanedLogs, cleaned_logs
 from tests.storm.offset_runs import maps
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from tanist_testkit.sandbox.environment import Environment
     from tanist_testkit.screen import Screen
     from tanist_testkit.verify.comparing import Locate
-    from tanist_testkit.verify.traces import Place, Trace, Traces
+    from tanist_testkit.verify.traces import Trace, Traces
 
 FLOWS = (
     Flow(topic="plain", partitions=3, rate=200),
@@ -39,8 +42,14 @@ FLOWS = (
     Flow(topic="transactions", partitions=3, rate=100, writers=3, transactional=True),
     Flow(topic="late", partitions=2, rate=50, deleted=2000, compression="zstd"),
     Flow(topic="old", partitions=2, rate=50, age_ms=5 * DAY_MS),
+    Flow(topic="tiny", partitions=2, rate=60, in_a_batch=1),
+    Flow(topic="cleaned", partitions=2, rate=100, compression="lz4", keys=40, writers=2),
+    Flow(topic="ledger", partitions=2, rate=60, keys=40, writers=2, transactional=True),
 )
 TOPICS = tuple(flow.topic for flow in FLOWS)
+COMPACTED = tuple(flow.topic for flow in FLOWS if flow.keys)
+WHOLE = tuple(flow.topic for flow in FLOWS if not flow.keys)
+CLEANERS = {"log.cleaner.backoff.ms": "500"}
 WORKERS = ("w1", "w2", "w3")
 MIRROR = "storm"
 UP_SECONDS = 120.0
@@ -69,10 +78,11 @@ class Outcome:
     """What of the storm itself has broken, and ended it early: a writer, the faults, the last wait."""
     unplaced: int
     """Acknowledged records whose offset nobody was told."""
+    cleaned: CleanedLogs
 
     @property
     def ok(self) -> bool:
-        wrong = self.verdict.differences or self.uncommitted.differences or self.missing
+        wrong = self.verdict.differences or self.uncommitted.differences or self.missing or self.cleaned.wrong
         return not (wrong or self.stuck or self.died or self.broke)
 
     def lines(self) -> list[str]:
@@ -85,6 +95,8 @@ class Outcome:
             f"acknowledged but missing: {self.missing}; seen by read_uncommitted: {self.uncommitted.differences}",
             f"offsets identical, except for {self.runs} run(s); final shifts: {_shifts(self.shifts)}",
             *(f"first difference: {first}" for first in (self.verdict.first, self.uncommitted.first) if first),
+            f"compacted: {self.cleaned.records:,} records left, {self.cleaned.holes:,} holes",
+            *(f"wrong: {words}" for words in self.cleaned.wrong[:5]),
             f"workers that gave up starting and were started again: {len(self.gave_up)}",
             *(f"stuck: {words}" for words in self.stuck),
             *(f"bug: {words}" for words in self.died),
@@ -175,12 +187,16 @@ class Storm:
         with self.screen.step("Every record of both clusters is compared"):
             by = self.clock.deadline(UP_SECONDS)
             runs = maps(west, by, self.clock)
-            places = clients.places(east, TOPICS, by, self.clock)
+            places = clients.places(east, WHOLE, by, self.clock)
             logs = {side: bounds(side, places, by, self.clock) for side in (east, west)}
             source = read(east, logs[east], committed=True, by=by, clock=self.clock)
             copy = read(west, logs[west], committed=True, by=by, clock=self.clock)
             raw = read(west, logs[west], committed=False, by=by, clock=self.clock)
-            acknowledged = load.traces()
+            acknowledged = {at: trace for at, trace in load.traces().items() if at.topic in WHOLE}
+            partitions = [
+                TopicPartition(at.topic, at.partition) for at in clients.places(east, COMPACTED, by, self.clock)
+            ]
+            cleaned = cleaned_logs((east, west), partitions, lambda at: _locate(runs, Place(at.topic, at.partition)))
             self.screen.detail = f"{sum(map(len, source.values())):,} records"
         surplus = {place: copy[place].end - _locate(runs, place)(source[place].end) for place in places}
         at_end = {place: copy[place].end - source[place].end for place in places}
@@ -201,6 +217,7 @@ class Storm:
             stuck=stuck,
             broke=broke,
             unplaced=sum(len(trace.unplaced) for trace in acknowledged.values()),
+            cleaned=cleaned,
         )
 
     def _bugs(self) -> list[str]:
@@ -241,7 +258,8 @@ def run(
     with ExitStack() as until_the_end:
         with screen.step(f"Two clusters, of {brokers[0]} and of {brokers[1]} broker(s)"):
             east, west = (
-                ClusterSpec(name=n, brokers=count) for n, count in zip(("east", "west"), brokers, strict=True)
+                ClusterSpec(name=name, brokers=count, properties=CLEANERS)
+                for name, count in zip(("east", "west"), brokers, strict=True)
             )
             building = environment(east, west, clock, directory=directory, say=screen.say, keep_data=True)
             home = until_the_end.enter_context(building)

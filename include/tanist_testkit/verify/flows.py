@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 DAY_MS: Final = 24 * 3600 * 1000
 _CUSTOMERS: Final = 1000
+_CLEANED: Final = {
+    "cleanup.policy": "compact",
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.0",
+    "min.compaction.lag.ms": "0",
+}
+"""A cleaner has something to do each second."""
 _ROW: Final = 16
 """Records in a row for one partition: batches of more than one record, whatever the rate."""
 
@@ -28,6 +35,7 @@ class Flow:
 
     `deleted`: records per partition that are written and deleted before the mirror is made: the log starts there.
     `age_ms`: by how much timestamps lie in the past. `transactional`: each writer commits or aborts a few at a time.
+    `keys`: the topic is compacted, and each record has one of so many keys. `in_a_batch`: records at most, 0: many.
     """
 
     topic: str
@@ -38,6 +46,8 @@ class Flow:
     transactional: bool = False
     deleted: int = 0
     age_ms: int = 0
+    keys: int = 0
+    in_a_batch: int = 0
     value_bytes: int = 300
     max_message_bytes: int = 0
     """The topic's own setting, 0: none."""
@@ -47,6 +57,8 @@ class Flow:
         config = {"retention.ms": "-1", "min.insync.replicas": str(min_isr)}
         if self.max_message_bytes:
             config["max.message.bytes"] = str(self.max_message_bytes)
+        if self.keys:
+            config |= _CLEANED
         return NewTopic(self.topic, self.partitions, replicas, config=config)
 
     def __str__(self) -> str:
@@ -54,6 +66,8 @@ class Flow:
         kinds += ["transactional, some aborted"] if self.transactional else []
         kinds += [f"starts at offset {self.deleted}"] if self.deleted else []
         kinds += [f"{self.age_ms // DAY_MS} days old"] if self.age_ms else []
+        kinds += [f"compacted, {self.keys} keys"] if self.keys else []
+        kinds += [f"{self.in_a_batch} a batch"] if self.in_a_batch else []
         return f"{self.topic} ({self.partitions} partitions, {', '.join(kinds)})"
 
 
@@ -82,13 +96,15 @@ def records(flow: Flow, writer: int, clock: Clock, seed: int) -> Iterator[FlowRe
         name = b"%s/%d/%d" % (flow.topic.encode(), writer, number)
         partition = (number // _ROW + writer) % flow.partitions
         timestamp = clock.now() - flow.age_ms - dice.randrange(50)
-        yield _shaped(FlowRecord(partition, b"%d" % dice.randrange(_CUSTOMERS), name, None, timestamp), dice, filling)
+        key = b"%d" % dice.randrange(flow.keys or _CUSTOMERS)
+        yield _shaped(FlowRecord(partition, key, name, None, timestamp), dice, filling, keyed=flow.keys > 0)
 
 
-def _shaped(plain: FlowRecord, dice: random.Random, filling: bytes) -> FlowRecord:
+def _shaped(plain: FlowRecord, dice: random.Random, filling: bytes, *, keyed: bool) -> FlowRecord:
+    """`keyed`: a record without a key would be refused."""
     name, value = plain.value, b"%s %s" % (plain.value, filling)
     match dice.randrange(16):
-        case 0:
+        case 0 if not keyed:
             return plain._replace(key=None, value=value)
         case 1:  # a tombstone
             return plain._replace(value=None, headers=[("name", name)])

@@ -215,7 +215,13 @@ class LoadWriter(threading.Thread):
         return len(wanted)
 
     def _writer(self, **more: object) -> LogWriter:
-        common = {"linger_ms": 5, "compression_type": self.flow.compression, "queue_buffering_max_messages": 200_000}
+        common: dict[str, object] = {
+            "linger_ms": 5,
+            "compression_type": self.flow.compression,
+            "queue_buffering_max_messages": 200_000,
+        }
+        if self.flow.in_a_batch:
+            common["batch_num_messages"] = self.flow.in_a_batch
         return LogWriter(settings(self._servers, **{"delivery_timeout_ms": _DELIVERY_MS} | common | more))
 
 
