@@ -22,6 +22,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.spark import SparkCluster
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
+from tests.kafka.fetcher.rig import until
 from tests.spark.leaks import commands, files, leaks, pages, secrets_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,13 @@ def sealed(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: py
         pair.worker()
         pair.mirror("dr", "orders", "bills")
         assert pair.west.writes("bills", range(4), user="mirror")
+        until(lambda: states(pair, "bills") == {"FAILED"}, 60)  # results have it
         yield pair
+
+
+def states(pair: Pair, topic: str) -> set[str]:
+    rows = json.loads(pair.tanist("mirrors", "describe", "dr", "--json").out)["items"]
+    return {row["state"] for row in rows if row["topic"] == topic}
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,7 @@ _NEVER_COPIED: Final = (
     (re.compile(r".*\.replication\.throttled\.replicas"), "names brokers of the source"),
     (re.compile(r"remote\..*"), "tiered storage belongs to its cluster"),
     (re.compile(r"mirror\..*"), "belongs to its cluster's own mirroring"),
+    (re.compile(r"message\.(format\.version|downconversion\.enable)"), "is about formats that are not copied"),
 )
 
 

@@ -29,6 +29,7 @@ _PREFIX: Final = Struct(">qiib")  # as much as it takes to know how far the batc
 BEFORE_LENGTH_ENDS: Final = 12
 COVERED: Final = 21  # where the checksum's cover begins
 MAGIC: Final = 2
+_MAGIC_AT: Final = 16
 
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
@@ -101,10 +102,13 @@ def split(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
 
     Raises:
         CorruptBatch: an impossible length. Batches before it have been yielded.
-        UnsupportedBatch: message format 0 or 1.
+        UnsupportedBatch: it begins with a message of format 0 or 1 that could not be converted. One behind other
+            batches ends the walk: the next fetch begins with it, and converts it.
     """
     at, end = 0, len(records)
     while end - at >= HEADER_SIZE:
+        if at and 0 <= records[at + _MAGIC_AT] < MAGIC:
+            return
         header = _header(records, at)
         following = at + header.size
         if following > end:
@@ -119,7 +123,7 @@ def walk(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
 
     Raises:
         CorruptBatch: names the offset and the problem. Batches before it have been yielded.
-        UnsupportedBatch: message format 0 or 1.
+        UnsupportedBatch: as `split`.
     """
     for header, batch in split(records):
         if not is_sound(header, batch):
@@ -158,13 +162,17 @@ def _check_stump(records: memoryview, at: int) -> None:
     """What can be known of a batch that was cut inside its header."""
     if len(records) - at >= _PREFIX.size:
         base, length, _, magic = _PREFIX.unpack_from(records, at)
+        if at and magic in {0, 1}:
+            return
         if magic != MAGIC or length < HEADER_SIZE - BEFORE_LENGTH_ENDS:
             _refuse(base, length, magic)
 
 
 def _refuse(base: int, length: int, magic: int) -> None:
     if magic in {0, 1}:
-        raise UnsupportedBatch(f"batch at offset {base}: message format {magic}; only format 2 can be copied unchanged")
+        raise UnsupportedBatch(
+            f"batch at offset {base}: message format {magic} that cannot be converted: damaged, or LZ4 of format 0"
+        )
     if magic != MAGIC:
         raise CorruptBatch(f"batch at offset {base}: unknown message format {magic}")
     raise CorruptBatch(f"batch at offset {base}: impossible length {length}")

@@ -38,7 +38,10 @@ _ZSTD_LEVEL: Final = 3
 @cache
 def _cramjam() -> ModuleType:
     """Loaded when it is first needed: executors of Spark jobs import this module, and have no cramjam."""
-    return import_module("cramjam")
+    try:
+        return import_module("cramjam")
+    except ModuleNotFoundError as missing:
+        raise UnsupportedBatch("LZ4, Snappy and Zstandard need the package cramjam here") from missing
 
 
 def compressed(codec: int, records: bytes) -> bytes:

@@ -15,8 +15,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist.domain.errors import MalformedFrame
+from tanist.kafka.protocol.batch import MAGIC
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.encoding import CLASSIC, FLEXIBLE, I32, UNREADABLE, read_id
+from tanist.kafka.protocol.old_formats import MAGIC_AT, modern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -229,8 +231,10 @@ def _fetched(encoding: Encoding, frame: memoryview, at: int, topic: str) -> tupl
     stop = begin + max(size, 0)
     tags, at = encoding.tags(frame, stop)
     diverging = _EPOCH_END.unpack_from(tags[_DIVERGING]) if _DIVERGING in tags else None
-    ends = high, stable, start
-    return FetchedPartition(topic, partition, error, *ends, tuple(aborted), frame[begin:stop], diverging), at
+    ends, records = (high, stable, start), frame[begin:stop]
+    if len(records) > MAGIC_AT and records[MAGIC_AT] < MAGIC:
+        records = modern(records)
+    return FetchedPartition(topic, partition, error, *ends, tuple(aborted), records, diverging), at
 
 
 def produce_request(
