@@ -11,6 +11,7 @@ import threading
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,6 +59,15 @@ def cleaned(rig: Rig) -> Rig:
     return rig
 
 
+def short(number: int) -> bytes:
+    return b"%d:" % number + b"x" * (number * 37 % 400)
+
+
+def noise(number: int) -> bytes:
+    """With its batch 9,995 bytes or a few less, and no codec makes it smaller."""
+    return Random(number).randbytes(9_915)
+
+
 class Writer:
     """Writes to one partition: 20 keys, some of them deleted; each record has its time. Not thread-safe."""
 
@@ -69,14 +79,15 @@ class Writer:
         if "transactional_id" in settings:
             self._producer.init_transactions(30)
 
-    def write(self, records: int, keys: int = 20) -> None:
+    def write(self, records: int, keys: int = 20, value: Callable[[int], bytes] | None = None) -> None:
+        """`value`: of a number; None: up to 400 bytes."""
         for number in (next(self.number) for _ in range(records)):
-            value = None if number % 11 == 7 else b"%d:" % number + b"x" * (number * 37 % 400)
+            written = None if number % 11 == 7 else (value or short)(number)
             when = self._begun + number * STRIDE_MS
             key = b"k%d" % (number * number % keys)
             self._producer.produce(
                 self._at.topic,
-                value,
+                written,
                 key,
                 partition=self._at.partition,
                 timestamp=when,
@@ -272,3 +283,61 @@ def test_records_without_a_key_are_left_out(cleaned: Rig, topic_name: str) -> No
     keyed = [row for row in committed(cleaned.source, [at])[at] if row.key is not None]
     assert [row for row in copied if row.offset % 3] == keyed
     assert all(row.key is not None for row in copied)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+def test_batches_that_outgrow_the_topic_are_compressed_or_split(cleaned: Rig, topic_name: str) -> None:
+    """Each record is as large as the topic takes: with a copy of itself, or in an LZ4 frame, it is too large."""
+    limit = {"max.message.bytes": "10000"}
+    cleaned.destination.create(topic_name, config=COPY | limit)
+    [at] = cleaned.source.create(topic_name, config=COMPACT | limit)
+    writer = Writer(cleaned.source, at, batch_size=9_000)
+    writer.write(150, value=noise)
+    cleaned_source(cleaned, [at], partial(writer.write, 15, value=noise))
+    with cleaned.copier([at], holes=Holes.COPIES) as copier:
+        cleaned.copied(copier)
+        assert copier.reports()[at].error is None
+    assert agree(cleaned, [at]) == ""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_a_promoted_compacted_topic_is_mirrored_in_its_turn(cleaned: Rig, topic_name: str) -> None:
+    """The way back: what it had of the first source, holes of its own cleaner, and what was written to it since."""
+    at = create(cleaned, topic_name, 2)
+    for each in at:
+        Writer(cleaned.source, each, compression_type="lz4").write(400)
+    cleaned_source(cleaned, at[:1], partial(Writer(cleaned.source, at[0]).write, 15))
+    with cleaned.copier(at, holes=Holes.COPIES) as copier:
+        cleaned.copied(copier)
+    promote(cleaned.destination, topic_name)
+    writers = [Writer(cleaned.destination, each) for each in at]
+
+    def write(records: int = 15) -> None:
+        for writer in writers:
+            writer.write(records)
+
+    back = Rig(source=cleaned.destination, destination=cleaned.source)
+    delete(back.destination, topic_name)
+    back.destination.create(topic_name, len(at), config=COPY)
+    with back.copier(at, holes=Holes.COPIES) as copier:
+        write(100)
+        cleaned_source(back, at, write)
+        back.copied(copier)
+        assert all(report.error is None for report in copier.reports().values())
+    assert agree(back, at) == ""
+    assert [back.destination.end(each) for each in at] == [back.source.end(each) for each in at]
+
+
+def promote(side: RigCluster, topic: str) -> None:
+    """The source's own policy, as a failover sets it."""
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for done in side.admin.incremental_alter_configs([resource]).values():
+        done.result(20)
+
+
+def delete(side: RigCluster, topic: str) -> None:
+    side.admin.delete_topics([topic])[topic].result(20)
+    until(lambda: topic not in side.admin.list_topics(timeout=20).topics, 30)

@@ -186,10 +186,18 @@ def _long_hole(header: BatchHeader, hole: _Span, limit: int) -> Iterator[Append[
 
 
 def _batch(header: BatchHeader, spans: Sequence[_Span], limit: int) -> Append[BatchHeader, memoryview]:
-    """One batch of `spans`, compressed as the source's; an uncompressed one that outgrows `limit` with LZ4."""
+    """One batch of `spans`, compressed as the source's; an uncompressed one that outgrows `limit` with LZ4.
+
+    One that is larger than `limit` also then stays as it is if compression makes it no smaller: the topic takes what
+    its source takes, and not a byte more.
+    """
     start = spans[0].start
     body = b"".join(part for span in spans for part in _records(span, span.start - start))
-    codec = LZ4 if header.codec == NONE and len(body) + HEADER_SIZE > limit else header.codec
+    large = len(body) + HEADER_SIZE > limit
+    codec = LZ4 if header.codec == NONE and large else header.codec
+    data = compressed(codec, body)
+    if large and len(data) >= len(body):
+        codec, data = NONE, body
     count = spans[-1].until - start
     made = header._replace(
         base_offset=start,
@@ -198,7 +206,7 @@ def _batch(header: BatchHeader, spans: Sequence[_Span], limit: int) -> Append[Ba
         max_timestamp=header.base_timestamp + max(span.record.time for span in spans),
         record_count=count,
     )
-    return Append(*assembled(made, compressed(codec, body)))
+    return Append(*assembled(made, data))
 
 
 def _records(span: _Span, first: int) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -295,6 +295,20 @@ def test_a_batch_that_outgrows_the_limit_uncompressed_is_compressed_or_split() -
         assert isinstance(step, Append)
         assert step.header.size <= 4_000
         copy.append(step)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_record_as_large_as_the_topic_takes_does_not_grow_by_compression(codec: int) -> None:
+    """The limit is halved until batches are taken; that of one record must not be larger than at the source."""
+    large = Written(3, BASE_TIME, b"k", Random(1).randbytes(9_000))
+    plain = StoredBatch(0, 4, [large])
+    made = refilled(decided(0, replace(plain, codec=codec).bytes(), []), 0, 0, 5_000).steps
+    copy = CopyLog()
+    for step in made:
+        assert isinstance(step, Append)
+        assert step.header.size <= len(plain.bytes())
+        copy.append(step)
+    assert [each.value for each in copy.records] == [large.value] * 4
 
 
 def test_records_without_a_key_are_left_out_where_the_copy_refuses_them() -> None:
