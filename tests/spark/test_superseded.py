@@ -156,3 +156,11 @@ def test_each_case_by_itself(spark: SparkSession) -> None:
     assert {(names[number], at, kind) for number, at, kind in seen} == {
         (name, at, kind) for name, (*_, expected) in CASES.items() for at, kind in expected.items()
     }
+
+
+def test_a_value_that_ends_like_headers_is_not_the_record_with_these_headers() -> None:
+    """One was EQUAL to the other: a short value with a header of two zero bytes, a longer one without any."""
+    with_header = superseded.content_of(b"a", b"\x02\x02k\x04\0\0")
+    without = superseded.content_of(b"a\0\x02\x02k\x04", b"\0")
+    assert with_header != without
+    assert with_header == superseded.content_of(b"a", b"\x02\x02k\x04\0\0")

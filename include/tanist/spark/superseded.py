@@ -91,10 +91,15 @@ def _rows(span: Span, found: Read, compared: _Compared) -> Iterator[tuple[Any, .
         if record.key is None or not first <= record.offset < span.ends:
             continue
         place = span.place(record.offset)
-        content = _hashed((b"" if record.value is None else b"\1" + record.value) + b"\0" + record.tail)
+        content = content_of(record.value, record.tail)
         tombstone, stamped = record.value is None, header.is_log_append_time
         within = own and place < compared.end
         yield place, record.offset, within, _hashed(record.key), tombstone, content, record.timestamp, stamped
+
+
+def content_of(value: bytes | None, headers: bytes) -> int:
+    """The length of the value belongs to it: a value can end like the headers that follow another one."""
+    return _hashed(headers if value is None else len(value).to_bytes(8) + value + headers)
 
 
 def _hashed(data: bytes) -> int:
