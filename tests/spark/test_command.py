@@ -113,6 +113,19 @@ def test_an_exit_code_is_believed_of_nobody(
     assert submitting.run(submission, SystemClock().deadline(5), print) == {"run": job().run}
 
 
+def test_an_error_of_the_job_is_named_once(tmp_path: Path) -> None:
+    """It was INVALID_CONFIG: INVALID_CONFIG."""
+    submission = Submission(application="data_validation.py", job=job(), folder=tmp_path)
+    for name, told in (
+        ("INVALID_CONFIG", "INVALID_CONFIG: bad ("),
+        ("PORT_TAKEN", "INVALID_CONFIG: PORT_TAKEN: bad ("),
+    ):
+        (tmp_path / "error.json").write_text(json.dumps({"name": name, "reason": "bad", "exit_code": 2}))
+        with pytest.raises(Misconfigured) as raised:
+            submitting.result_of(submission)
+        assert str(raised.value).startswith(told)
+
+
 def test_a_folder_that_cannot_be_written_to_is_bad_input(tmp_path: Path) -> None:
     """It is told before anything is started."""
     (tmp_path / "file").write_text("")

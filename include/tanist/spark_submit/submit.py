@@ -48,7 +48,7 @@ def result_of(submission: Submission) -> dict[str, Any]:
     """
     if error := _stored(submission.folder / "error.json"):
         kind = Misconfigured if error["exit_code"] == Misconfigured.exit_code else CouldNotTell
-        raise kind(f"{error['name']}: {error['reason']}")
+        raise kind(error["reason"] if error["name"] == kind.name else f"{error['name']}: {error['reason']}")
     found = _stored(submission.folder / "result.json")
     if found and found.get("run") != submission.job.run:
         raise CouldNotTell(f"{submission.folder} holds the result of another run")
