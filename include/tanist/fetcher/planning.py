@@ -196,10 +196,9 @@ def _places(ends: SourceEnds) -> list[tuple[TopicPartition, int, int, int | None
     return [(end.partition, end.high_watermark, end.last_stable, end.log_start) for end in ends.ends]
 
 
-def recreated(topic: TopicDesired, found: UUID | None) -> SourceTopicRecreated | None:
-    """Whether the source's topic was re-created since it was added."""
-    if found is None or not topic.source_topic_id or topic_id_text(found) == topic.source_topic_id:
+def recreated(topic: str, added: UUID | None, found: UUID | None) -> SourceTopicRecreated | None:
+    """Whether the source's topic was re-created since it was added. None: brokers older than 2.8 do not tell an id."""
+    if None in {added, found} or added == found:
         return None
-    return SourceTopicRecreated(
-        f"topic {topic.topic!r} has id {topic_id_text(found)}, but had {topic.source_topic_id} when it was added"
-    )
+    then, now = (topic_id_text(each) for each in (added, found) if each is not None)
+    return SourceTopicRecreated(f"topic {topic!r} has id {now}, but had {then} when it was added")

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import AnotherCluster, Stopped, TanistError
+from tanist.domain.names import topic_id_of
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import FetcherThreadKey, Report
 from tanist.fetcher.planning import recreated
@@ -85,7 +86,7 @@ class SourceLeaders:
         info = self._router.topics().get(mine.topic.topic) if self._router is not None else None
         if info is None:
             return None
-        if broken := recreated(mine.topic, info.topic_id):
+        if broken := recreated(mine.topic.topic, topic_id_of(mine.topic.source_topic_id), info.topic_id):
             return Report(finding=Finding.BROKEN, error=broken)
         if info.error is not None:
             return Report(error=info.error, failing_since=self._looked_at - LOOK_EVERY_SECONDS)

@@ -19,6 +19,7 @@ from tanist.ports.membership import Ownership
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     from tanist.domain.endpoint import Endpoint
     from tanist.domain.names import TopicPartition
@@ -48,6 +49,8 @@ class Copier:
     holes: Holes = Holes.REFUSE
     compacted: bool = True
     """With `holes`: whether the source is known to be compacted."""
+    topic_ids: Mapping[str, UUID | None] = field(default_factory=dict)
+    """Of the source's topics when they were added to the mirror."""
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
@@ -70,7 +73,14 @@ class Copier:
         merges = may_merge(self.spec, (), self.clock.now())
         self._assigned = {
             MirrorPartition(self.spec.mirror, at): Assigned(
-                self.spec, at, SLICE, epoch, merges=merges, compacted=self.compacted, holes=self.holes
+                self.spec,
+                at,
+                SLICE,
+                epoch,
+                merges=merges,
+                compacted=self.compacted,
+                holes=self.holes,
+                source_topic_id=self.topic_ids.get(at.topic),
             )
             for at in self.partitions
         }

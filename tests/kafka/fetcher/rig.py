@@ -31,6 +31,7 @@ from tests.leading import leads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from uuid import UUID
 
     from confluent_kafka import Producer
 
@@ -196,9 +197,19 @@ class Rig:
             source=self.source.cluster.endpoint(),
             destination=self.destination.cluster.endpoint(),
             store=settings.pop("store", self.store),
-            partitions=tuple(partitions),
+            partitions=(chosen := tuple(partitions)),
+            topic_ids=settings.pop("topic_ids", None) or self._topic_ids(chosen),
             **settings,
         )
+
+    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[str, UUID | None]:
+        """Of the source topics, as a mirror knows them since they were added; of a source that is down none."""
+        names = sorted({at.topic for at in partitions})
+        try:
+            self.source.router.refresh(names, soon(5))
+        except TanistError:
+            return {}
+        return {name: self.source.router.topics()[name].topic_id for name in names}
 
     def offsets(self, at: TopicPartition) -> OffsetMap:
         return OffsetRuns(self.spec, self.store, Claims("reader", self.store, SystemClock())).read(at, soon())

@@ -15,7 +15,7 @@ from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Fetches
 from tanist.kafka.wire.requests import End
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until
-from tests.kafka.fetcher.test_broken import ALONE
+from tests.kafka.fetcher.test_broken import ALONE, recreate
 from tests.kafka.fetcher.test_log_start import batches
 from tests.kafka.fetcher.test_writers import broken
 
@@ -90,3 +90,18 @@ def test_a_fetch_says_which_history_and_which_topic_it_goes_on_with(trio: RigClu
             assert fetched(offset, epoch, of).diverging is None
     another = fetched(15, then, uuid4())
     assert (another.error_code, len(another.records)) == (UnknownTopicId.code, 0)
+
+
+def test_a_source_topic_that_was_created_again_is_named_by_a_worker_that_resumes(rig: Rig, topic_name: str) -> None:
+    """It was DIVERGED, if its new log had reached the copy before anybody looked at its id."""
+    [at] = rig.create(topic_name)
+    batches(rig, at, 3)
+    rig.source.router.refresh([topic_name], soon())
+    added = {topic_name: rig.source.router.topics()[topic_name].topic_id}
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+    recreate(rig.source, topic_name)
+    batches(rig, at, 5)
+    with rig.copier([at], topic_ids=added) as copier:
+        assert broken(copier, at) == "SOURCE_TOPIC_RECREATED", copier.reports()[at]
+    assert rig.destination.end(at, End.LOG_END) == 30

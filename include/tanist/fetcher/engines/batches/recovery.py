@@ -12,12 +12,15 @@ from tanist.domain.recovery import recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
+from tanist.fetcher.planning import recreated
+from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.recovery import CopyEnds
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
@@ -66,7 +69,7 @@ class Recovery:
                     raise
                 return self._resume(of, ends, by)
             except Diverged as why:
-                return self._evidence(of, ends, by).lost_by_source(ends) or why
+                return self._another_topic(of, by) or self._evidence(of, ends, by).lost_by_source(ends) or why
         except (Stopped, TimedOut, Unreachable):
             raise
         except TanistError as why:
@@ -93,3 +96,8 @@ class Recovery:
 
     def _evidence(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> WireLogReader:
         return WireLogReader(of.at, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)
+
+    def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
+        """Whether the source's log differs because it is that of another topic of the same name."""
+        found = value(requests.topic_ids(self._routers[0], [of.at], by)[of.at])
+        return recreated(of.at.topic, of.assigned.source_topic_id, found)
