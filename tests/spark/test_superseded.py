@@ -145,6 +145,7 @@ CASES: Final[Mapping[str, tuple[Log, Log, Mapping[int, str]]]] = {
     "a hole that this replica of the source has not": ({0: OLD, 5: OTHER, 6: NEW}, {0: OTHER, 5: OTHER, 6: NEW}, {}),
     "the only one, where the copy has a hole": ({0: OLD, 5: OTHER}, {0: OTHER, 5: OTHER}, {0: "changed"}),
     "superseded after the comparison began": ({0: OLD, 9: LATER}, {9: LATER}, {}),
+    "lost, and superseded by what is not copied": ({0: OLD, 9: LATER}, {}, {0: "missing"}),
     "not copied yet": ({0: OLD, 9: LATER}, {0: OLD}, {}),
 }
 

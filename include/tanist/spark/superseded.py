@@ -2,8 +2,9 @@
 
 Each log has a cleaner of its own (`org.apache.kafka.storage.internals.log.LogCleaner`), and offsets of removed records
 hold copies of the next one in the mirror partition. So a record that only one log has is no difference if either log
-has a later one of its key; nor is a tombstone whose key the other log has not at all (`delete.retention.ms`). Two
-records at one place that are not the same are no difference if both are superseded: one may be such a copy.
+has a later one of its key; of the source's, only those that must have been copied excuse what the copy lacks. Nor is a
+tombstone whose key the other log does not have (`delete.retention.ms`). Two records at one place that are not the same
+are no difference if both are superseded: one may be such a copy.
 
 Both logs are read to their ends of now, not only to the bounds of the comparison: a cleaner may have removed a record
 because of one that came later. What differs then is looked for once more, for cleaners work meanwhile, too.
@@ -177,19 +178,20 @@ def differences(source: DataFrame, copy: DataFrame) -> DataFrame:
     both = source.withColumn("is_copy", F.lit(False)).unionByName(copy.withColumn("is_copy", F.lit(True)))  # noqa: FBT003
     keys = both.groupBy(*_KEY).agg(
         F.max("place").alias("latest"),
+        F.max(F.when(F.col("is_copy") | F.col("compared"), F.col("place"))).alias("latest_copied"),
         F.max(~F.col("is_copy")).alias("in_source"),
         F.max("is_copy").alias("in_copy"),
     )
-    ours, theirs = (_explained(side, keys, elsewhere) for side, elsewhere in ((source, "in_copy"), (copy, "in_source")))
+    ours, theirs = _explained(source, keys, "latest_copied", "in_copy"), _explained(copy, keys, "latest", "in_source")
     pairs = ours.alias("ours").join(theirs.alias("theirs"), comparing.equal(comparing.PLACE), "full_outer")
     same = comparing.equal(["key", "tombstone", "content"]) & comparing.same_time()
     fine = F.coalesce("ours.explained", F.lit(True)) & F.coalesce("theirs.explained", F.lit(True))  # noqa: FBT003
     return comparing.differing(pairs.where(~same & ~fine), _kind())
 
 
-def _explained(log: DataFrame, keys: DataFrame, elsewhere: str) -> DataFrame:
+def _explained(log: DataFrame, keys: DataFrame, latest: str, elsewhere: str) -> DataFrame:
     """The compared records of one log, and whether the other log may lack each."""
-    superseded = F.col("place") < F.col("latest")
+    superseded = F.col("place") < F.col(latest)
     forgotten = F.col("tombstone") & ~F.col(elsewhere)
     found = log.where("compared").join(keys, list(_KEY)).withColumn("explained", superseded | forgotten)
     return found.withColumn("length", F.lit(1)).withColumn("records", F.lit(1))

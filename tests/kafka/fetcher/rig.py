@@ -198,7 +198,7 @@ class Rig:
             destination=self.destination.cluster.endpoint(),
             store=settings.pop("store", self.store),
             partitions=(chosen := tuple(partitions)),
-            topic_ids=settings.pop("topic_ids", None) or self._topic_ids(chosen),
+            topic_ids=settings.pop("topic_ids") if "topic_ids" in settings else self._topic_ids(chosen),
             **settings,
         )
 
