@@ -37,7 +37,8 @@ def asked(spark: SparkSession, rig: Rig, at: Sequence[TopicPartition], level: Le
     return [found[each.partition] for each in at]
 
 
-@pytest.mark.parametrize("level", [Level.BATCHES, pytest.param(Level.RECORDS, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("level", [Level.BATCHES, Level.RECORDS])
 def test_two_cleaners_at_work_make_no_difference_and_hide_none(
     cleaned: Rig, spark: SparkSession, topic_name: str, level: Level
 ) -> None:
