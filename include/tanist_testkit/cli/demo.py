@@ -84,7 +84,7 @@ def _promises(how: DemoOptions, as_json: bool) -> Sequence[Promise]:
     screen = Screen(Console(stderr=True), clock)
     with run_demo(screen, clock, how) as promises:
         if as_json:
-            emit([promise.item() for promise in promises], (), True)
+            emit([promise._asdict() for promise in promises], (), True)
         else:
             _show(Console(), promises)
     kept = sum(promise.ok for promise in promises)

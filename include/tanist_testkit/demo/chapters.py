@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tanist.ports.clock import Clock
-    from tanist_testkit.demo.airflow_runs import AirflowRuns
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.sandbox.airflow.home import AirflowSpec
     from tanist_testkit.sandbox.environment import Environment
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Chapter(NamedTuple):
-    """`act` says what it is at, and returns the promises that were kept in it, or not."""
+    """`act` says what it is at, and returns the promises that were kept in it, or not, if it has any."""
 
     title: str
-    act: Callable[[Stage], Iterable[Promise]]
+    act: Callable[[Stage], Iterable[Promise] | None]
     with_airflow: bool = False
     """Left out without one."""
 
@@ -86,7 +85,11 @@ def run_demo(screen: Screen, clock: Clock, how: DemoOptions) -> Iterator[Sequenc
             )
             home = until_the_end.enter_context(building)
             screen.say("up, with two replicas and min.insync.replicas=1: one broker of two may die at any moment")
-        runs = _airflow_runs(screen, clock, home, interactive=how.interactive)
+        runs = None
+        if home.airflow:
+            from tanist_testkit.demo.airflow_runs import AirflowRuns  # noqa: PLC0415 -- what it needs may not be there
+
+            runs = AirflowRuns(screen, clock, home, home.airflow, interactive=how.interactive)
         stage = Stage(screen, clock, home, CommandLine(home.config, screen), runs, how.records)
         try:
             seen = _run_chapters(stage)
@@ -100,20 +103,12 @@ def run_demo(screen: Screen, clock: Clock, how: DemoOptions) -> Iterator[Sequenc
             say_goodbye(screen, home)
 
 
-def _airflow_runs(screen: Screen, clock: Clock, home: Environment, *, interactive: bool) -> AirflowRuns | None:
-    if home.airflow is None:
-        return None
-    from tanist_testkit.demo.airflow_runs import AirflowRuns  # noqa: PLC0415 -- what it needs may not be there
-
-    return AirflowRuns(screen, clock, home, home.airflow, interactive=interactive)
-
-
 def _run_chapters(stage: Stage) -> Sequence[Promise]:
     seen: list[Promise] = []
     for title, act, with_airflow in CHAPTERS:
         if stage.airflow or not with_airflow:
             with stage.screen.step(title):
-                seen += act(stage)
+                seen += act(stage) or ()
     return (*seen, *(stage.airflow.promises() if stage.airflow else ()))
 
 

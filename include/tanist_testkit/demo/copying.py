@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import ProcessFailed, TimedOut
+from tanist.domain.errors import TimedOut
 from tanist_testkit.demo.promises import of_copy, of_validation, promise
 from tanist_testkit.demo.stage import FLOWS, MIRRORS, SEED, STORM, TOPICS, WEST
-from tanist_testkit.sandbox.command_line import LONGEST_SECONDS
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.comparing import compare
 from tanist_testkit.verify.groups import carry
@@ -40,7 +39,7 @@ DOWN_SECONDS: Final = 1.0
 LAG: Final = "90s"
 
 
-def topics(stage: Stage) -> Iterable[Promise]:
+def topics(stage: Stage) -> None:
     """Topics of every kind; of one the first records are deleted."""
     flows = [flow for mirrored in MIRRORS.values() for flow in mirrored]
     new = [flow.new_topic(2, min_isr=1) for flow in flows]
@@ -49,10 +48,9 @@ def topics(stage: Stage) -> Iterable[Promise]:
     for flow in flows:
         stage.screen.note(str(flow))
     stage.screen.say(f"{len(flows)} topics, {sum(f.partitions for f in flows)} partitions, two replicas each")
-    return ()
 
 
-def mirrors(stage: Stage) -> Iterable[Promise]:
+def mirrors(stage: Stage) -> None:
     """Three mirrors and two fetchers; returns when every partition is MIRRORING."""
     for mirror, flows in MIRRORS.items():
         names = "|".join(flow.topic for flow in flows)
@@ -64,7 +62,6 @@ def mirrors(stage: Stage) -> Iterable[Promise]:
     for mirror in MIRRORS:
         stage.tanist.run("mirrors", "wait", mirror, "--for", "state=MIRRORING", "--timeout", LAG)
     stage.screen.say(f"every partition is MIRRORING, two workers: {stage.home.workers.pids()}")
-    return ()
 
 
 def disasters(stage: Stage) -> Iterable[Promise]:
@@ -153,11 +150,8 @@ def self_check(stage: Stage) -> Iterable[Promise]:
 def validate(stage: Stage) -> Iterable[Promise]:
     """Spark's verdict, whatever it is."""
     stage.screen.say("waiting for Spark")
-    with stage.tanist.begun("validate", STORM, *WEST, "--report", str(stage.home.validation)) as command:
-        ended = command.wait(LONGEST_SECONDS)
-    if not ended.items:
-        raise ProcessFailed(f"tanist validate ended with {ended.code}: {ended.last_words}")
-    (result,) = ended.items
+    report = ("--report", str(stage.home.validation))
+    (result,) = stage.tanist.run("validate", STORM, *WEST, *report, quiet=False, verdict=True)
     stage.screen.say(f"{result['verdict']}, {len(result['partitions'])} partitions")
     return of_validation(result, sum(flow.partitions for flow in FLOWS))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.errors import ProcessFailed, TimedOut
+from tanist.domain.errors import TimedOut
 from tanist_testkit.demo import promises
 from tanist_testkit.demo.promises import Moved
 from tanist_testkit.demo.stage import ABORTED, AT_LEAST, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, TOPICS, WEST
@@ -18,11 +18,9 @@ from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from contextlib import AbstractContextManager
 
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.demo.stage import Stage
-    from tanist_testkit.sandbox.forks import Command
 
 GROUP: Final = "shipping"
 READ_BY_GROUP: Final = ("orders", "clicks", "payments")
@@ -34,7 +32,7 @@ SETTLE_SECONDS: Final = 1.5
 """What has not moved for so long after the kill is taken to stand still."""
 
 
-def orchestrate(stage: Stage) -> Iterable[Promise]:
+def orchestrate(stage: Stage) -> None:
     """Returns when failovers can be asked for in Airflow."""
     assert stage.airflow is not None  # noqa: S101 -- this chapter is told only with one
     assert stage.home.airflow is not None  # noqa: S101 -- as above
@@ -42,7 +40,6 @@ def orchestrate(stage: Stage) -> Iterable[Promise]:
     stage.screen.say(stage.airflow.start(stage.soon()))
     for link in stage.airflow.links():
         stage.screen.note(link)
-    return ()
 
 
 def planned(stage: Stage) -> Iterable[Promise]:
@@ -66,7 +63,7 @@ def aborted(stage: Stage) -> Iterable[Promise]:
     load = stage.writing(stage.source, [STAYING], 3)
     plan = _plan(stage, ABORTED, "planned")
     _approve(stage, plan, "a rehearsal")
-    with _run(stage, plan, "--fence-proof", "60s") as command:
+    with stage.tanist.begun(*_run(stage, plan, "--fence-proof", "60s")) as command:
         with suppress(TimedOut):  # then its promise is broken, and says so
             until(lambda: load.refused, stage.soon(), stage.clock, lambda: "no producer was refused", 0.1)
         stage.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", _evidence(stage, plan))
@@ -90,7 +87,7 @@ def _kept_off(stage: Stage) -> tuple[dict[str, str], str]:
 # ── the source dies ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kill_the_source(stage: Stage) -> Iterable[Promise]:
+def kill_the_source(stage: Stage) -> None:
     """While producers and a consumer group are in full flight there. Returns when the copy stands still."""
     stage.begins = stage.ends(TOPICS)
     member = stage.member = Member(GROUP, stage.source, READ_BY_GROUP, stage.clock, anew=True)
@@ -108,7 +105,6 @@ def kill_the_source(stage: Stage) -> Iterable[Promise]:
     stage.screen.event(f"kill -9 {pids} and their controller: all of east")
     stage.screen.say(f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}")
     _until_settled(stage)
-    return ()
 
 
 def _until_known(stage: Stage) -> None:
@@ -135,7 +131,7 @@ def _recorded(stage: Stage, key: str) -> list[dict[str, Any]]:
     return stage.tanist.run("state", "dump", *WEST, "--key", key)
 
 
-def unplanned(stage: Stage) -> Iterable[Promise]:
+def unplanned(stage: Stage) -> None:
     """The operator asks what it would cost, and goes on."""
     begun = stage.clock.monotonic()
     plan = _plan(stage, STORM, "unplanned", "--max-loss", str(TOLERATED))
@@ -143,7 +139,6 @@ def unplanned(stage: Stage) -> Iterable[Promise]:
     stage.safe = promises.safe_positions(stage.tanist.run("groups", "translate", STORM, *WEST, "--group", GROUP))
     _take_over(stage, plan, "east is dead", max_loss=TOLERATED)
     stage.screen.say(f"done {stage.clock.monotonic() - begun:.0f} s after somebody asked what it would cost")
-    return ()
 
 
 def go_on(stage: Stage) -> Iterable[Promise]:
@@ -191,11 +186,7 @@ def _take_over(stage: Stage, plan: Mapping[str, Any], reason: str, **limits: int
         return
     _approve(stage, plan, reason, *(("--max-loss", str(limits["max_loss"])) if "max_loss" in limits else ()))
     proof = ("--fence-proof", f"{limits['fence_proof']}s") if "fence_proof" in limits else ()
-    with _run(stage, plan, *proof) as command:
-        ended = command.wait(LONGEST_SECONDS)
-    if ended.code:
-        raise ProcessFailed(f"tanist failover run ended with {ended.code}: {ended.last_words}")
-    (record,) = ended.items
+    (record,) = stage.tanist.run(*_run(stage, plan, *proof), quiet=False)
     stage.screen.note(f"{record['status']}, {record['seconds']} s of work")
 
 
@@ -205,10 +196,10 @@ def _approve(stage: Stage, plan: Mapping[str, Any], reason: str, *more: str) -> 
     stage.screen.note(f"approved by {approval['approver']}: {reason}")
 
 
-def _run(stage: Stage, plan: Mapping[str, Any], *more: str) -> AbstractContextManager[Command]:
-    """The run at work, to be waited for or disturbed."""
-    arguments = (plan["mirror"], *WEST, "--plan", plan["plan_hash"], *more, "--evidence", _evidence(stage, plan))
-    return stage.tanist.begun("failover", "run", *arguments)
+def _run(stage: Stage, plan: Mapping[str, Any], *more: str) -> tuple[str, ...]:
+    """The command that runs an approved plan."""
+    evidence = ("--evidence", _evidence(stage, plan))
+    return ("failover", "run", plan["mirror"], *WEST, "--plan", plan["plan_hash"], *more, *evidence)
 
 
 def _evidence(stage: Stage, plan: Mapping[str, Any]) -> str:

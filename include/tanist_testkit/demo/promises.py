@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tanist_testkit.verify.comparing import absent, scattered
 from tanist_testkit.verify.reading import next_record
@@ -75,19 +75,14 @@ PROMISES: Final[Mapping[str, tuple[str, str]]] = {
 """Each in words, and how to see it with stock tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """One of `PROMISES`, held against what was seen."""
+class Promise(NamedTuple):
+    """One of `PROMISES`, held against what was seen: as `--json` shows it."""
 
     promise: str
     expected: str
     observed: str
     ok: bool
     by_hand: str
-
-    def item(self) -> dict[str, Any]:
-        """As `--json` shows it."""
-        return asdict(self)
 
 
 def promise(key: str, expected: str, observed: str, *, ok: bool | None = None, words: object = "") -> Promise:

@@ -27,16 +27,16 @@ class CommandLine:
         self._config = config
         self._screen = screen
 
-    def run(self, *arguments: str) -> list[dict[str, Any]]:
-        """The items of the command's JSON; shown is what a person would type.
+    def run(self, *arguments: str, quiet: bool = True, verdict: bool = False) -> list[dict[str, Any]]:
+        """The items of the command's JSON; shown is what a person would type, and what it says unless `quiet`.
 
         Raises:
-            ProcessFailed: with its last words, if it did not end with 0.
+            ProcessFailed: with its last words, if it did not end with 0; a `verdict` that it found may be bad.
             TimedOut: it did not end within three minutes.
         """
-        with self.begun(*arguments, quiet=True) as command:
+        with self.begun(*arguments, quiet=quiet) as command:
             ended = command.wait(LONGEST_SECONDS)
-        if ended.code:
+        if ended.code and not (verdict and ended.items):
             raise ProcessFailed(f"tanist {' '.join(arguments[:3])} ended with {ended.code}: {ended.last_words}")
         return ended.items
 
