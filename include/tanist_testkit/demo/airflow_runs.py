@@ -46,8 +46,9 @@ _HEAD: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagRun:
-    """One that has ended. `question`: as its gate showed it. `states`: of its tasks.
+    """One that has ended. `question`: as its gate showed it. `states`: of its tasks. `why`: of tasks that failed.
 
+    `plan`: the hash of what was run. `approver`: the user of Airflow in whose name the approval stands in Kafka.
     `refused`: how often Airflow refused an answer of who had asked.
     """
 
@@ -55,35 +56,24 @@ class DagRun:
     mirror: str
     question: str
     asked_by: str
-    report: Mapping[str, Any]
+    verdict: str
+    why: Mapping[str, str]
+    plan: str
+    approver: str
     states: Mapping[str, str | None]
     refused: int
 
     @property
-    def done(self) -> bool:
-        """Whether its verdict is DONE."""
-        return str(self.report["verdict"]) == DONE
-
-    @property
     def lost(self) -> bool:
         """Whether Airflow has lost the answer, on a busy machine: the gate has failed and left no reason of ours."""
-        return str(self.report["failed"].get(GATE, "")).startswith("failed")
-
-    @property
-    def plan(self) -> str:
-        """The hash of what was run."""
-        return str(self.report.get("plan_hash"))
-
-    @property
-    def approver(self) -> str:
-        """The user of Airflow in whose name the approval stands in Kafka."""
-        return str(self.report.get("approver")).partition(" via Airflow")[0]
+        return self.why.get(GATE, "").startswith("failed")
 
 
 def of_runs(runs: Sequence[DagRun], *, tried: bool) -> Iterator[Promise]:
     """`tried`: who had asked tried to approve, too."""
     states = Counter(state or "never begun" for run in runs for state in run.states.values())
-    ended = f"{sum(run.done for run in runs)} times {DONE}, {', '.join(f'{n} {state}' for state, n in states.items())}"
+    done = sum(run.verdict == DONE for run in runs)
+    ended = f"{done} times {DONE}, {', '.join(f'{n} {state}' for state, n in states.items())}"
     yield promise("runs", f"{len(runs)} times {DONE}, {states.total()} success", ended, words=len(runs))
     run_plans = [run.plan if run.plan in run.question else "another plan" for run in runs]
     yield promise("shown", ", ".join(run.plan for run in runs), ", ".join(run_plans))
@@ -172,15 +162,16 @@ class AirflowRuns:
         self._interactive = interactive
         self._runs: list[DagRun] = []
 
-    def start(self, by: Deadline) -> str:
+    def start(self, by: Deadline) -> None:
         """Returns when Airflow is healthy, and knows both clusters, the DAG and who may approve."""
+        self._screen.say(f"waiting until all of it is healthy, logs: {self._airflow.directory}")
         settings = load(self._home.config, {})
         ours = {"TANIST_DESTINATIONS": "west", "TANIST_EVIDENCE": str(self._home.evidence)}
         self._airflow.start(connections(settings), variables(settings) | ours)
         with self._airflow.rest("admin") as admin:
             admin.wait_for_dag(DAG, by)
             admin.unpause(DAG)
-        return f"{ASKS} will ask for failovers, {APPROVES} may approve them"
+        self._screen.say(f"{ASKS} will ask for failovers, {APPROVES} may approve them")
 
     def take_over(self, mirror: str, reason: str, wanted: Mapping[str, Any]) -> None:
         """Has `mirror` failed over, with these parameters of the DAG. Raises TanistError."""
@@ -191,9 +182,9 @@ class AirflowRuns:
                     self._screen.note("Airflow has lost the answer, so nothing was done: it is asked for again")
                     ended = self._ended(mirror, reason, wanted, asks, approves)
         self._runs.append(ended)
-        if not ended.done:
-            raise ProcessFailed(f"{ended.report['verdict']} {ended.report['failed']}: {self._page(ended.id)}")
-        self._screen.note(f"{DONE}: asked for by {ended.asked_by}, approved by {ended.report['approver']}")
+        if ended.verdict != DONE:
+            raise ProcessFailed(f"{ended.verdict} {ended.why}: {self._page(ended.id)}")
+        self._screen.note(f"{DONE}: asked for by {ended.asked_by}, approved by {ended.approver}")
 
     def _ended(self, mirror: str, reason: str, wanted: Mapping[str, Any], asks: Rest, approves: Rest) -> DagRun:
         conf = {"destination": "west", "mirror": mirror, "validate": "nothing", **wanted}
@@ -203,13 +194,16 @@ class AirflowRuns:
         door = f"{page}/tasks/{GATE}/required_actions   (as {APPROVES}, password in {self._airflow.passwords})"
         watch = DagWatch(self._screen, self._clock, (DAG, run), door)
         answers, seconds = (None, PERSON_SECONDS) if self._interactive else (approves, RUN_SECONDS)
-        states = watch.until_over(asks, answers, seconds)
+        states, report = watch.until_over(asks, answers, seconds), asks.result(DAG, run, "report")
         return DagRun(
             id=run,
             mirror=mirror,
             question="".join(gate["body"] for gate in asks.gates(DAG, run)),
             asked_by=str(asks.run(DAG, run)["triggering_user_name"]),
-            report=asks.result(DAG, run, "report"),
+            verdict=str(report["verdict"]),
+            why=report["failed"],
+            plan=str(report.get("plan_hash")),
+            approver=str(report.get("approver")).partition(" via Airflow")[0],
             states=states,
             refused=watch.refused,
         )

@@ -35,9 +35,7 @@ SETTLE_SECONDS: Final = 1.5
 def orchestrate(stage: Stage) -> None:
     """Returns when failovers can be asked for in Airflow."""
     assert stage.airflow is not None  # noqa: S101 -- this chapter is told only with one
-    assert stage.home.airflow is not None  # noqa: S101 -- as above
-    stage.screen.say(f"waiting until all of it is healthy, logs: {stage.home.airflow.directory}")
-    stage.screen.say(stage.airflow.start(stage.soon()))
+    stage.airflow.start(stage.soon())
     for link in stage.airflow.links():
         stage.screen.note(link)
 
