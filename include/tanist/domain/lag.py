@@ -11,7 +11,7 @@ from tanist.domain.states import MirrorState
 if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
     from tanist.domain.offset_map import OffsetMap
-    from tanist.domain.records import PartitionObserved
+    from tanist.domain.records import PartitionObserved, TombstonesMissed
     from tanist.domain.states import DesiredState
 
 _NO_COPY: Final = frozenset({ForeignWrite.name, Diverged.name, SourceTruncated.name})
@@ -44,6 +44,7 @@ class PartitionRow:
     observed: PartitionObserved | None
     source_error: str | None = None
     destination_error: str | None = None
+    tombstones_missed: TombstonesMissed | None = None
 
     @property
     def lag(self) -> int | None:

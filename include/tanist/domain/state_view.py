@@ -19,6 +19,7 @@ from tanist.domain.records import (
     PromotionEpoch,
     RunStatus,
     SourceEnds,
+    TombstonesMissed,
     TopicDesired,
     WorkerAlive,
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.fences import FencedTopic
     from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.records import SourceEnd
 
 _TAKEN_IN: Final = 100
 """The only row of the state machine that leads out of STOPPED."""
@@ -120,6 +122,11 @@ class StateView(Mapping[str, StateRecord]):
         """The source's ends as workers last recorded them, in chunks."""
         return tuple(self._all_of(SourceEnds, mirror))
 
+    def source_end(self, mirror: MirrorName, chunk: int, at: TopicPartition) -> SourceEnd | None:
+        """The end of one source partition as a worker last recorded it."""
+        found = self._of(mirror, self._found(SourceEnds, f"ends/{mirror}/{chunk}"))
+        return next((end for end in found.ends if end.partition == at), None) if found else None
+
     # ── failovers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def source_fences(self, mirror: MirrorName) -> tuple[FencedTopic, ...]:
@@ -155,6 +162,10 @@ class StateView(Mapping[str, StateRecord]):
 
     def offset_runs(self, spec: MirrorSpec) -> tuple[OffsetRangeWritten, ...]:
         return tuple(each for each in self._every(OffsetRangeWritten) if _is_of(each, spec))
+
+    def tombstones_missed(self, spec: MirrorSpec) -> dict[TopicPartition, TombstonesMissed]:
+        """The partitions in whose copy tombstones may be missing."""
+        return {each.partition: each for each in self._every(TombstonesMissed) if _is_of(each, spec)}
 
     def group_positions(self, spec: MirrorSpec) -> tuple[GroupPosition, ...]:
         return tuple(each for each in self._every(GroupPosition) if _is_of(each, spec))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from tanist.domain.caught_up import DELETE_RETENTION
 from tanist.domain.holes import Holes, is_compacted
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def plan_configs(
     hold = {name: value for name, value in WHILE_MIRRORING.items() if known is None or name in known}
     if holes is not Holes.REFUSE and is_compacted(effective.get(CLEANUP_POLICY, "")):
         hold[CLEANUP_POLICY] = COMPACTED
+        if DELETE_RETENTION in effective:
+            hold[DELETE_RETENTION] = effective[DELETE_RETENTION]
     if MAX_MESSAGE_BYTES in effective:
         hold[MAX_MESSAGE_BYTES] = effective[MAX_MESSAGE_BYTES]
     wanted_isr = int(own.get(MIN_ISR, "1"))

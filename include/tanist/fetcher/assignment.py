@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS
 from tanist.domain.holes import Holes
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Assigned:
     `merges`: runs of small batches may be merged.
     `compacted`: the source's cleaner takes records out of it. `holes`: what the offsets of such records hold; in a
     topic that is not compacted from the first hole on that is found. `source_topic_id`: the topic that was added to the
-    mirror, None: its brokers are older than 2.8.
+    mirror, None: its brokers are older than 2.8. `tombstones_kept_ms`: `delete.retention.ms` of the source.
+    `caught_up_at`: as stored when the partition was assigned; the worker knows better afterwards.
     """
 
     spec: MirrorSpec
@@ -53,6 +55,8 @@ class Assigned:
     compacted: bool = False
     holes: Holes = Holes.REFUSE
     source_topic_id: UUID | None = None
+    tombstones_kept_ms: int = DEFAULT_DELETE_RETENTION_MS
+    caught_up_at: EpochMs | None = field(default=None, compare=False)
 
     @property
     def mirror_partition(self) -> MirrorPartition:
@@ -80,6 +84,7 @@ class Report:
     source_log_start: SourceOffset | None = None
     topic_id: UUID | None = None
     observed_at: EpochMs | None = None
+    caught_up_at: EpochMs | None = None
     last_mirrored_epoch: int = -1
     records: int = 0
     bytes: int = 0

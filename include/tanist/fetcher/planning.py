@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.holes import holes_of, is_compacted
 from tanist.domain.names import topic_id_of, topic_id_text
@@ -133,7 +134,8 @@ def assigned(
         if held is None or held.state not in COPYING or each.state_partition not in epochs:
             continue
         draining = held.state is MirrorState.PAUSING
-        compacted = is_compacted(dict(each.topic.deferred_configs).get(CLEANUP_POLICY, ""))
+        configs = dict(each.topic.deferred_configs)
+        compacted = is_compacted(configs.get(CLEANUP_POLICY, ""))
         new = Assigned(
             each.spec,
             each.partition,
@@ -144,9 +146,16 @@ def assigned(
             compacted=compacted,
             holes=holes_of(each.spec.holes, compacted=compacted),
             source_topic_id=topic_id_of(each.topic.source_topic_id),
+            tombstones_kept_ms=int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
         )
-        found[each.mirror_partition] = old if (old := former.get(each.mirror_partition)) == new else new
+        old = former.get(each.mirror_partition)
+        found[each.mirror_partition] = old if old == new else replace(new, caught_up_at=_caught_up_at(each, view))
     return found
+
+
+def _caught_up_at(mine: Owned, view: StateView) -> EpochMs | None:
+    end = view.source_end(mine.spec.mirror, mine.state_partition, mine.partition)
+    return end.caught_up_at if end is not None else None
 
 
 def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]) -> dict[str, SourceEnds]:
@@ -157,7 +166,13 @@ def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]
         high, stable, seen = report.source_high_watermark, report.source_last_stable, report.observed_at
         if high is not None and stable is not None and seen is not None:
             chunk = (each.spec.mirror, each.spec.mirror_id, each.state_partition)
-            end = SourceEnd(each.partition, high, stable, log_start=report.source_log_start)
+            end = SourceEnd(
+                each.partition,
+                high,
+                stable,
+                log_start=report.source_log_start,
+                caught_up_at=report.caught_up_at,
+            )
             packed.setdefault(chunk, []).append((end, seen))
     found = [_packed(*chunk, ends) for chunk, ends in packed.items()]
     return {ends.key: ends for ends in found}

@@ -1,16 +1,17 @@
-"""The offset maps of one mirror, in `__mirror_offsets`."""
+"""What one mirror stores of its partitions in `__mirror_offsets`: offset maps, and tombstones that may be missing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.records import OffsetRangeWritten
+from tanist.domain.records import OffsetRangeWritten, TombstonesMissed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.caught_up import CaughtUp
+    from tanist.domain.names import EpochMs, SourceOffset, TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.fetcher.assignment import Assigned
@@ -51,6 +52,26 @@ class OffsetRuns:
             for run in runs
         ]
         return self._map(self._store.append(records, by), at)
+
+    def tombstones_missed(
+        self, of: Assigned, start: SourceOffset, caught_up: CaughtUp, now: EpochMs, by: Deadline
+    ) -> None:
+        """Store that tombstones from `start` on may be missing in the copy; an earlier record of it stays.
+
+        Raises as `write`.
+        """
+        self._claims.must_hold(of)
+        if of.partition not in self._store.catch_up(by).tombstones_missed(self.spec):
+            record = TombstonesMissed(
+                mirror=self.spec.mirror,
+                mirror_id=self.spec.mirror_id,
+                partition=of.partition,
+                start=start,
+                caught_up_at=caught_up.at,
+                read_at=now,
+                kept_ms=of.tombstones_kept_ms,
+            )
+            self._store.append([record], by)
 
     def _map(self, view: StateView, at: TopicPartition) -> OffsetMap:
         found = (each for each in view.offset_runs(self.spec) if each.partition == at)

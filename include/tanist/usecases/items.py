@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanist.domain.checks import Check, Mode, Verdict
 from tanist.domain.stored_names import stored_name
-from tanist.usecases.mirrors.describe import reason
+from tanist.usecases.mirrors.describe import row_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +48,8 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "last_mirrored_epoch": epoch,
         "lme": epoch,  # released under this name, and still read under it
         "mode": row.mode,
-        "reason": reason(row.observed),
+        "reason": row_reason(row),
+        "warnings": [row.tombstones_missed.name] if row.tombstones_missed else [],
         "row": row.observed.row if row.observed else None,
         "error": row.observed.error if row.observed else None,
         "source_error": row.source_error,

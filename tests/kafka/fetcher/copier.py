@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.endpoint import Endpoint
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import EpochMs, TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.fetcher.assignment import FetcherThreadKey, Report
     from tanist.ports.state import StateStore
@@ -51,6 +51,9 @@ class Copier:
     """With `holes`: whether the source is known to be compacted."""
     topic_ids: Mapping[str, UUID | None] = field(default_factory=dict)
     """Of the source's topics when they were added to the mirror."""
+    tombstones_kept_ms: int = DAY_MS
+    caught_up_at: EpochMs | None = None
+    """As stored by the worker before."""
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
@@ -81,6 +84,8 @@ class Copier:
                 compacted=self.compacted,
                 holes=self.holes,
                 source_topic_id=self.topic_ids.get(at.topic),
+                tombstones_kept_ms=self.tombstones_kept_ms,
+                caught_up_at=self.caught_up_at,
             )
             for at in self.partitions
         }

@@ -69,7 +69,8 @@ class PartitionFacts:
     asked the source about this partition, with or without an answer; None: nobody is known to have. `named`: a
     transaction at the source's coordinators names it, though it may have written nothing there yet; False, too, where
     that can never be told (`SourceFacts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of
-    the copy, so no number tells how much of the source is in it. `longer`: the copy holds records from behind the end
+    the copy, so no number tells how much of the source is in it. `tombstones_missed`: the copy may hold
+    keys that were deleted at the source (`TombstonesMissed`). `longer`: the copy holds records from behind the end
     of a source that answers, which has therefore lost them.
     """
 
@@ -90,6 +91,7 @@ class PartitionFacts:
     min_in_sync: int | None = None
     producer_fenced: bool | None = None
     last_mirrored_epoch: int = -1
+    tombstones_missed: bool = False
 
     @property
     def drained(self) -> bool:

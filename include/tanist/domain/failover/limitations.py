@@ -16,6 +16,7 @@ from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled
 from tanist.domain.failover.not_copied import not_copied
 from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
 from tanist.domain.fences import FenceStatus, is_stray
+from tanist.domain.records import TombstonesMissed
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
@@ -170,6 +171,9 @@ def _of_topics(intent: Intent, facts: Facts) -> Iterator[Limitation]:
             f"no longer copied since the plan was made, plan again: {_named(broken)}",
             blocks=True,
         )
+    if missed := [each.partition for each in facts.partitions if each.tombstones_missed and each.partition in ours]:
+        why = f"keys that were deleted at the source may be left in {_named(missed)}: see `tanist mirrors describe`"
+        yield Limitation(TombstonesMissed.name, why)
     yield from not_copied(intent, facts)
     yield from _of_failures(intent, failed(intent, facts))
     yield from _of_beginnings(intent, facts)

@@ -8,7 +8,7 @@ from tanist.domain.errors import CorruptBatch
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.kafka.protocol.batch import HEADER_SIZE, header_of
 from tanist.kafka.protocol.compression import decompressed
-from tanist.kafka.protocol.varint import read_number
+from tanist.kafka.protocol.varint import read_number, zigzag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,8 +31,22 @@ class RecordLeft(NamedTuple):
     @property
     def tombstone(self) -> RecordLeft:
         """A tombstone of its key, with its time."""
+        return self.tombstone_of(self.key) if self.has_key else self._replace(rest=_NULL + _NULL + _NO_HEADERS)
+
+    def tombstone_of(self, key: bytes) -> RecordLeft:
+        """A tombstone of `key`, with the time of this record."""
+        return self._replace(rest=zigzag(len(key)) + key + _NULL + _NO_HEADERS)
+
+    @property
+    def key(self) -> bytes:
+        """Empty also if it has none."""
         length, at = read_number(self.rest, 0)
-        return self._replace(rest=self.rest[: at + max(0, length)] + _NULL + _NO_HEADERS)
+        return self.rest[at : at + max(0, length)]
+
+    @property
+    def is_tombstone(self) -> bool:
+        length, at = read_number(self.rest, 0)
+        return self.rest.startswith(_NULL, at + max(0, length))
 
     @property
     def has_key(self) -> bool:

@@ -11,6 +11,7 @@ change, key, value, headers and time are the source's bytes.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.copying import Append, Fill, Refuse
@@ -43,10 +44,14 @@ _numbers: Final = [zigzag(number) for number in range(1 << 12)]
 
 
 class Occupied(NamedTuple):
-    """What a fetch has become. The source is read up to `until`: up to the last step, if it was too much at once."""
+    """What a fetch has become. The source is read up to `until`: up to the last step, if it was too much at once.
+
+    `deleted`: the keys whose tombstones found no hole yet.
+    """
 
     steps: list[Step[BatchHeader, memoryview]]
     until: SourceOffset
+    deleted: tuple[bytes, ...] = ()
 
 
 class _Span(NamedTuple):
@@ -62,7 +67,13 @@ class _Span(NamedTuple):
 
 
 def refilled(
-    steps: Iterable[Step[BatchHeader, memoryview]], position: int, end: int, limit: int, *, keyed: bool = False
+    steps: Iterable[Step[BatchHeader, memoryview]],
+    position: int,
+    end: int,
+    limit: int,
+    *,
+    keyed: bool = False,
+    deleted: tuple[bytes, ...] = (),
 ) -> Occupied:
     """Appends only, which occupy every offset from `end` up to the last record in `steps`, or a Refuse.
 
@@ -75,17 +86,19 @@ def refilled(
         end: where the copy ends, everything taken before included.
         limit: bytes of a batch that is made here, unless one record has more.
         keyed: leave out records without a key, which a compacted topic does not take.
+        deleted: keys whose tombstones the source has lost; they take the first offsets of holes.
     """
     found: list[Step[BatchHeader, memoryview]] = []
     made, until = 0, position
+    lost = _Lost(deleted)
     try:
         for step in steps:
             if isinstance(step, Refuse):
                 found.append(step)
                 break
-            for each in _occupied(step, position, end, limit, keyed=keyed) if isinstance(step, Append) else ():
+            for each in _occupied(step, position, end, limit, lost, keyed=keyed) if isinstance(step, Append) else ():
                 if made >= MADE_AT_ONCE:
-                    return Occupied(found, SourceOffset(position))
+                    return Occupied(found, SourceOffset(position), lost.left_at(position))
                 found.append(each)
                 made += each.header.size if each is not step else 0
                 end += each.until - each.start
@@ -93,11 +106,33 @@ def refilled(
             until = step.until
     except PartitionBroken as broken:
         found.append(Refuse(broken))
-    return Occupied(found, SourceOffset(until))
+    return Occupied(found, SourceOffset(until), lost.left_at(position))
+
+
+class _Lost:
+    """Tombstones to be placed at holes: one for each key."""
+
+    def __init__(self, keys: tuple[bytes, ...]) -> None:
+        self._keys = keys
+        self._at: list[int] = []
+        """Where the first of them were placed, in order."""
+
+    def placed(self, span: _Span, holes: int) -> Iterator[_Span]:
+        """`span`, whose first `holes` offsets have no record of their own, with as many tombstones as fit there."""
+        for key in self._keys[len(self._at) : len(self._at) + holes]:
+            self._at.append(span.start)
+            first, span = span.cut(1)
+            yield first._replace(record=first.record.tombstone_of(key))
+        if span.start < span.until:
+            yield span
+
+    def left_at(self, position: int) -> tuple[bytes, ...]:
+        """The keys without a tombstone before `position`: what was placed further on is made again."""
+        return self._keys[bisect_left(self._at, position) :]
 
 
 def _occupied(
-    step: Append[BatchHeader, memoryview], position: int, end: int, limit: int, *, keyed: bool
+    step: Append[BatchHeader, memoryview], position: int, end: int, limit: int, lost: _Lost, *, keyed: bool
 ) -> Iterator[Append[BatchHeader, memoryview]]:
     header, batch = step.header, step.payload
     whole = header.is_dense and header.base_offset >= position and not keyed
@@ -109,12 +144,13 @@ def _occupied(
         return
     start = min(end, left[0].offset)
     if whole:
-        yield from _made(header, [_Span(start, left[0].offset, left[0])], limit)
+        hole = _Span(start, left[0].offset, left[0])
+        yield from _made(header, [*lost.placed(hole, hole.until - hole.start)], limit)
         yield step
         return
-    spans = []
+    spans: list[_Span] = []
     for record in left:
-        spans.append(_Span(start, record.offset + 1, record))
+        spans += lost.placed(_Span(start, record.offset + 1, record), record.offset - start)
         start = record.offset + 1
     yield from _made(header, spans, limit)
 

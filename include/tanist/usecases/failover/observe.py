@@ -200,7 +200,8 @@ class Observer:
         partitions = [at for topic in wanted for at in topic.all_partitions()]
         if not partitions:
             return ()
-        offsets = maps(destination.state(OFFSETS_TOPIC, by), spec)
+        stored = destination.state(OFFSETS_TOPIC, by)
+        offsets, missed = maps(stored, spec), stored.tombstones_missed(spec)
         replicas = known(destination.in_sync(partitions, by))
         writers = spec.producer_ids
         barriers = known(destination.producer_fences(dict.fromkeys(partitions, writers), by))
@@ -235,6 +236,7 @@ class Observer:
                     min_in_sync=in_sync.needed if in_sync else None,
                     producer_fenced=(barriers[at] is ProducerFence.FENCED) if at in barriers else None,
                     last_mirrored_epoch=observed.last_mirrored_epoch if observed else -1,
+                    tombstones_missed=at in missed,
                 )
             )
         return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
@@ -120,16 +120,22 @@ class Observed:
     """All inputs of one description."""
 
     state: StateView
-    maps: Mapping[TopicPartition, OffsetMap]
+    offsets: StateView
+    """Of `__mirror_offsets`."""
     source: MirrorEnds
     destination: MirrorEnds
 
 
 def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -> tuple[PartitionRow, ...]:
     """One row per partition: pure."""
-    known = last_known(seen.state, spec.mirror)
+    known, offsets = last_known(seen.state, spec.mirror), maps(seen.offsets, spec)
+    missed = seen.offsets.tombstones_missed(spec)
     return tuple(
-        _row(spec, topic, partition, seen, known.get(partition))
+        replace(
+            _row(spec, topic, partition, seen, known.get(partition)),
+            map=offsets.get(partition, OffsetMap()),
+            tombstones_missed=missed.get(partition),
+        )
         for topic in topics
         for partition in topic.all_partitions()
     )
@@ -138,6 +144,7 @@ def assemble(spec: MirrorSpec, topics: Iterable[TopicDesired], seen: Observed) -
 def _row(
     spec: MirrorSpec, topic: TopicDesired, partition: TopicPartition, seen: Observed, known: KnownEnd | None
 ) -> PartitionRow:
+    """Without what `__mirror_offsets` has of it."""
     observed = seen.state.observed(spec.mirror, partition)
     live, copy = seen.source.found.get(partition), seen.destination.found.get(partition)
     return PartitionRow(
@@ -147,7 +154,7 @@ def _row(
         state=observed.state if observed else MirrorState.UNKNOWN,
         source=KnownEnd(SourceOffset(live.high_watermark), live.observed_at) if live else known,
         destination_end=DestinationOffset(copy.high_watermark) if copy else None,
-        map=seen.maps.get(partition, OffsetMap()),
+        map=OffsetMap(),
         observed=observed,
         source_error=seen.source.error(partition),
         destination_error=seen.destination.error(partition),
@@ -161,6 +168,12 @@ def reason(observed: PartitionObserved | None) -> str:
     row = _ROWS.get(observed.row)
     parts = [f"row {observed.row}", observed.error or "", observed.reason or (row.reason if row else "")]
     return ": ".join(part for part in parts if part)
+
+
+def row_reason(row: PartitionRow) -> str:
+    """Why a partition is in its state, and what else an operator must know of its copy."""
+    missed = row.tombstones_missed
+    return reason(row.observed) + (f"; {missed.name}: {missed.reason}" if missed is not None else "")
 
 
 def unmatched(include: tuple[str, ...], found: Sequence[Described]) -> tuple[TopicNotInMirror, ...]:
@@ -230,7 +243,7 @@ class Describer:
         source = self._source(both, context)
         seen = Observed(
             state=state,
-            maps=maps(both.destination.state(records.OFFSETS_TOPIC, context.by), spec),
+            offsets=both.destination.state(records.OFFSETS_TOPIC, context.by),
             source=ask(source, partitions, context.first_contact()),
             destination=ask(both.destination, partitions, context.by),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tanist.domain.records import OFFSETS_TOPIC
+from tanist.domain.records import OFFSETS_TOPIC, OffsetRangeWritten, TombstonesMissed
 from tanist.domain.state_record import Tombstone
 from tanist.usecases import state_topics
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 def runs(destination: Cluster, mirror_now: LockedMirror | Rehearsal, topics: Sequence[str]) -> None:
-    """Delete the offset map of `topics`: ranges of an earlier mirror topic would shift offsets of the next one.
+    """Delete what is stored of the earlier mirror topics of `topics`: ranges of the map would shift later offsets.
 
     Raises:
         MirrorLocked, OperatorFenced: another command holds the lock now; nothing was deleted.
     """
-    prefixes = tuple(f"run/{mirror_now.spec.mirror}/{topic}/" for topic in topics)
+    kinds = (OffsetRangeWritten.stored_as, TombstonesMissed.stored_as)
+    prefixes = tuple(f"{kind}/{mirror_now.spec.mirror}/{topic}/" for kind in kinds for topic in topics)
     _forget(destination, mirror_now, OFFSETS_TOPIC, lambda kept: (k for k in kept if k.startswith(prefixes)))
 
 

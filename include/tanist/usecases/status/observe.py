@@ -19,7 +19,7 @@ from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.observe import Look, Observer
 from tanist.usecases.failover.planning import intent_of
 from tanist.usecases.failover.source_seen import soon
-from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble, maps
+from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot
         *standing.checks(both, reading.silence, run),
     )
     intents = {mode: intent_of(spec, mode, wanted) for mode in Mode}
-    offsets = maps(destination.state(OFFSETS_TOPIC, run.by), spec)
-    ends = Observed(state=view, maps=offsets, source=look.source, destination=look.destination)
+    offsets = destination.state(OFFSETS_TOPIC, run.by)
+    ends = Observed(state=view, offsets=offsets, source=look.source, destination=look.destination)
     return MirrorStatus(
         spec=spec,
         status=judged(intents, look.facts, past),

@@ -311,6 +311,32 @@ def test_a_record_as_large_as_the_topic_takes_does_not_grow_by_compression(codec
     assert [each.value for each in copy.records] == [large.value] * 4
 
 
+@pytest.mark.parametrize("most", [1, 60])
+def test_lost_tombstones_take_the_first_offsets_of_holes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Each key gets one, also if what was made is too much at once and the rest is made again from the next fetch."""
+    monkeypatch.setattr(refilling, "MADE_AT_ONCE", most)
+    sparse = StoredBatch(0, 6, [Written(1, BASE_TIME + 1, b"a", b"1"), Written(5, BASE_TIME + 5, b"b", b"2")])
+    dense = StoredBatch(9, 11, [Written(n, BASE_TIME + n, b"c", b"3") for n in (9, 10)])
+    deleted: tuple[bytes, ...] = (b"x", b"y", b"z", b"v", b"w", b"u")
+    position, copy = 0, CopyLog()
+    while position < 11:
+        raw = b"".join(batch.bytes() for batch in (sparse, dense) if batch.until > position)
+        made = refilled(decided(position, raw, []), position, position, 150, deleted=deleted)
+        for step in made.steps:
+            assert isinstance(step, Append)
+            copy.append(step)
+        position, deleted = made.until, made.deleted
+    assert [each.key for each in copy.records] == [b"x", b"a", *(b"y", b"z", b"v"), b"b", b"w", b"u", b"c", b"c", b"c"]
+    assert [each.value for each in copy.records if each.key < b"s"] == [b"1", b"2", b"3", b"3", b"3"]
+    assert {each.value for each in copy.records if each.key > b"s"} == {None}
+    assert deleted == ()
+
+
+def test_a_tombstone_that_finds_no_hole_is_left_for_the_next_one() -> None:
+    raw = StoredBatch(0, 2, [Written(1, BASE_TIME, b"a", b"1")]).bytes()
+    assert refilled(decided(0, raw, []), 0, 0, LIMIT, deleted=(b"x", b"y")).deleted == (b"y",)
+
+
 def test_records_without_a_key_are_left_out_where_the_copy_refuses_them() -> None:
     records = [Written(n, BASE_TIME, None if n % 3 else b"k", b"%d" % n) for n in range(7)]  # type: ignore[arg-type]
     copy = CopyLog()
@@ -348,7 +374,7 @@ def test_markers_instead_of_copies_split_a_batch_at_its_holes() -> None:
 
 def test_a_refusal_ends_what_is_occupied() -> None:
     refusal = Refuse(CompactionHole("x"))
-    assert refilled([refusal], 5, 5, LIMIT) == ([refusal], 5)
+    assert refilled([refusal], 5, 5, LIMIT)[:2] == ([refusal], 5)
     assert list(split_at_holes([refusal], 5, LIMIT)) == [refusal]
 
 

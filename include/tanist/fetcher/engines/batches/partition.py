@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import Halt, Pipeline, truncated
+from tanist.domain.caught_up import CaughtUp
 from tanist.domain.errors import CompactionHole
 from tanist.domain.holes import Holes
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
@@ -55,6 +56,19 @@ class SourceView:
 
 
 @dataclass(slots=True)
+class Tombstones:
+    """Tombstones of the source that may have been removed before they were copied. Set by reading and recovery."""
+
+    caught_up: CaughtUp
+    hole: SourceOffset | None = None
+    """The first hole that was read too late; both logs are to be compared before anything behind it is copied."""
+    settled: bool = False
+    """They were compared, or it is stored that tombstones may be missing."""
+    deleted: tuple[bytes, ...] = ()
+    """Keys that were deleted at the source, and whose tombstones go to the next holes."""
+
+
+@dataclass(slots=True)
 class StartFill:
     """A fill up to a log start: the destination ends at `end`, and must begin at `to` before anything is appended."""
 
@@ -86,9 +100,13 @@ class BatchPartition:
     last_epoch: int = -1
     """The source's leader epoch of the batch before the pipeline's position; -1: not known."""
     note: str = ""
+    tombstones: Tombstones = field(init=False)
     last_mirrored_epoch: int = -1
     records: int = 0
     bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.tombstones = Tombstones(CaughtUp(self.assigned.caught_up_at))
 
     @property
     def at(self) -> TopicPartition:
@@ -131,6 +149,19 @@ class BatchPartition:
         return FetchPosition(
             self.at.topic, self.at.partition, self.fetch_from, max_bytes, epoch, self.assigned.source_topic_id
         )
+
+    def reads_too_late(self, now: EpochMs) -> bool:
+        """Whether tombstones may be gone from what is read `now`, and nothing has been done about it."""
+        kept, lost = self.assigned.tombstones_kept_ms, self.tombstones
+        return self.assigned.compacted and not lost.settled and lost.caught_up.too_late(now, kept)
+
+    def compared(self, now: EpochMs) -> None:
+        """The source was served `now`: how far is the copy? It stays behind until no tombstone is missing."""
+        copied, stable, lost = self.pipeline.landed_until, self.source.last_stable, self.tombstones
+        if copied is None or stable is None or lost.deleted:
+            return
+        before, lost.caught_up = lost.caught_up, lost.caught_up.seen(copied, stable, now)
+        lost.settled = lost.settled and lost.caught_up.at == before.at
 
     def diverged(self, end: SourceOffset, now: float) -> None:
         """The source's log has another history from `end` on than what was read."""
@@ -175,6 +206,7 @@ class BatchPartition:
             source_log_start=None if source.high_watermark is None else source.log_start,
             topic_id=self.topic_id,
             observed_at=source.observed_at,
+            caught_up_at=self.tombstones.caught_up.at,
             last_mirrored_epoch=self.last_mirrored_epoch,
             records=self.records,
             bytes=self.bytes,

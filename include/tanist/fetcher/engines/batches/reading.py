@@ -17,7 +17,8 @@ from tanist.domain.errors import CorruptBatch, CouldNotTell, PartitionBroken, St
 from tanist.domain.holes import Holes
 from tanist.domain.names import SourceOffset
 from tanist.fetcher.engines.batches.evidence import ends_abort
-from tanist.kafka.protocol.batch import walk
+from tanist.fetcher.engines.batches.lost_tombstones import first_hole
+from tanist.kafka.protocol.batch import split, walk
 from tanist.kafka.protocol.codes import NONE, error_for
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.protocol.merging import sample, walk_merged
@@ -133,6 +134,8 @@ class SourceReading:
         if fetched.diverging is not None:
             of.diverged(SourceOffset(fetched.diverging[1]), self._clock.monotonic())
             return
+        if self._read_too_late(of, fetched):
+            return
         small = of.assigned.merges
         of.merging = of.merging.seen(*sample(fetched.records)) if small else replace(of.merging, on=False)
         if of.pipeline.take(*_steps(of, fetched)):
@@ -143,6 +146,17 @@ class SourceReading:
             broken = CorruptBatch(f"the batch at source offset {of.fetch_from} has a corrupt length")
             of.halt(broken, self._clock.monotonic())
 
+    def _read_too_late(self, of: BatchPartition, fetched: FetchedPartition) -> bool:
+        """Whether tombstones may be gone from this answer. Then recovery compares both logs first."""
+        now, lost = self._clock.now(), of.tombstones
+        of.compared(now)
+        if not of.reads_too_late(now):
+            return False
+        lost.hole = first_hole(of.pipeline.position, split(fetched.records))
+        if lost.hole is not None:
+            of.halt(None, self._clock.monotonic())
+        return lost.hole is not None
+
     def _rest(self, of: BatchPartition) -> None:
         """Offsets without a record that none follows get gap markers after a while: so both logs end alike."""
         pipeline, now = of.pipeline, self._clock.monotonic()
@@ -150,6 +164,7 @@ class SourceReading:
             return
         if pipeline.end >= pipeline.position:
             pipeline.rested()
+            of.compared(self._clock.now())
         elif of.resting_since is None:
             of.resting_since = now
         elif now - of.resting_since >= REST_SECONDS:
@@ -173,7 +188,10 @@ def _steps(
     steps = _decided(of, fetched)
     match of.holes:
         case Holes.COPIES:
-            return refilled(steps, pipeline.position, pipeline.planned_end, limit, keyed=of.keyed)
+            lost = of.tombstones
+            made = refilled(steps, pipeline.position, pipeline.planned_end, limit, keyed=of.keyed, deleted=lost.deleted)
+            lost.deleted = made.deleted
+            return made.steps, made.until
         case Holes.MARKERS:
             return split_at_holes(steps, pipeline.position, limit), None
         case Holes.REFUSE:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import Pipeline
+from tanist.domain.caught_up import CaughtUp
 from tanist.domain.compacted_recovery import recover_compacted_position
 from tanist.domain.errors import CompactionHole, Diverged, Stopped, TanistError, TimedOut, Unreachable
 from tanist.domain.holes import Holes
 from tanist.domain.recovery import recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
+from tanist.fetcher.engines.batches.lost_tombstones import COMPARE_SECONDS, NotCompared, deleted_keys
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.planning import recreated
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.errors import SourceTopicRecreated
+    from tanist.domain.names import SourceOffset
     from tanist.domain.recovery import CopyEnds
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Clock, Deadline
+
+log = logging.getLogger(__name__)
 
 RECOVERY_SECONDS: Final = 5.0
 """Timeout for one partition: a frozen broker delays the other partitions of the fetcher thread."""
@@ -90,9 +96,35 @@ class Recovery:
                 of.note = f"the source deleted offsets up to {of.enter_at} before they were copied"
             of.start_fill = StartFill(found.start_fill.to, found.end)
             return Phase.FILL_START
+        if ends.start == ends.end:
+            of.tombstones.caught_up = CaughtUp(self._clock.now())  # a copy without records has no key too many
+        self._settle_tombstones(of, ends, found.position, by)
         of.pipeline = Pipeline.resume(found, offsets)
         of.last_epoch = evidence.epoch_before(found.position)
         return Phase.COPY
+
+    def _settle_tombstones(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset, by: Deadline) -> None:
+        """Find the keys that were deleted at the source unseen, or store that there may be such keys."""
+        lost, hole = of.tombstones, of.tombstones.hole
+        lost.hole, lost.deleted, lost.settled = None, (), False
+        if hole is None:
+            return
+        try:
+            lost.deleted = self._deleted_keys(of, ends, position)
+        except NotCompared:
+            now = self._clock.now()
+            self._runs.tombstones_missed(of.assigned, hole, lost.caught_up, now, by)
+            log.warning("tombstones may be missing", extra={"partition": str(of.at), "from": hole})
+        else:
+            log.info("compared keys", extra={"partition": str(of.at), "from": hole, "deleted": len(lost.deleted)})
+        lost.settled = True
+
+    def _deleted_keys(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset) -> tuple[bytes, ...]:
+        """Raises NotCompared also where holes are filled with gap markers, which cannot delete a key."""
+        if of.holes is not Holes.COPIES:
+            raise NotCompared
+        by = self._clock.deadline(COMPARE_SECONDS)
+        return deleted_keys(of.at, self._routers, ends, position, by)
 
     def _evidence(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> WireLogReader:
         return WireLogReader(of.at, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)

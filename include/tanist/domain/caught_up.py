@@ -1,0 +1,50 @@
+"""When a mirror partition was last caught up with its source, and what that means for tombstones.
+
+A cleaner keeps a tombstone for `delete.retention.ms`. A copy that reads an offset later than that after it was last
+caught up may find it empty although it held a tombstone: the key was deleted at the source, and stays in the copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from tanist.domain.names import EpochMs, SourceOffset
+
+DELETE_RETENTION: Final = "delete.retention.ms"
+DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
+
+
+class EndSeen(NamedTuple):
+    """The last stable offset of the source at a time, ms since 1970."""
+
+    end: SourceOffset
+    at: EpochMs
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """`at`: ms since 1970; None: unknown. As `Replica.lastCaughtUpTimeMs` of a broker's follower.
+
+    Everything that the source's log held then is copied, or copying began then with an empty copy. So what is copied
+    from now on was written after `at`, or was cleaned for the first time after it.
+    """
+
+    at: EpochMs | None = None
+    awaited: EndSeen | None = None
+    """An end that the copy has not reached. Once it has, it was caught up with the source of that time."""
+
+    def seen(self, copied: SourceOffset, last_stable: SourceOffset, now: EpochMs) -> CaughtUp:
+        """The source has served its `last_stable` offset `now`; everything below `copied` is at the destination."""
+        if copied >= last_stable:
+            return CaughtUp(now)
+        if self.awaited is None:
+            return replace(self, awaited=EndSeen(last_stable, now))
+        if copied >= self.awaited.end:
+            return CaughtUp(self.awaited.at, EndSeen(last_stable, now))
+        return self
+
+    def too_late(self, now: EpochMs, kept_ms: int) -> bool:
+        """Whether tombstones that the source keeps for `kept_ms` may be gone from what is read `now`."""
+        return self.at is None or now - self.at >= kept_ms
