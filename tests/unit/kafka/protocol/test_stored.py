@@ -24,6 +24,7 @@ from tanist.domain.records import (
     RunStatus,
     SourceEnd,
     SourceEnds,
+    TombstonesMissed,
     TopicDesired,
     WorkerAlive,
 )
@@ -186,6 +187,22 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         ),
     ),
     (
+        TombstonesMissed(
+            mirror=MIRROR,
+            partition=PARTITION,
+            start=SourceOffset(10),
+            caught_up_at=EpochMs(1),
+            read_at=EpochMs(90_000),
+            kept_ms=60_000,
+            mirror_id="i",
+        ),
+        "tombstones/east.to-west_1/orders.v1_a-b/3",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"start":10,'
+            '"caught_up_at":1,"read_at":90000,"kept_ms":60000,"mirror_id":"i"}'
+        ),
+    ),
+    (
         GroupPosition(
             mirror=MIRROR,
             group="pay/ments",
@@ -239,7 +256,7 @@ WRITTEN: tuple[str, ...] = (
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","chunk":1,"ends":[{"partition":{"topic":"orders.v1_a-b","partition"'
-        ':3},"high_watermark":9,"last_stable":8,"rate":0.0,"log_start":null}],"at":1,"mirror_id":""}'
+        ':3},"high_watermark":9,"last_stable":8,"rate":0.0,"log_start":null,"caught_up_at":null}],"at":1,"mirror_id":""}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topics":[{"topic":"t","status":"proved","owed_by":"p","before":{"t'
@@ -260,6 +277,10 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"source":10,"de'
         'stination":11,"why":"x","mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"start":10,'
+        '"caught_up_at":1,"read_at":90000,"kept_ms":60000,"mirror_id":"i"}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","group":"pay/ments","partition":{"topic":"orders.v1_a-b","partition'

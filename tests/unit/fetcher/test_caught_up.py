@@ -1,0 +1,73 @@
+"""When a copy was last caught up is stored by its worker and known to the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION
+from tanist.domain.holes import Holes
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
+from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
+from tanist.domain.state_partitions import state_partition_of
+from tanist.domain.state_view import NOTHING_YET, fold
+from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.topic_configs import plan_configs
+from tanist.fetcher.assignment import MirrorPartition, Report
+from tanist.fetcher.planning import assigned, owned, source_ends
+
+DR = MirrorName("dr")
+AT = TopicPartition("orders", 0)
+SLICE = state_partition_of(DR, AT, 50)
+SPEC = MirrorSpec(
+    mirror=DR,
+    source="east",
+    destination="west",
+    source_cluster_id="e",
+    destination_cluster_id="w",
+    data_id=ProducerId(1),
+    marker_id=ProducerId(2),
+    start_id=ProducerId(3),
+    created_at=EpochMs(0),
+)
+TOPIC = TopicDesired(
+    mirror=DR,
+    topic="orders",
+    desired=DesiredState.MIRRORING,
+    source_topic_id="",
+    partitions=1,
+    deferred_configs=(("cleanup.policy", "compact"), (DELETE_RETENTION, "60000")),
+    changed_at=EpochMs(0),
+)
+COPIED = PartitionObserved(mirror=DR, partition=AT, state=MirrorState.MIRRORING, row=102, at=EpochMs(0))
+REPORT = Report(
+    source_high_watermark=SourceOffset(9),
+    source_last_stable=SourceOffset(9),
+    observed_at=EpochMs(70_000),
+    caught_up_at=EpochMs(50_000),
+)
+
+
+def test_the_next_worker_knows_it_and_the_same_worker_is_not_assigned_again_for_it() -> None:
+    view = fold(NOTHING_YET, [SPEC, TOPIC, COPIED])
+    mine = owned(view, frozenset({SLICE}), 50)
+    key = MirrorPartition(DR, AT)
+    first = assigned(mine, view, {SLICE: 1}, {}, EpochMs(0))
+    assert (first[key].caught_up_at, first[key].tombstones_kept_ms) == (None, 60_000)
+    later = fold(view, source_ends({key: REPORT}, mine).values())
+    assert assigned(mine, later, {SLICE: 1}, first, EpochMs(0))[key] is first[key]
+    assert assigned(mine, later, {SLICE: 2}, {}, EpochMs(0))[key].caught_up_at == 50_000
+
+
+def test_a_mirror_of_an_earlier_version_has_the_default_of_kafka() -> None:
+    view = fold(NOTHING_YET, [SPEC, replace(TOPIC, deferred_configs=(("cleanup.policy", "compact"),)), COPIED])
+    [found] = assigned(owned(view, frozenset({SLICE}), 50), view, {SLICE: 1}, {}, EpochMs(0)).values()
+    assert found.tombstones_kept_ms == DEFAULT_DELETE_RETENTION_MS
+
+
+def test_a_mirror_topic_keeps_tombstones_as_long_as_the_source_does() -> None:
+    """Also where only the brokers of the source say for how long."""
+    effective = {"cleanup.policy": "compact", DELETE_RETENTION: "60000"}
+    planned = plan_configs({"cleanup.policy": "compact"}, effective, holes=Holes.COPIES)
+    assert planned.now[DELETE_RETENTION] == "60000"
+    assert dict(planned.deferred)[DELETE_RETENTION] == "60000"
+    assert DELETE_RETENTION not in plan_configs({}, effective | {"cleanup.policy": "delete"}, holes=Holes.COPIES).now
