@@ -322,6 +322,25 @@ def test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing(rig: R
         assert rig.world.end(at) == sealed[at]
 
 
+def test_the_end_of_what_was_copied_is_told_through_fences_and_gap_markers(rig: Rig, topic_name: str) -> None:
+    """Behind the producer fence of the records alone, gap markers still follow; neither moves that end."""
+    copied, empty = rig.topic(topic_name)
+    writers = dict.fromkeys((copied, empty), rig.writers)
+    assert rig.world.data(copied, rig.writers)
+    end = rig.world.end(copied)
+    rig.producer_fencing.fence_data_producers(writers, SOON(10))
+    assert not rig.world.data(copied, rig.writers, 1)
+    assert rig.producer_fencing.proof(writers, SOON(10)) == dict.fromkeys(writers, ProducerFence.OPEN)
+    for epoch in range(1, 100):
+        assert rig.world.filler(copied, rig.writers, epoch)
+    ends = {copied: end, empty: 0}
+    assert rig.producer_fencing.copied_ends(writers, SOON(10)) == ends
+    rig.producer_fencing.fence_producers(writers, SOON(10))
+    rig.world.record(copied)
+    rig.producer_fencing.keep({copied: rig.writers}, SOON(10))
+    assert rig.producer_fencing.copied_ends(writers, SOON(10)) == ends, "what a fence repeats was not copied"
+
+
 def test_a_filler_that_was_raised_is_shut_out_too(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
     assert rig.world.filler(at, rig.writers, 7)

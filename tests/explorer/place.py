@@ -228,7 +228,7 @@ class Place:
 
     def before(self, label: str, args: tuple[Any, ...]) -> None:
         """A call is about to be done."""
-        if label == "producer_fencing.fence_producers":
+        if label in {"producer_fencing.fence_data_producers", "producer_fencing.fence_producers"}:
             for at, writers in args[0].items():
                 key = (int(writers.data), at)
                 if key not in self.sealed_at and at in self.west.ends:

@@ -41,8 +41,12 @@ RULES: Final = (
     ),
     Rule(
         "behind a barrier no old writer gets in",
-        ("producer_fencing.fence_producers", "producer_fencing.proof"),
+        ("producer_fencing.fence_data_producers", "producer_fencing.fence_producers", "producer_fencing.proof"),
         _PORTS + "test_behind_a_barrier_no_old_writer_gets_in_and_asking_writes_nothing",
+    ),
+    Rule(
+        "the end of what was copied is told through fences and gap markers", ("producer_fencing.copied_ends",),
+        _PORTS + "test_the_end_of_what_was_copied_is_told_through_fences_and_gap_markers",
     ),
     Rule(
         "a topic made anew has no barrier, and the rules of the earlier one",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from tanist.domain.records import PromotionEpoch
+    from tanist.domain.promotions import PromotionRecord
     from tanist.domain.state_record import StateRecord
     from tanist.fetcher.planning import Owned
     from tanist.usecases.lock import LockedMirror
@@ -71,7 +71,7 @@ class _SourceStates:
         self._place.east.answer()
         return MemoryStateStore(self._place.east, STATE_TOPIC).catch_up(by)
 
-    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
         self._place.east.answer()
         if STATE_TOPIC not in self._place.east.topics:
             self._place.east.with_topic(STATE_TOPIC)

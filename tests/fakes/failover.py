@@ -54,6 +54,8 @@ class GuardedCluster(MemoryCluster):
     epochs: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     repeated: set[TopicPartition] = field(default_factory=set)
     """Where the last record stands again, in the epoch of the barrier."""
+    repeats: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    """At which offsets."""
     isr: dict[TopicPartition, int] = field(default_factory=dict)
     min_isr: int = 1
     approvals: list[Entry] = field(default_factory=list)
@@ -104,11 +106,23 @@ class MemoryProducerFencing:
         self._cluster = cluster
         self._seen: dict[TopicPartition, tuple[int, float]] = {}
 
+    def fence_data_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self._cluster.answer()
+        return {at: self._fence_producer(at, {each.data: 1, each.start: 1}) for at, each in producer_ids.items()}
+
+    def copied_ends(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self._cluster.answer()
+        return {at: self._copied_end(at, each) for at, each in producer_ids.items()}
+
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
-        return {at: self._fence_producer(at, each) for at, each in producer_ids.items()}
+        return {at: self._fence_producer(at, self._last(each)) for at, each in producer_ids.items()}
 
     def proof(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
@@ -152,6 +166,7 @@ class MemoryProducerFencing:
             return found
         if not self._cluster.may_write(at.topic, self._cluster.user):
             return TopicAuthorizationFailed(str(at))
+        self._cluster.repeats.add((at, self._cluster.ends[at][2]))
         assert self._cluster.append(at, producer_ids.data, 1)
         self._cluster.repeated.add(at)
         return Kept.KEPT
@@ -165,10 +180,24 @@ class MemoryProducerFencing:
     def _last(self, producer_ids: ProducerIds) -> dict[int, int]:
         return {producer_ids.data: 1, producer_ids.start: 1, producer_ids.marker: LAST_EPOCH}
 
-    def _fence_producer(self, at: TopicPartition, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
+    def _copied_end(self, at: TopicPartition, producer_ids: ProducerIds) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
-        for producer, epoch in self._last(producer_ids).items():
+        start, _, end = self._cluster.ends[at]
+        kept = self._cluster
+        ours = (
+            offset
+            for offset in range(end - 1, start - 1, -1)
+            if kept.producers.get((at, offset)) == producer_ids.data
+            and (at, offset) not in kept.control
+            and (at, offset) not in kept.repeats
+        )
+        return DestinationOffset(next(ours, start - 1) + 1)
+
+    def _fence_producer(self, at: TopicPartition, last: Mapping[int, int]) -> DestinationOffset | TanistError:
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        for producer, epoch in last.items():
             if self._cluster.epochs.get((at, producer), -1) < epoch:
                 self._cluster.epochs[at, producer] = epoch
                 self._cluster.mark(at, producer)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tanist.ports.producer_fencing import Kept, ProducerFence, ProducerFencing
 
 HALF = "seal:half"
+DATA_HALF = "seal:data-half"
 
 
 @dataclass
@@ -23,6 +24,20 @@ class Halves:
 
     real: ProducerFencing
     checkpoint: Callable[[str], None]
+
+    def fence_data_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        ordered = list(producer_ids.items())
+        middle = len(ordered) // 2
+        first = self.real.fence_data_producers(dict(ordered[:middle]), by)
+        self.checkpoint(DATA_HALF)
+        return {**first, **self.real.fence_data_producers(dict(ordered[middle:]), by)}
+
+    def copied_ends(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        return self.real.copied_ends(producer_ids, by)
 
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline

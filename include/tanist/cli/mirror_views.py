@@ -1,4 +1,4 @@
-"""`tanist mirrors list|describe|wait`: the read-only commands."""
+"""`tanist mirrors list|describe|wait|lineage`: the read-only commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanist.cli.options import MaybeMirrorArgument, MirrorArgument, Session, TopicsOption, asking, optional_name
-from tanist.cli.output import emit, say
+from tanist.cli.output import emit, none, say
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
@@ -17,6 +17,8 @@ from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item
 from tanist.usecases.mirrors.describe import listing, unmatched
+from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
+from tanist.usecases.mirrors.lineage import lineage as read_lineage
 from tanist.usecases.mirrors.wait import Goal, wait_for
 
 if TYPE_CHECKING:
@@ -89,6 +91,39 @@ def wait(
     emit([row_item(row) for row in rows], ROW_COLUMNS, now.as_json, rows=[row_cells(row_item(row)) for row in rows])
 
 
+@asking()
+def lineage(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    *,
+    offset: Annotated[
+        int | None, typer.Option("--offset", metavar="N", min=0, help="Only the offsets around this one.")
+    ] = None,
+) -> None:
+    """Show which cluster wrote which offsets of topics that were failed over, as either cluster has stored it.
+
+    Without --destination every cluster is asked. If the destination is dead, name the source.
+
+    Example: tanist mirrors lineage dr --topic orders --offset 1200
+    """
+    if wrong := pattern_problems(topic or ()):
+        refuse(wrong)
+    names = (now.named,) if now.named is not None else now.registry.names()
+    connect, source_of = now.registry.connect, now.registry.source
+    found = read_lineage(mirror_name(name), topic or (), names, connect, source_of, now.context)
+    for silent, why in found.silent.items():
+        say(f"warning: {silent} does not answer: {why}")
+    for lacking, entries in found.not_stored().items():
+        promoted = ", ".join(f"{each.topic} (promotion {each.promotion_epoch})" for each in entries)
+        say(f"warning: not stored on {lacking} yet: {promoted}; a fetcher stores it there")
+    segments = found.segments(offset)
+    if not segments:
+        none(f"no promotion of a topic of mirror {found.mirror} is recorded", now.as_json)
+        return
+    emit([segment_item(found, each) for each in segments], LINEAGE_COLUMNS, now.as_json)
+
+
 def _progress() -> Callable[[int, int], None]:
     """On a terminal, one line that is updated; elsewhere nothing."""
     shown: list[tuple[int, int]] = []
@@ -106,3 +141,4 @@ def register(app: typer.Typer) -> None:
     app.command("list")(list_mirrors)
     app.command("describe")(describe)
     app.command("wait")(wait)
+    app.command("lineage")(lineage)

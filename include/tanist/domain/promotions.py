@@ -6,16 +6,21 @@ copy until an operator accepts it: neither a returning source nor a restored sta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tanist.domain.errors import MirrorProducerFenced, PartitionBroken, SourceReplaced
+from tanist.domain.lineage import TopicLineage
+from tanist.domain.records import PromotionEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import PromotionEpoch, TopicDesired
+    from tanist.domain.records import TopicDesired
     from tanist.domain.state_view import StateView
+
+PromotionRecord: TypeAlias = PromotionEpoch | TopicLineage
+"""What is stored of promotions on both clusters."""
 
 
 def copy_blocked_reason(
@@ -86,12 +91,18 @@ def _is_another(promotion: PromotionEpoch | None, topic_id: str) -> bool:
     return promotion is not None and bool(topic_id and promotion.topic_id) and promotion.topic_id != topic_id
 
 
-def promotions(view: StateView, mirror: MirrorName) -> frozenset[PromotionEpoch]:
-    """The promotions of topics that have left a mirror, which its source should have recorded."""
+def promotion_records(view: StateView, mirror: MirrorName) -> frozenset[PromotionRecord]:
+    """What the source of a mirror should have recorded: promotions of topics that have left it, and all lineage."""
     found = (view.promotion(mirror, topic.topic) for topic in view.removed(mirror))
-    return frozenset(each for each in found if each is not None)
+    return frozenset((*(each for each in found if each is not None), *view.lineage(mirror)))
 
 
-def unreported(source_view: StateView, promotions: Iterable[PromotionEpoch]) -> Iterator[PromotionEpoch]:
-    """Those of `promotions` that a source has not recorded yet; its count never decreases."""
-    return (each for each in promotions if source_view.promotions(each.mirror, each.topic) < each.count)
+def unreported(source_view: StateView, records: Iterable[PromotionRecord]) -> Iterator[PromotionRecord]:
+    """Those of `records` that a source has not recorded yet; its count of promotions never decreases."""
+    for each in records:
+        if isinstance(each, TopicLineage):
+            known = source_view.get(each.key) == each
+        else:
+            known = source_view.promotions(each.mirror, each.topic) >= each.count
+        if not known:
+            yield each

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from tanist.domain.lineage import TopicLineage
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -103,6 +104,11 @@ class StateView(Mapping[str, StateRecord]):
 
     def copied_up_to(self, mirror: MirrorName, topic: str) -> CopiedUpTo | None:
         return self._of(mirror, self._found(CopiedUpTo, f"copied/{mirror}/{topic}"))
+
+    def lineage(self, mirror: MirrorName, topic: str | None = None) -> tuple[TopicLineage, ...]:
+        """What is recorded of the promotions of a topic, or of all topics, by topic and promotion epoch."""
+        found = (each for each in self._all_of(TopicLineage, mirror) if topic in {None, each.topic})
+        return tuple(sorted(found, key=lambda each: (each.topic, each.promotion_epoch)))
 
     def promoted(self, mirror: MirrorName, topic: str) -> bool:
         """Whether a topic has left its mirror, so that it must not be copied to any more."""

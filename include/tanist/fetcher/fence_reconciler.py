@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from tanist.domain.errors import CouldNotTell, MirrorLocked, OperatorFenced, Stopped, TanistError
 from tanist.domain.fences import HOLDS_PRODUCERS_OFF, STRAY, FencedTopic, FenceStatus, is_stray
 from tanist.domain.names import TopicPartition
-from tanist.domain.promotions import promotions, unreported
+from tanist.domain.promotions import promotion_records, unreported
 from tanist.domain.records import fences_with
 from tanist.domain.state_partitions import state_partition_of
 from tanist.fetcher.producer_fences import ProducerFences
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tanist.domain.names import MirrorName
-    from tanist.domain.records import MirrorSpec, PromotionEpoch
+    from tanist.domain.promotions import PromotionRecord
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.fencing import Fencing
@@ -48,7 +49,7 @@ class SourceStates(Protocol):
         """The current view; empty if the source has no state topic."""
         ...
 
-    def report_promotions(self, spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+    def report_promotions(self, spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
         """Write promotions to the source's state topic, which is created if necessary."""
         ...
 
@@ -85,7 +86,7 @@ class FenceReconciler(RoundThread):
         self._holds = holds
         self._silent: dict[str, TanistError] = {}
         """Sources that have not answered in this round, and why: each may hold it up once, whatever it is asked."""
-        self._reported: frozenset[PromotionEpoch] = frozenset()
+        self._reported: frozenset[PromotionRecord] = frozenset()
         """Promotions that their source knows of, as far as we have looked."""
         self._barriers = ProducerFences(guards.producer_fencing, guards.replicas, self._ours, clock)
 
@@ -108,7 +109,7 @@ class FenceReconciler(RoundThread):
             if view.unfinished(spec.mirror) is not None:
                 continue  # the run fences, lifts and reports by itself, until its end
             self._reconcile(spec, view)
-            self._report_promotions(spec, promotions(view, spec.mirror) - self._reported)
+            self._report_promotions(spec, promotion_records(view, spec.mirror) - self._reported)
         self._barriers.renew(view)
 
     def _ours(self, spec: MirrorSpec, at: TopicPartition) -> bool:
@@ -117,7 +118,7 @@ class FenceReconciler(RoundThread):
     def _close(self) -> None:
         self._guards.sources.close()
 
-    def _report_promotions(self, spec: MirrorSpec, promotions: frozenset[PromotionEpoch]) -> None:
+    def _report_promotions(self, spec: MirrorSpec, promotions: frozenset[PromotionRecord]) -> None:
         """Report promotions to a source that was down; one that knows them is only read."""
         if not promotions:
             return

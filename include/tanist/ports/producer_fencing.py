@@ -38,6 +38,21 @@ class Kept(StrEnum):
 class ProducerFencing(Protocol):
     """On the destination. Idempotent; one item for each partition or topic. Workers may be dead or alive."""
 
+    def fence_data_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """As `fence_producers`, for all producer ids but the gap markers': records can no longer be appended."""
+        ...
+
+    def copied_ends(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        """The offset behind the last batch of records that the mirror has copied; the log start if there is none.
+
+        Needs a fetch. What `keep` appends is no such batch.
+        """
+        ...
+
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:

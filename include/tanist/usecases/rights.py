@@ -103,6 +103,7 @@ def promotion_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
         needs += [
             _required("ALTER_CONFIGS", "Topic", topic, "restoring topic configurations at a failover"),
             _required("WRITE", "Topic", topic, "the canary transaction of a failover"),
+            _required("READ", "Topic", topic, "finding where copied records end at a failover"),
         ]
     return tuple(needs)
 

@@ -20,7 +20,8 @@ from tanist.usecases.mirrors.create import EXPIRATION
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tanist.domain.records import MirrorSpec, PromotionEpoch
+    from tanist.domain.promotions import PromotionRecord
+    from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.fetcher.service import Parts
     from tanist.kafka.adapters.compacted_topic import CompactedTopic
@@ -144,7 +145,7 @@ class _SourceStates:
                 self._forget(source)
                 raise
 
-    def report_promotions(self, spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+    def report_promotions(self, spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
         with closing(self._open(spec, by, reads=False)) as store:
             store.append(promotions, by)
 

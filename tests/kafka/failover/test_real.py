@@ -163,6 +163,7 @@ INSIDE |= {"canary": "canary:sung", "movers": "movers:told"}
 KILLS = {
     "after": [f"after:{step.id}" for step in ROUTE if step.id != "drain"],
     "inside": [INSIDE.get(step.id, f"before:{step.id}") for step in ROUTE if step.id != "drain"],
+    "sealing": ["seal:no-return", "seal:data-half", "seal:data-fenced", "seal:lineage", "seal:sealed", "before:movers"],
 }
 
 
@@ -172,7 +173,7 @@ def chain(pair: Pair, mirror: str, plan: str, points: list[str]) -> int:
 
 
 def test_killed_after_and_inside_each_step(pair: Pair) -> None:
-    """Twice the same failover, cut nine times each, and each on one approval."""
+    """The same failover, cut many times, and each on one approval."""
     pair.worker()
     plans = {}
     for name in KILLS:
@@ -188,6 +189,9 @@ def test_killed_after_and_inside_each_step(pair: Pair) -> None:
         assert evidence.broken_at() is None
         assert evidence.events[-1].step == "end"
         assert json.loads(evidence.head)["approval"]["by"] == "approver"
+        (entry,) = state(pair.west).lineage(MirrorName(f"cut-{name}"))
+        assert entry.old_ends == entry.reserve_ends == (5, 5)
+        assert state(pair.east).lineage(MirrorName(f"cut-{name}")) == (entry,)
 
 
 @pytest.mark.long
@@ -240,6 +244,9 @@ def test_unplanned_then_the_source_returns(pair: Pair) -> None:
     assert not pair.east.writes("fire", range(1))
     assert len(pair.west.read("fire")) == 20 + REPEATS
     until(lambda: state(pair.east).promotions(MirrorName("fire"), "fire") == 1, 40)
+    until(lambda: state(pair.east).lineage(MirrorName("fire")) == state(pair.west).lineage(MirrorName("fire")), 40)
+    (entry,) = state(pair.east).lineage(MirrorName("fire"))
+    assert entry.old_ends == (8, 8)
     checks = json.loads(pair.tanist("doctor", "--json", expected=None).out)["items"]
     reported = [(check["verdict"], check["observed"]) for check in checks if check["check"].endswith(" of east")]
     ((verdict, observed),) = reported  # other tests promote topics of east, too

@@ -39,6 +39,7 @@ from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, Fai
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tanist.domain.promotions import PromotionRecord
     from tanist.domain.records import MirrorSpec
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
@@ -55,7 +56,7 @@ class Sources:
         self._world.east.answer()
         return self._world.east.view(STATE_TOPIC)
 
-    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionEpoch], by: Deadline) -> None:
+    def report_promotions(self, _spec: MirrorSpec, promotions: Sequence[PromotionRecord], by: Deadline) -> None:
         self._world.east.answer()
         self._world.east.write(STATE_TOPIC, *promotions)
 
@@ -159,10 +160,12 @@ def test_a_returning_source_is_told_that_it_was_replaced_and_then_left_alone() -
     worker = debts(world, sources)
     settled(world, worker)
     assert reported(world) == {0}
+    assert not world.east.view(STATE_TOPIC).lineage(DR)
     world.east.dead = False
     for _ in range(3):
         settled(world, worker)
     assert reported(world) == {1}
+    assert world.east.view(STATE_TOPIC).lineage(DR) == view(world).lineage(DR) != ()
     asked = sources.asked
     settled(world, worker)
     assert sources.asked == asked

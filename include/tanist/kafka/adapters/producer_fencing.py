@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError, TimedOut
 from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.kafka.adapters.copied_ends import copied_ends
 from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping
 from tanist.kafka.wire.requests import End, Markers, list_offsets, write_markers
 from tanist.ports.clock import Deadline
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _Seen: TypeAlias = "dict[TopicPartition, ProducerFence | TanistError]"
 
+_ROLES: Final = (0, 1, 2)
+"""Places in `ProducerIds`: data, gap markers, fill up to the log start."""
+_DATA_ROLES: Final = (0, 2)
 FILLER_EPOCH: Final = 32_767
 """Workers raise the epoch of the gap markers' id after a rejection, so only the largest epoch fences it."""
 _LAST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF  # fillers carry their target offsets here, and lower ones are refused
@@ -47,28 +51,25 @@ class KafkaProducerFencing:
         self._router = router
         self._keeping = Keeping(router)
 
+    def fence_data_producers(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        return self._fence(producer_ids, _DATA_ROLES, by)
+
+    def copied_ends(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        return copied_ends(self._router, _data_ids(producer_ids), by) if producer_ids else {}
+
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        if not producer_ids:
-            return {}
-        before = self._settled(producer_ids, by)
-        failed: dict[TopicPartition, DestinationOffset | TanistError] = {
-            at: end for at, end in before.items() if isinstance(end, TanistError)
-        }
-        ready = {at: each for at, each in producer_ids.items() if at not in failed}
-        for _ in range(_ROUNDS):
-            if not self._bar(ready, by):
-                break
-        ends = self._settled(ready, by)
-        answers = self.proof(ready, by)
-        return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
+        return self._fence(producer_ids, _ROLES, by)
 
     def proof(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, ProducerFence | TanistError]:
-        seen = self._each(producer_ids, by)
-        return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in producer_ids}
+        return self._proof(producer_ids, _ROLES, by)
 
     def compacted(self, topics: Collection[str], by: Deadline) -> Mapping[str, bool | TanistError]:
         return self._keeping.compacted(topics, by)
@@ -83,12 +84,35 @@ class KafkaProducerFencing:
     ) -> Mapping[TopicPartition, Kept | TanistError]:
         return self._keeping.keep(_data_ids(producer_ids), by, rest)
 
+    def _fence(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        if not producer_ids:
+            return {}
+        before = self._settled(producer_ids, by)
+        failed: dict[TopicPartition, DestinationOffset | TanistError] = {
+            at: end for at, end in before.items() if isinstance(end, TanistError)
+        }
+        ready = {at: each for at, each in producer_ids.items() if at not in failed}
+        for _ in range(_ROUNDS):
+            if not self._bar(ready, roles, by):
+                break
+        ends = self._settled(ready, by)
+        answers = self._proof(ready, roles, by)
+        return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
+
+    def _proof(
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
+    ) -> dict[TopicPartition, ProducerFence | TanistError]:
+        seen = self._each(producer_ids, roles, by)
+        return {at: _all_of(at, [answers[at] for answers in seen.values()]) for at in producer_ids}
+
     # ── markers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _bar(self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline) -> bool:
+    def _bar(self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline) -> bool:
         """Write the missing markers; returns whether any was missing."""
         missing = False
-        for role, answers in self._each(producer_ids, by).items():
+        for role, answers in self._each(producer_ids, roles, by).items():
             wanted = {
                 at: Markers(producer_ids[at][role], _last_epoch(role), (_LAST_COORDINATOR_EPOCH,))
                 for at, answer in answers.items()
@@ -100,12 +124,12 @@ class KafkaProducerFencing:
         return missing
 
     def _each(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+        self, producer_ids: Mapping[TopicPartition, ProducerIds], roles: Collection[int], by: Deadline
     ) -> dict[int, dict[TopicPartition, ProducerFence | TanistError]]:
-        """The leaders' answers for each of the three ids, by its place in `ProducerIds`."""
+        """The leaders' answers for each of the ids, by its place in `ProducerIds`."""
         if not producer_ids:
             return {}
-        return {role: self._ask(producer_ids, role, by) for role in range(3)}
+        return {role: self._ask(producer_ids, role, by) for role in roles}
 
     def _ask(self, producer_ids: Mapping[TopicPartition, ProducerIds], role: int, by: Deadline) -> _Seen:
         def ask(partitions: Iterable[TopicPartition]) -> Answers[None]:

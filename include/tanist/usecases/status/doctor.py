@@ -9,6 +9,7 @@ from tanist.domain.checks import Check, Verdict
 from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failover.health import workers_check
 from tanist.domain.logins import PrincipalUnknown
+from tanist.domain.promotions import PromotionRecord
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC, GroupPosition, PromotionEpoch
 from tanist.usecases import cluster_ids, rights, state_topics
 from tanist.usecases.mirrors.create import EXPIRATION, LONGEST_EXPIRATION_MS
@@ -91,9 +92,11 @@ def _of_cluster(name: str, open_sides: Mapping[str, Cluster], context: CommandCo
 
 
 def _only_promotions(view: StateView) -> tuple[PromotionEpoch, ...]:
-    """The promotions in a state topic that contains nothing else, as at a replaced source; otherwise none."""
-    found = tuple(each for each in view.values() if isinstance(each, PromotionEpoch))
-    return tuple(sorted(found, key=lambda each: each.key)) if len(found) == len(view) else ()
+    """The promotions in a state topic that contains nothing but what a source is told of them; otherwise none."""
+    if not all(isinstance(each, PromotionRecord) for each in view.values()):
+        return ()
+    found = (each for each in view.values() if isinstance(each, PromotionEpoch))
+    return tuple(sorted(found, key=lambda each: each.key))
 
 
 def _replaced_source(name: str, promotions: Sequence[PromotionEpoch]) -> Check:

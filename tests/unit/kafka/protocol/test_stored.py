@@ -6,6 +6,7 @@ import pytest
 
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
+from tanist.domain.lineage import TopicLineage
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
@@ -84,6 +85,23 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         CopiedUpTo(mirror=MIRROR, topic=PARTITION.topic, copied=(7, -1), at=EpochMs(3)),
         "copied/east.to-west_1/orders.v1_a-b",
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"at":3}',
+    ),
+    (
+        TopicLineage(
+            mirror=MIRROR,
+            topic=PARTITION.topic,
+            promotion_epoch=2,
+            old_cluster_id="e",
+            new_cluster_id="w",
+            old_ends=(7, 0),
+            reserve_ends=(9, 0),
+            at=EpochMs(3),
+        ),
+        "lineage/east.to-west_1/orders.v1_a-b/2",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"old_cluster_id":"e",'
+            '"new_cluster_id":"w","old_ends":[7,0],"reserve_ends":[9,0],"at":3}'
+        ),
     ),
     (
         PartitionObserved(
@@ -249,6 +267,10 @@ WRITTEN: tuple[str, ...] = (
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":""}',
+    (
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"old_cluster_id":"e","ne'
+        'w_cluster_id":"w","old_ends":[7,0],"reserve_ends":[9,0],"topic_id":"","at":3,"mirror_id":""}'
+    ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'
         '","row":900,"reason":"größer","error":"FOREIGN_WRITE","last_mirrored_epoch":7,"claim_epoch":8,"gener'

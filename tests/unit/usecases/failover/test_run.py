@@ -13,13 +13,13 @@ from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import ObservedTopic, fence_settled
 from tanist.domain.fences import FencedTopic, FenceStatus
-from tanist.domain.records import RunStatus
+from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.states import MirrorState
 from tanist.usecases.failover.approval_gate import ApprovalVoid
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.fakes.failover import MemoryFencing, MemoryReplicas
-from tests.unit.usecases.failover.world import DR, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
+from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +66,33 @@ def assert_promoted(world: FailoverWorld) -> None:
     assert world.west.given == {(topic, WRITER) for topic in TOPICS}
     assert not any(world.zombie(at) for at in PARTITIONS)
     assert all(world.west.topics[topic].configs["cleanup.policy"] == "compact" for topic in TOPICS)
+    told = {each.topic: each for each in view.lineage(DR)}
+    assert set(told) == set(TOPICS)
+    for at in PARTITIONS:
+        entry = told[at.topic]
+        copied = sum(
+            who == DATA and (at, offset) not in world.west.control | world.west.repeats
+            for (of, offset), who in world.west.producers.items()
+            if of == at
+        )
+        assert entry.old_ends[at.partition] == copied, "every offset below it, and none behind it, was copied"
+        assert (entry.old_cluster_id, entry.new_cluster_id) == ("id-east", "id-west")
+        assert entry.topic_id == f"id-of-{at.topic}"
+    if not world.east.dead:
+        assert world.east.view(STATE_TOPIC).lineage(DR) == view.lineage(DR)
+
+
+def test_lineage_that_was_stored_is_not_determined_again() -> None:
+    """What is stored may be in use already: another end, found later, is another history."""
+    world = FailoverWorld()
+    plan = world.approve().plan
+    with pytest.raises(Killed):
+        world.run(plan, killer(PLANNED.index("seal:lineage")))
+    stored = world.worker.catch_up(world.soon()).lineage(DR)
+    for at in PARTITIONS:
+        world.west.grow(at, 5, DATA)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert world.worker.catch_up(world.soon()).lineage(DR) == stored
 
 
 def test_every_step_of_the_route_can_be_cut_before_and_after() -> None:

@@ -12,6 +12,7 @@ from tanist.domain.records import STATE_TOPIC
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.context import SOURCE_SECONDS
 from tanist.usecases.failover.left_behind import left_behind
+from tanist.usecases.failover.lineage import of_run
 from tanist.usecases.failover.step import Done
 from tanist.usecases.failover.steps.generation import generations
 from tanist.usecases.failover.watching import Watch
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tanist.domain.names import TopicPartition
+    from tanist.domain.promotions import PromotionRecord
     from tanist.ports.cluster import Cluster
     from tanist.usecases.failover.step import StepContext
 
@@ -89,7 +91,7 @@ def _named(partitions: Iterable[TopicPartition]) -> list[str]:
 
 
 def _tell_source(context: StepContext) -> None:
-    """A returning source must not resume its old life: its own state topic says that it was replaced.
+    """A returning source must not resume its old life: its own state topic says that it was replaced, and where.
 
     Raises:
         TanistError: it does not answer, or we may not write there.
@@ -100,5 +102,9 @@ def _tell_source(context: StepContext) -> None:
     by = context.clock.deadline(2 * SOURCE_SECONDS)
     source.topics.cluster_id(context.clock.deadline(SOURCE_SECONDS))
     with closing(source.open_store(STATE_TOPIC, context.intent.mirror, by, create=True)) as store:
-        if missing := tuple(unreported(store.catch_up(by), generations(context.intent, context.spec))):
+        records: tuple[PromotionRecord, ...] = (
+            *generations(context.intent, context.spec),
+            *of_run(context.session.view(), context.intent),
+        )
+        if missing := tuple(unreported(store.catch_up(by), records)):
             store.append(missing, by)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.errors import TanistError
 from tanist.domain.names import TopicPartition
@@ -11,15 +11,22 @@ from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.ports.producer_fencing import Kept
 from tanist.usecases.failover.answers import raise_first
 from tanist.usecases.failover.last_look import last_look
+from tanist.usecases.failover.lineage import recorded_lineage
 from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from tanist.domain.failover.facts import Facts
     from tanist.domain.failover.plan import Intent
     from tanist.domain.names import DestinationOffset
     from tanist.domain.recovery import ProducerIds
+    from tanist.ports.clock import Deadline
     from tanist.usecases.failover.step import StepContext
+
+    _Ends: TypeAlias = Mapping[TopicPartition, DestinationOffset | TanistError]
+    _Fence: TypeAlias = Callable[[Mapping[TopicPartition, ProducerIds], Deadline], _Ends]
 
 LOOKED_SECONDS: Final = 3.0
 """A look that is older says what was before this process was frozen: approval, fence and drain are looked at again."""
@@ -40,18 +47,32 @@ def do(context: StepContext) -> Done:
     ours = context.copies()
     partitions = set(ours.partitions)
     open_yet = [e.partition for e in facts.partitions if e.producer_fenced is not True and e.partition in partitions]
-    context.session.confirm()
-    ends = context.destination.producer_fencing.fence_producers(dict.fromkeys(open_yet, writers), context.by)
-    must_all({at: _named(context, end) for at, end in ends.items()}, "partition(s) could not be fenced")
+    fencing = context.destination.producer_fencing
+    _fence(context, fencing.fence_data_producers, open_yet)
+    context.checkpoint("seal:data-fenced")
+    lineage = recorded_lineage(context, ours)
+    context.checkpoint("seal:lineage")
+    ends = _fence(context, fencing.fence_producers, open_yet)
     context.checkpoint("seal:sealed")
     by_marker_alone = _keep(context, ours, writers)
     context.session.mark("kept")
-    return Done({"ends": {str(at): end for at, end in ends.items()}, "by_marker_alone": by_marker_alone})
+    return Done(
+        {
+            "ends": {str(at): end for at, end in ends.items()},
+            "lineage": {each.topic: {"old_ends": each.old_ends, "reserve_ends": each.reserve_ends} for each in lineage},
+            "by_marker_alone": by_marker_alone,
+        }
+    )
 
 
-def _named(context: StepContext, end: DestinationOffset | TanistError) -> TanistError | None:
+def _fence(context: StepContext, fence: _Fence, partitions: Sequence[TopicPartition]) -> _Ends:
+    """Raises NotYet or TimedOut where a partition was not fenced."""
     right = "ALTER or CLUSTER_ACTION on Cluster kafka-cluster"
-    return named(end, context.destination, right) if isinstance(end, TanistError) else None
+    context.session.confirm()
+    ends = fence(dict.fromkeys(partitions, context.spec.producer_ids), context.by)
+    failed = {at: named(end, context.destination, right) for at, end in ends.items() if isinstance(end, TanistError)}
+    must_all(failed, "partition(s) could not be fenced")
+    return ends
 
 
 def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
