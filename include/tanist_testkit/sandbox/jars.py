@@ -49,6 +49,14 @@ _RELEASES: Final = {
 }
 KAFKA: Final = _RELEASES[KAFKA_VERSION].module
 CONNECT_MIRROR: Final = Module("org.apache.kafka", "connect-mirror", KAFKA_VERSION, (_LOG4J2,))
+_STREAMS_PARTS: Final = (
+    Module("org.apache.kafka", "kafka-streams", KAFKA_VERSION),
+    Module("org.rocksdb", "rocksdbjni", "10.1.3"),
+)
+STREAMS_EXAMPLES: Final = Module(
+    "org.apache.kafka", "kafka-streams-examples", KAFKA_VERSION, (*_STREAMS_PARTS, _LOG4J2), title="Kafka Streams"
+)
+"""With WordCountDemo, an application whose state is a compacted topic."""
 
 
 def release(version: str) -> Release:
