@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tests.storm import leaders
-from tests.storm.schedule import TRACKS, Fault, Kind, Track
+from tests.storm.schedule import AT_SOURCE, TRACKS, Fault, Kind, Track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,9 +19,22 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Clock
     from tanist_testkit.sandbox.cluster import SandboxCluster
     from tanist_testkit.sandbox.environment import Environment
+    from tests.storm.proxy import Door
 
 HEAL_SECONDS = 90.0
 AGAIN_SECONDS = 0.2
+DELAY_SECONDS = 0.15
+"""Of each request, and of each answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is hit. `doors`: what the workers take for source and destination."""
+
+    house: Environment
+    doors: tuple[Door, Door]
+    workers: Sequence[str]
+    topics: Sequence[str]
 
 
 class Chaos:
@@ -28,20 +43,12 @@ class Chaos:
     A worker is down, frozen or well: the tracks never take the same one, and the last healthy one stays.
     """
 
-    def __init__(
-        self,
-        house: Environment,
-        workers: Sequence[str],
-        topics: Sequence[str],
-        clock: Clock,
-        seed: int,
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, target: Target, clock: Clock, seed: int, tell: Callable[[str], None]) -> None:
         self.counts: Counter[Kind] = Counter()
         self.died: list[BaseException] = []
         self.gave_up: list[str] = []
         """Workers that ended by themselves, because they could not start while brokers were down; started again."""
-        self._house, self._workers, self._topics = house, tuple(workers), tuple(topics)
+        self._target, self._house = target, target.house
         self._clock, self._seed, self._tell = clock, seed, tell
         self._stopping = threading.Event()
         self._hit: set[str] = set()
@@ -75,18 +82,19 @@ class Chaos:
             self.died.append(bug)
 
     def _strike(self, fault: Fault, dice: Random) -> None:
-        house = self._house
+        side = 0 if fault.kind in AT_SOURCE else 1
+        cluster, door = (self._house.source, self._house.destination)[side], self._target.doors[side]
         match fault.kind:
             case Kind.KILL_WORKER | Kind.FREEZE_WORKER:
                 self._hit_worker(fault)
-            case Kind.KILL_SOURCE:
-                self._kill_broker(fault, house.source)
-            case Kind.KILL_DESTINATION:
-                self._kill_broker(fault, house.destination)
-            case Kind.MOVE_SOURCE:
-                self._move(fault, house.source, dice)
-            case Kind.MOVE_DESTINATION:
-                self._move(fault, house.destination, dice)
+            case Kind.KILL_SOURCE | Kind.KILL_DESTINATION:
+                self._kill_broker(fault, cluster)
+            case Kind.FILL_SOURCE | Kind.FILL_DESTINATION:
+                self._fill_disk(fault, cluster)
+            case Kind.MOVE_SOURCE | Kind.MOVE_DESTINATION:
+                self._move(fault, cluster, dice)
+            case _:
+                self._disturb(fault, cluster, door)
 
     def _note(self, fault: Fault, what: str) -> None:
         self.counts[fault.kind] += 1
@@ -127,7 +135,7 @@ class Chaos:
 
     def _take_one(self, fault: Fault) -> str | None:
         with self._lock:
-            well = [worker for worker in self._workers if worker not in self._hit]
+            well = [worker for worker in self._target.workers if worker not in self._hit]
             if len(well) < 2:
                 return None
             chosen = well[fault.victim % len(well)]
@@ -145,6 +153,33 @@ class Chaos:
         self._stopping.wait(fault.lasts)
         cluster.start_broker(broker)
 
+    def _fill_disk(self, fault: Fault, cluster: SandboxCluster) -> None:
+        """No file of the broker can grow any more, as on a full disk: it gives up its only log directory, and ends."""
+        if not self._healed(cluster):
+            return
+        broker = cluster.brokers[fault.victim % cluster.spec.brokers]
+        assert broker.pid is not None
+        self._note(fault, f"full disk of broker {broker.id} of {cluster.name}")
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        self._stopping.wait(fault.lasts)
+        cluster.kill(broker.id)
+        cluster.start_broker(broker.id)
+
+    def _disturb(self, fault: Fault, cluster: SandboxCluster, door: Door) -> None:
+        """Between the workers and one cluster."""
+        self._note(fault, f"{fault.kind} ({cluster.name})")
+        match fault.kind:
+            case Kind.CUT_SOURCE | Kind.CUT_DESTINATION:
+                door.cut()
+            case Kind.DELAY_SOURCE | Kind.DELAY_DESTINATION:
+                door.delay = DELAY_SECONDS
+                self._stopping.wait(fault.lasts)
+                door.delay = 0.0
+            case _:
+                door.silence()
+                self._stopping.wait(fault.lasts)
+                door.speak()
+
     def _healed(self, cluster: SandboxCluster) -> bool:
         while not leaders.in_sync(cluster):
             if self._stopping.wait(AGAIN_SECONDS):
@@ -153,7 +188,7 @@ class Chaos:
 
     def _move(self, fault: Fault, cluster: SandboxCluster, dice: Random) -> None:
         try:
-            moved = leaders.move(cluster, self._topics, dice)
+            moved = leaders.move(cluster, self._target.topics, dice)
         except TanistError as why:
             self._tell(f"leaders of {cluster.name} could not be moved: {why.reason}")
             return

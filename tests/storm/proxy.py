@@ -1,6 +1,6 @@
-"""A door to a cluster that knows Kafka's request headers, and keeps one request back: what sent it stands still there.
+"""A proxy in front of a cluster that knows Kafka's request headers: it keeps requests back, delays and cuts them.
 
-A command is given addresses of its own. Brokers' addresses in answers become those of the door, in place: the port is
+A client is given addresses of its own. Brokers' addresses in answers become those of the door, in place: the port is
 the four bytes behind the host, so nothing has to be parsed and no length changes. Not for TLS.
 """
 
@@ -47,6 +47,7 @@ _HEADER: Final = struct.Struct(">hhi")
 _SECONDS: Final = 10.0
 _LAST_ANSWER_SECONDS: Final = 1.0
 """A broker may drop what it has not begun when its client hangs up; nobody hangs up on a request that was kept back."""
+_LOST: Final = (OSError, asyncio.IncompleteReadError, asyncio.CancelledError)
 
 
 @dataclass(eq=False)
@@ -86,10 +87,14 @@ class Held:
 
 
 class Door:
-    """To all brokers of one cluster, for one command. `seen`: how many requests of each API key have come."""
+    """To all brokers of one cluster, for one client or several. `seen`: how many requests of each API key have come."""
 
     def __init__(self, proxy: Proxy, cluster: SandboxCluster) -> None:
         self.seen: Counter[int] = Counter()
+        self.delay = 0.0
+        """Seconds that each request and each answer takes longer."""
+        self._passing = asyncio.Event()
+        self._passing.set()
         self._proxy = proxy
         self._holds: list[Held] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,6 +116,17 @@ class Door:
         """Whatever is kept back is lost; connections end."""
         self._proxy.do(self._close())
 
+    def cut(self) -> None:
+        """End all connections; what is on its way is lost. New ones are taken at once."""
+        self._proxy.do(self._cut())
+
+    def silence(self) -> None:
+        """Nothing gets through until `speak`, and no connection ends."""
+        self._proxy.loop.call_soon_threadsafe(self._passing.clear)
+
+    def speak(self) -> None:
+        self._proxy.loop.call_soon_threadsafe(self._passing.set)
+
     async def _open(self, ports: Sequence[int]) -> None:
         for port in ports:
             server = await asyncio.start_server(partial(self._serve, port), HOST, 0)
@@ -120,10 +136,17 @@ class Door:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
+        await self._cut()
+
+    async def _cut(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(self.delay)
+        await self._passing.wait()
 
     async def _serve(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until both sides have hung up: a request that is kept back outlives its sender."""
@@ -131,7 +154,7 @@ class Door:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        with contextlib.closing(writer), contextlib.suppress(*_LOST):
             there, to_there = await asyncio.open_connection(HOST, port)
             asked: dict[int, int] = {}
             answers = asyncio.create_task(self._answers(there, writer, asked))
@@ -144,7 +167,6 @@ class Door:
                 answers.cancel()
                 await asyncio.gather(answers, return_exceptions=True)
                 to_there.close()
-                writer.close()
 
     async def _requests(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: dict[int, int]) -> None:
         while True:
@@ -155,6 +177,7 @@ class Door:
                 await held.keep()
             if key in _NAMING_BROKERS:
                 asked[number] = key
+            await self._travel()
             to.write(_SIZE.pack(len(frame)) + frame)
             await to.drain()
 
@@ -164,6 +187,7 @@ class Door:
                 frame = await _frame(reader)
                 if asked.pop(_SIZE.unpack_from(frame)[0], None) is not None:
                     frame = self._renamed(frame)
+                await self._travel()
                 to.write(_SIZE.pack(len(frame)) + frame)
                 await to.drain()
         to.close()

@@ -1,4 +1,4 @@
-"""What goes wrong, and when: three endless sequences of faults, each a pure function of the seed."""
+"""What goes wrong, and when: endless sequences of faults, each a pure function of the seed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ class Kind(StrEnum):
     KILL_WORKER, FREEZE_WORKER = "kill -9 of a worker", "freeze of a worker"
     KILL_SOURCE, KILL_DESTINATION = "kill -9 of a source broker", "kill -9 of a destination broker"
     MOVE_SOURCE, MOVE_DESTINATION = "move of source leaders", "move of destination leaders"
+    FILL_SOURCE, FILL_DESTINATION = "full disk of a source broker", "full disk of a destination broker"
+    CUT_SOURCE, CUT_DESTINATION = "connections to the source cut", "connections to the destination cut"
+    DELAY_SOURCE, DELAY_DESTINATION = "delay to the source", "delay to the destination"
+    SILENCE_SOURCE, SILENCE_DESTINATION = "silence of the source", "silence of the destination"
+
+
+AT_SOURCE = frozenset(kind for kind in Kind if kind.name.endswith("_SOURCE"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +73,26 @@ TRACKS = (
     ),
     Track(
         name="source",
-        kinds=((Kind.KILL_SOURCE, 1), (Kind.MOVE_SOURCE, 1)),
+        kinds=((Kind.KILL_SOURCE, 2), (Kind.MOVE_SOURCE, 3), (Kind.FILL_SOURCE, 1)),
         pause=(4.0, 10.0),
         lasts=(0.5, 4.0),
     ),
     Track(
         name="destination",
-        kinds=((Kind.KILL_DESTINATION, 2), (Kind.MOVE_DESTINATION, 3)),
+        kinds=((Kind.KILL_DESTINATION, 4), (Kind.MOVE_DESTINATION, 6), (Kind.FILL_DESTINATION, 1)),
         pause=(2.0, 7.0),
         lasts=(0.5, 4.0),
+    ),
+    Track(
+        name="network to the source",
+        kinds=((Kind.CUT_SOURCE, 3), (Kind.DELAY_SOURCE, 2), (Kind.SILENCE_SOURCE, 1)),
+        pause=(0.3, 2.5),
+        lasts=(0.2, 6.0),
+    ),
+    Track(
+        name="network to the destination",
+        kinds=((Kind.CUT_DESTINATION, 3), (Kind.DELAY_DESTINATION, 2), (Kind.SILENCE_DESTINATION, 1)),
+        pause=(0.3, 2.5),
+        lasts=(0.2, 6.0),
     ),
 )

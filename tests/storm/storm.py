@@ -20,9 +20,10 @@ from tanist_testkit.verify.flows import DAY_MS, Flow
 from tanist_testkit.verify.reading import bounds, read
 from tanist_testkit.verify.traces import Place
 from tanist_testkit.verify.writing import Load, write_beginnings
-from tests.storm.chaos import Chaos
+from tests.storm.chaos import Chaos, Target
 from tests.storm.cleaned import CleanedLogs, cleaned_logs
 from tests.storm.offset_runs import maps
+from tests.storm.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tanist_testkit.screen import Screen
     from tanist_testkit.verify.comparing import Locate
     from tanist_testkit.verify.traces import Trace, Traces
+    from tests.storm.proxy import Door
 
 FLOWS = (
     Flow(topic="plain", partitions=3, rate=200),
@@ -42,6 +44,7 @@ FLOWS = (
     Flow(topic="transactions", partitions=3, rate=100, writers=3, transactional=True),
     Flow(topic="late", partitions=2, rate=50, deleted=2000, compression="zstd"),
     Flow(topic="old", partitions=2, rate=50, age_ms=5 * DAY_MS),
+    Flow(topic="aged", partitions=2, rate=40, age_ms=40 * DAY_MS, writers=2),
     Flow(topic="tiny", partitions=2, rate=60, in_a_batch=1),
     Flow(topic="cleaned", partitions=2, rate=100, compression="lz4", keys=40, writers=2),
     Flow(topic="ledger", partitions=2, rate=60, keys=40, writers=2, transactional=True),
@@ -117,11 +120,14 @@ class Storm:
     seed: int
     seconds: float
     house: Environment
+    doors: tuple[Door, Door]
+    """What workers and commands take for the clusters."""
 
     def run(self) -> Outcome:
         self._prepare()
         load = Load(self.house.source.bootstrap_servers, FLOWS, self.clock, self.seed)
-        chaos = Chaos(self.house, WORKERS, TOPICS, self.clock, self.seed, self.screen.event)
+        target = Target(house=self.house, doors=self.doors, workers=WORKERS, topics=TOPICS)
+        chaos = Chaos(target, self.clock, self.seed, self.screen.event)
         broke: list[str] = []
         with self.screen.step(f"{self.seconds:.0f} s of faults"):
             load.start()
@@ -263,4 +269,16 @@ def run(
             )
             building = environment(east, west, clock, directory=directory, say=screen.say, keep_data=True)
             home = until_the_end.enter_context(building)
-        return Storm(screen, clock, seed, seconds, home).run()
+        proxy = until_the_end.enter_context(Proxy())
+        doors = proxy.door(home.source), proxy.door(home.destination)
+        _lead_through(doors, home)
+        return Storm(screen, clock, seed, seconds, home, doors).run()
+
+
+def _lead_through(doors: tuple[Door, Door], house: Environment) -> None:
+    """Workers and commands, which read the addresses in `house.config`."""
+    text = house.config.read_text(encoding="utf-8")
+    for door, cluster in zip(doors, (house.source, house.destination), strict=True):
+        assert cluster.bootstrap_servers in text
+        text = text.replace(cluster.bootstrap_servers, door.bootstrap_servers)
+    house.config.write_text(text, encoding="utf-8")
