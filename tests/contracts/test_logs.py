@@ -45,6 +45,16 @@ def test_an_open_transaction_holds_the_last_stable_offset_and_deleting_moves_the
     assert ends(reached, at) == (2, 3, 5)
 
 
+def test_versions_are_those_that_this_broker_and_we_speak(reached: Reached) -> None:
+    assert reached.logs.versions(SOON(10)) == {
+        "Fetch": 13,
+        "Produce": 13,
+        "ListOffsets": 5,
+        "OffsetForLeaderEpoch": 4,
+        "WriteTxnMarkers": 1,
+    }
+
+
 def test_a_span_of_markers_alone_is_told_from_one_with_records(reached: Reached, topic_name: str) -> None:
     (at,) = reached.topic(topic_name, 1)
     reached.world.write(at, 3)

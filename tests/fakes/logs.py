@@ -29,6 +29,10 @@ class MemoryLogs:
         self._cluster.answer()
         return {at: self._end(at) for at in partitions}
 
+    def versions(self, by: Deadline) -> Mapping[str, int]:
+        self._cluster.answer()
+        return {"Fetch": 13, "Produce": 13, "ListOffsets": 5, "OffsetForLeaderEpoch": 4, "WriteTxnMarkers": 1}
+
     def true_ends(
         self, partitions: Sequence[TopicPartition], by: Deadline
     ) -> Mapping[TopicPartition, int | TanistError]:

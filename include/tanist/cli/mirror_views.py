@@ -15,7 +15,7 @@ from tanist.domain.problems import refuse
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, pattern_problems
 from tanist.usecases import cluster_ids, state_topics
-from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item
+from tanist.usecases.items import ROW_COLUMNS, row_cells, row_item, spec_item, versions_item, versions_line
 from tanist.usecases.mirrors.describe import listing, unmatched
 from tanist.usecases.mirrors.lineage import LINEAGE_COLUMNS, segment_item
 from tanist.usecases.mirrors.lineage import lineage as read_lineage
@@ -67,7 +67,10 @@ def describe(now: Session, name: MaybeMirrorArgument = None, topic: TopicsOption
     for each in found:
         if each.source_down:
             say(f"warning: the source of mirror {each.spec.mirror} does not answer: {each.source_down}")
-    items = [row_item(row) for each in found for row in each.rows]
+    if not now.as_json:
+        for each in found:
+            say(versions_line(each))
+    items = [row_item(row) | versions_item(each) for each in found for row in each.rows]
     emit(items, ROW_COLUMNS, now.as_json, rows=[row_cells(item) for item in items])
 
 

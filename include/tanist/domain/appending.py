@@ -308,7 +308,7 @@ def shifted(pipeline: Pipeline[H, Payload], sent: Sent[H], base: DestinationOffs
 def translate_refusal(why: TanistError) -> TanistError:
     """The error of a partition whose append was refused: some refusals are permanent."""
     if isinstance(why, MessageTooLarge | RecordListTooLarge):
-        return RecordTooLarge(why.reason)
+        return RecordTooLarge(f"{why.reason}; max.message.bytes of the destination topic is smaller")
     if isinstance(why, InvalidRecord | InvalidTimestamp | UnsupportedCompression):
         return RecordRefused(why.reason)
     if isinstance(why, InvalidProducerEpoch):

@@ -56,6 +56,10 @@ class Logs(Protocol):
         """
         ...
 
+    def versions(self, by: Deadline) -> Mapping[str, int]:
+        """The protocol versions with which records are copied from and to this cluster, by request."""
+        ...
+
     def new_producer_id(self, by: Deadline) -> ProducerId:
         """A new producer id of this cluster (InitProducerId), used by no other producer; never -1."""
         ...

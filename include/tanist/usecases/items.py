@@ -10,13 +10,14 @@ from tanist.domain.stored_names import stored_name
 from tanist.usecases.mirrors.describe import row_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tanist.domain.failover.health import Status
     from tanist.domain.failover.plan import Limitation
     from tanist.domain.lag import PartitionRow
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import TransitionRow
+    from tanist.usecases.mirrors.describe import Described
 
 
 def spec_item(spec: MirrorSpec) -> dict[str, Any]:
@@ -55,6 +56,28 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "source_error": row.source_error,
         "destination_error": row.destination_error,
     }
+
+
+def versions_item(described: Described) -> dict[str, Any]:
+    """The protocol versions with which a mirror copies; None: a cluster does not answer."""
+    source, destination = described.versions
+    return {"source_versions": source, "destination_versions": destination}
+
+
+def versions_line(described: Described) -> str:
+    """The same, for people: what is asked of the source, and what of the destination."""
+    spec, (source, destination) = described.spec, described.versions
+    reads, writes = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch"), ("Produce", "ListOffsets", "WriteTxnMarkers")
+    return (
+        f"mirror {spec.mirror}: protocol versions with {spec.source}: {_spoken(source, reads)}; "
+        f"with {spec.destination}: {_spoken(destination, writes)}"
+    )
+
+
+def _spoken(versions: Mapping[str, int] | None, names: Iterable[str]) -> str:
+    if versions is None:
+        return "unknown"
+    return ", ".join(f"{name} {versions[name]}" for name in names if name in versions)
 
 
 ROW_COLUMNS = (

@@ -60,9 +60,26 @@ def test_a_refused_record_leaves_no_hole(
         rig.source.produce(at, [b"%d" % n])
     with rig.copier([at]) as copier:
         assert broken(copier, at) == "RECORD_TOO_LARGE"
+        reason = str(copier.reports()[at].error)
+    refused = 1 if large == "later" else 0
+    assert f"does not take source offsets {refused} to {refused} (1 record(s), 5" in reason
+    assert "max.message.bytes of the destination topic is smaller" in reason
     source, copy = (rows[at] for rows in rig.read([at]))
     assert (copy == source[: len(copy)]) == (rule == "on" or large == "later")
     assert len(copy) == {("on", "first"): 0, ("off", "first"): len(copy)}.get((rule, large), 1)
+
+
+def test_a_record_whose_time_the_destination_does_not_take_is_named(rig: Rig, topic_name: str) -> None:
+    """Its limit was set by others behind our back: `tanist metadata sync` would lift it."""
+    [at] = rig.source.create(topic_name)
+    rig.destination.create(topic_name, config={"message.timestamp.before.max.ms": "60000"})
+    producer = rig.source.producer()
+    producer.produce(topic_name, b"old", partition=0, timestamp=1_600_000_000_000)
+    assert producer.flush(20) == 0
+    with rig.copier([at]) as copier:
+        assert broken(copier, at) == "RECORD_REFUSED"
+        assert "imestamp" in str(copier.reports()[at].error)
+    assert rig.destination.end(at) == 0
 
 
 def most_in_flight(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -229,7 +246,7 @@ def test_two_owners_at_once_write_one_log(
         for each in plain:
             batches(rig, each, 20)
         if rule == "off":
-            until(lambda: all(rig.destination.end(each) > 400 for each in plain), 20)
+            until(lambda: all(rig.destination.end(each) > 400 for each in plain), 60)
         else:
             interleave(transactional(rig, topic_name), topic_name, Random(1), 60)
             rig.copied(one)

@@ -9,6 +9,7 @@ from tanist.domain.names import ProducerId, TopicPartition
 from tanist.kafka.protocol.batch import HEADER_SIZE, header_of, split
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.wire.clock import SystemClock
+from tanist.kafka.wire.negotiated import negotiated
 from tanist.kafka.wire.requests import End, fetch, init_producer_id, list_offsets, readable_ends
 from tanist.ports.logs import LogEnds
 
@@ -44,6 +45,9 @@ class KafkaLogs:
             at: ends if isinstance(ends, TanistError) else LogEnds(**ends._asdict(), observed_at=now)
             for at, ends in found.items()
         }
+
+    def versions(self, by: Deadline) -> Mapping[str, int]:
+        return negotiated(self._router.any_connection(by))
 
     def true_ends(
         self, partitions: Sequence[TopicPartition], by: Deadline

@@ -33,6 +33,18 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 
+def fetch_version(connection: Connection, *, with_ids: bool = True) -> FetchVersion:
+    """The version of a fetch whose positions all have topic ids, or (`with_ids=False`) not all of them."""
+    if with_ids and connection.speaks(FETCH, FETCH_BY_ID.number):
+        return FETCH_BY_ID
+    return FETCH_BY_EPOCH if connection.speaks(FETCH, FETCH_BY_EPOCH.number) else FETCH_BY_NAME
+
+
+def produce_version(connection: Connection, *, with_ids: bool = True) -> ProduceVersion:
+    """The version of an append whose batches all have topic ids, or (`with_ids=False`) not all of them."""
+    return BY_ID if with_ids and connection.speaks(PRODUCE, BY_ID.number) else BY_NAME
+
+
 class _Pipeline:
     """Requests in flight on one connection, answered in their order."""
 
@@ -80,10 +92,7 @@ class Fetches(_Pipeline):
         self._posted.append((version, {version.topic_of(each): each.topic for each in positions}))
 
     def _version(self, positions: Sequence[FetchPosition]) -> FetchVersion:
-        speaks = self.connection.speaks
-        if speaks(FETCH, FETCH_BY_ID.number) and all(each.topic_id is not None for each in positions):
-            return FETCH_BY_ID
-        return FETCH_BY_EPOCH if speaks(FETCH, FETCH_BY_EPOCH.number) else FETCH_BY_NAME
+        return fetch_version(self.connection, with_ids=all(each.topic_id is not None for each in positions))
 
     def receive(self, buffer: ReceiveBuffer, by: Deadline) -> FetchAnswer:
         """The oldest fetch in flight. Its records lie in `buffer`, until that is used again."""
@@ -104,7 +113,6 @@ class Appends(_Pipeline):
         self._replication_ms = replication_ms
         self._buffer = ReceiveBuffer()
         self._early: deque[ProduceAnswer] = deque()
-        self._takes_ids = connection.speaks(PRODUCE, BY_ID.number)
         self._posted: deque[tuple[ProduceVersion, list[tuple[Any, int]]]] = deque()
         """Of each post in flight: the version, and topic and partition of each batch."""
 
@@ -118,7 +126,7 @@ class Appends(_Pipeline):
         while self._expected and self.connection.login_due:
             self._early.append(self._receive(by))
         number = self.connection.next_correlation_id()
-        version = BY_ID if self._takes_ids and all(each.topic_id is not None for each in batches) else BY_NAME
+        version = produce_version(self.connection, with_ids=all(each.topic_id is not None for each in batches))
         views = produce_request(version, number, self.connection.client_id, batches, self._replication_ms)
         self._post(number, views, by)
         self._posted.append((version, [(version.topic_of(each), each.partition) for each in batches]))

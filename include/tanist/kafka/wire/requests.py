@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
+LIST_OFFSETS: Final = (4, 5)
+"""The lowest and the highest version of this request that we speak."""
+LEADER_EPOCHS: Final = (3, 4)
+WRITE_TXN_MARKERS: Final = (1, 1)
 _NOT_YET: Final = (CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator, ConcurrentTransactions)
 _PAUSE_SECONDS: Final = 0.1
 _NO_EPOCH: Final = -1
@@ -152,7 +156,7 @@ def _list_offsets(
         )
         for topic, partitions in by_topic(ends)
     ]
-    version = connection.version(ListOffsetsRequest, 4, 5)
+    version = connection.version(ListOffsetsRequest, *LIST_OFFSETS)
     request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics, version=version)
     answer = connection.call(request, by)
     return {at: result(each, f"offsets of {at}", each.offset) for at, each in each_partition(answer.topics)}
@@ -207,7 +211,7 @@ def _write_markers(connection: Connection, markers: Mapping[TopicPartition, Mark
         for at, wanted in markers.items()
         for epoch in wanted.coordinator_epochs
     ]
-    version = connection.version(WriteTxnMarkersRequest, 1, 1)
+    version = connection.version(WriteTxnMarkersRequest, *WRITE_TXN_MARKERS)
     answer = connection.call(WriteTxnMarkersRequest(markers=entries, version=version), by)
     answers: Answers[None] = {}
     for of_id in answer.markers:
@@ -295,7 +299,7 @@ def _offset_for_leader_epoch(
         )
         for topic, numbers in by_topic(epochs)
     ]
-    version = connection.version(OffsetForLeaderEpochRequest, 3, 4)
+    version = connection.version(OffsetForLeaderEpochRequest, *LEADER_EPOCHS)
     answer = connection.call(OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics, version=version), by)
     return {
         at: result(each, f"leader epochs of {at}", EpochEnd(each.leader_epoch, each.end_offset))

@@ -56,12 +56,16 @@ class MirrorEnds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One mirror with offsets of both clusters. `source_down`: why the source does not answer."""
+    """One mirror with offsets of both clusters. `source_down`: why the source does not answer.
+
+    `versions`: with which protocol versions records are copied, of source and destination; None: unknown.
+    """
 
     spec: MirrorSpec
     rows: tuple[PartitionRow, ...]
     growth: Growth
     source_down: TanistError | None = None
+    versions: tuple[Mapping[str, int] | None, Mapping[str, int] | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,14 @@ def ask(cluster: ClusterSnapshot | TanistError, partitions: Sequence[TopicPartit
         return MirrorEnds.of(cluster.ends(partitions, by))
     except TanistError as error:
         return MirrorEnds(down=error)
+
+
+def ask_versions(cluster: ClusterSnapshot | TanistError, by: Deadline) -> Mapping[str, int] | None:
+    """The protocol versions of a cluster; None: it does not answer."""
+    try:
+        return None if isinstance(cluster, TanistError) else cluster.cluster.logs.versions(by)
+    except TanistError:
+        return None
 
 
 def ask_growth(source: ClusterSnapshot | TanistError, topics: Sequence[TopicDesired], by: Deadline) -> Growth:
@@ -253,6 +265,10 @@ class Describer:
             rows=assemble(spec, topics, seen),
             growth=ask_growth(down or source, topics, context.first_contact()),
             source_down=down,
+            versions=(
+                ask_versions(down or source, context.first_contact()),
+                ask_versions(both.destination, context.by),
+            ),
         )
 
     def _source(self, both: MirrorSnapshot, context: CommandContext) -> ClusterSnapshot | TanistError:

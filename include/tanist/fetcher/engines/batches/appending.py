@@ -192,7 +192,7 @@ class Appending:
 
     def _answered(self, of: BatchPartition, sent: Sent[BatchHeader], answer: ProducedPartition) -> None:
         if answer.error_code != NONE:
-            why = error_for(answer.error_code, f"append to {of.at} at {sent.expected}: {answer.message}")
+            why = error_for(answer.error_code, _refusal(of, sent, answer.message))
             of.halt(self._refused(of, sent, why), self._clock.monotonic())
         elif answer.base_offset == sent.expected:
             of.landed(sent)
@@ -332,3 +332,9 @@ def _start_to_follow(of: BatchPartition) -> DestinationOffset | None:
         return None
     start = pipeline.offsets.locate(of.source.log_start)
     return start if of.log_start < start <= pipeline.landed_end else None
+
+
+def _refusal(of: BatchPartition, sent: Sent[BatchHeader], message: str) -> str:
+    header = sent.header
+    what = f"source offsets {sent.start} to {sent.until - 1} ({header.record_count} record(s), {header.size} bytes)"
+    return f"{of.at} does not take {what} at {sent.expected}{f': {message}' if message else ''}"
