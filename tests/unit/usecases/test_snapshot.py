@@ -161,11 +161,13 @@ def test_describe_asks_for_what_any_reader_may_see(world: FailoverWorld) -> None
     describe(counted)
     assert set(counted.questions.calls) == {
         "east logs.ends",
+        "east logs.versions",
         "east topics.cluster_id",
         "east topics.partitions",
         "west __mirror_offsets.open",
         "west __mirror_state.open",
         "west logs.ends",
+        "west logs.versions",
         "west topics.cluster_id",
     }
 
@@ -210,7 +212,7 @@ def test_a_question_that_failed_for_one_mirror_leaves_the_others_their_answers()
             raise lost
         return source.logs.ends(partitions, by)
 
-    once: Any = SimpleNamespace(ends=ends)
+    once: Any = SimpleNamespace(ends=ends, versions=source.logs.versions)
     asked = replace(source, logs=once)
     found = Describer(world.clusters().destination, lambda _: asked).describe(None, world.command())
     assert [each.source_down is None for each in found] == [False, True]
