@@ -56,7 +56,7 @@ CLEANERS = {"log.cleaner.backoff.ms": "500"}
 WORKERS = ("w1", "w2", "w3")
 MIRROR = "storm"
 UP_SECONDS = 120.0
-CAUGHT_UP_SECONDS = 180.0
+CAUGHT_UP_SECONDS = 300.0
 _BUG = re.compile(r" died( |$)|INTERNAL|^[A-Z]\w*Error")
 
 

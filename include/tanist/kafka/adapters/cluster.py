@@ -10,6 +10,7 @@ from tanist.kafka.adapters.approvals import KafkaApprovals
 from tanist.kafka.adapters.bounds import LogBoundsReader
 from tanist.kafka.adapters.compacted_topic import CompactedTopic, Shared, TopicLayout, operator_of
 from tanist.kafka.adapters.configs import KafkaConfigs
+from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.adapters.fencing import KafkaFencing
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.opening import KafkaOpening
@@ -78,6 +79,10 @@ class KafkaCluster:
     def proofs(self, destination: KafkaCluster) -> KafkaProofs:
         """Compares records of this cluster with those of `destination`."""
         return KafkaProofs(self.router, destination.router)
+
+    def divergent_tails(self, destination: KafkaCluster) -> KafkaDivergentTails:
+        """Compares the logs of this cluster, an old source, with those of `destination`."""
+        return KafkaDivergentTails(self.router, destination.router)
 
     def open_store(
         self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False

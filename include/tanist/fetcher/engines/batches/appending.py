@@ -104,6 +104,7 @@ class Appending:
             if move is Move.EXTEND_MAP:
                 move = self._extend_map(each, oldest)
             if move is Move.APPEND or (move is Move.APPEND_UNDER_LEASE and self._leased(each)):
+                each.one_by_one = move is Move.APPEND_UNDER_LEASE
                 if (leader := self._leader(each)) is not None:
                     batches[leader].append((each, *self._prepare(each)))
             elif move is Move.FILL_GAP:

@@ -95,6 +95,8 @@ class BatchPartition:
     """A hole was found although the topic is not compacted (any more)."""
     keyed: bool = False
     """The destination has refused a record without a key: such ones are left out, as the source's cleaner does."""
+    one_by_one: bool = False
+    """Its last batch was appended alone: brokers may have forgotten the producer id of records so old."""
     resting_since: float | None = None
     """Since when, monotonic seconds, nothing follows offsets of the source that hold no record."""
     last_epoch: int = -1

@@ -40,6 +40,8 @@ FETCH_BYTES: Final = 8 << 20
 """Bytes of one answer; a fetcher thread has two buffers. A larger batch is still returned whole (KIP-74)."""
 PARTITION_BYTES: Final = 1 << 20
 MOST_PARTITION_BYTES: Final = 4 << 20
+ONE_BY_ONE_BYTES: Final = 64 << 10
+"""Of a partition whose batches are appended one by one: all others of the thread wait until they are."""
 WAIT_MS: Final = 500
 HURRY_MS: Final = 20
 REST_SECONDS: Final = 1.0
@@ -74,7 +76,7 @@ class SourceReading:
         self._turn += 1
         limits = FetchLimits(max_wait_ms=HURRY_MS if hurry else WAIT_MS, max_bytes=FETCH_BYTES)
         size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
-        positions = [each.position(size) for each in self._posted]
+        positions = [each.position(ONE_BY_ONE_BYTES if each.one_by_one else size) for each in self._posted]
         try:
             self._open().post(positions, limits, self._clock.deadline(ANSWER_SECONDS))
         except Stopped:

@@ -1,0 +1,188 @@
+"""`tanist failback survey`: what the old source has that the new primary lacks. It changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
+from tanist.domain.failback.survey import PartitionSurvey, TailVerdict
+from tanist.domain.problems import refuse
+from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.selection import Selection
+from tanist.ports.tails import CopiedSpan
+from tanist.usecases.failover.coordinated import Coordinated
+from tanist.usecases.failover.source_seen import see_source
+from tanist.usecases.mirrors.describe import maps
+from tanist.usecases.snapshot import MirrorSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.records import MirrorSpec, TopicDesired
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.cluster import Cluster
+    from tanist.ports.tails import DivergentTails
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failover.source_seen import SourceSeen
+
+SURVEY_COLUMNS = (
+    "topic",
+    "partition",
+    "verdict",
+    "common_end",
+    "old_end",
+    "end",
+    "reserve_end",
+    "records",
+    "bytes",
+    "keys",
+    "reason",
+)
+NOT_FENCED = "its source fence is not in force: producers may still write to it"
+
+
+class NothingFailedOver(Refused):
+    name = "NOTHING_FAILED_OVER"
+    operator_action = "see `tanist mirrors lineage` for the promotions that are recorded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnContext:
+    """Both clusters of a mirror whose old source has returned, and how their logs are compared."""
+
+    spec: MirrorSpec
+    source: Cluster
+    destination: Cluster
+    tails: DivergentTails
+
+
+def survey(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> tuple[PartitionSurvey, ...]:
+    """Every partition of the topics that this mirror has failed over and that were not mirrored again since.
+
+    Raises:
+        NothingFailedOver: there is none. TopicNotInMirror: an expression of `include` matches none of them.
+        AnotherCluster: what answers is not the old source. CouldNotTell, BrokerError: a cluster does not answer.
+    """
+    both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
+    view = both.destination.state(STATE_TOPIC, command.by)
+    promoted = _promoted(view, clusters.spec.mirror, include)
+    source = both.reachable_source()
+    wanted = [topic for topic, _ in promoted]
+    seen = see_source(clusters.spec, source, wanted, view, Coordinated(), command, whole=False)
+    mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
+    found = [_begun(at, topic, entry, seen) for topic, entry in promoted for at in topic.all_partitions()]
+    found = [_shifted(each) if each.partition in mapped else each for each in found]
+    return tuple(_compared(found, view, clusters, command.by))
+
+
+def _promoted(view: StateView, mirror: MirrorName, include: Sequence[str]) -> list[tuple[TopicDesired, TopicLineage]]:
+    """The topics that have left the mirror by a promotion whose lineage is stored, with its last entry."""
+    last = {entry.topic: entry for entry in view.lineage(mirror)}
+    others = view.of_other_mirrors(mirror)
+    left = {t.topic: t for t in view.removed(mirror) if t.topic in last and t.topic not in others}
+    if not left:
+        raise NothingFailedOver(f"mirror {mirror!r} has failed over no topic whose lineage is recorded")
+    if not include:
+        return [(left[name], last[name]) for name in sorted(left)]
+    selection = Selection(tuple(include))
+    if idle := selection.idle(tuple(left)):
+        refuse(TopicNotInMirror(f"{text!r} matches no topic that mirror {mirror!r} has failed over") for text in idle)
+    return [(left[name], last[name]) for name in sorted(selection.of(left))]
+
+
+def _begun(at: TopicPartition, topic: TopicDesired, entry: TopicLineage, seen: SourceSeen) -> PartitionSurvey:
+    """Where the log ends, and whether it can still grow."""
+    begun = PartitionSurvey(
+        partition=at,
+        promotion_epoch=entry.promotion_epoch,
+        old_end=entry.old_ends[at.partition],
+        reserve_end=entry.reserve_ends[at.partition],
+    )
+    found = seen.ids.get(at.topic)
+    if topic.source_topic_id and found and found != topic.source_topic_id:
+        return replace(begun, reasons=("the topic was deleted and re-created at the old source",))
+    if at not in seen.true_ends:
+        return replace(begun, reasons=(seen.ends.error(at) or "the old source does not have this partition",))
+    return replace(begun, end=seen.true_ends[at], reasons=tuple(_unsettled(at, seen)))
+
+
+def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
+    if seen.fences.known().get(at.topic) is not True:
+        yield NOT_FENCED
+    ends = seen.ends.found.get(at)
+    if ends is None:
+        yield seen.ends.error(at) or "its ends are unknown"
+    elif not ends.last_stable == ends.high_watermark == seen.true_ends[at]:
+        yield f"offsets {ends.last_stable} to {seen.true_ends[at] - 1} are not committed yet"
+    if seen.named.names(at):
+        yield "a transaction of the old source names it: its coordinator will still write a marker"
+    elif seen.named.names(at) is None:
+        yield f"its transactions are unknown: {seen.named.reason}"
+
+
+def _shifted(begun: PartitionSurvey) -> PartitionSurvey:
+    why = "its offsets are not identical on both clusters (`tanist mirrors describe`): it is not compared"
+    return replace(begun, end=None, reasons=(why,))
+
+
+def _compared(
+    found: Sequence[PartitionSurvey], view: StateView, clusters: ReturnContext, by: Deadline
+) -> Iterator[PartitionSurvey]:
+    spans = {each.partition: _span(each, view, clusters.spec.mirror) for each in found if each.end is not None}
+    commons = clusters.tails.common_ends(spans, by)
+    tails = {
+        each.partition: (commons[each.partition], each.end)
+        for each in found
+        if each.end is not None and not isinstance(commons[each.partition], TanistError)
+    }
+    counts = clusters.tails.counts(tails, by)  # type: ignore[arg-type]
+    for each in found:
+        common, tail = commons.get(each.partition), counts.get(each.partition)
+        errors = tuple(str(answer) for answer in (common, tail) if isinstance(answer, TanistError))
+        yield replace(
+            each,
+            common_end=None if isinstance(common, TanistError) else common,
+            tail=None if isinstance(tail, TanistError) else tail,
+            reasons=each.reasons + errors,
+        )
+
+
+def _span(of: PartitionSurvey, view: StateView, mirror: MirrorName) -> CopiedSpan:
+    observed = view.observed(mirror, of.partition)
+    epoch = observed.last_mirrored_epoch if observed is not None else -1
+    assert of.end is not None  # noqa: S101  # the caller's filter
+    return CopiedSpan(of.old_end, of.end, epoch)
+
+
+def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
+    """A partition; unknown values are None."""
+    tail = found.tail
+    return {
+        "mirror": mirror,
+        "topic": found.partition.topic,
+        "partition": found.partition.partition,
+        "verdict": found.verdict,
+        "final": found.final,
+        "promotion_epoch": found.promotion_epoch,
+        "common_end": found.common_end,
+        "old_end": found.old_end,
+        "end": found.end,
+        "reserve_end": found.reserve_end,
+        "records": tail.records if tail else None,
+        "bytes": tail.bytes if tail else None,
+        "keys": tail.keys if tail else None,
+        "first_ms": tail.first if tail else None,
+        "last_ms": tail.last if tail else None,
+        "reason": "; ".join(found.reasons),
+    }
+
+
+def exit_code(found: Sequence[PartitionSurvey]) -> int:
+    """3 if a verdict may still change, 1 if an offset has two records or the old source lost some, else 0."""
+    if not all(each.final for each in found):
+        return 3
+    return 1 if any(each.verdict in {TailVerdict.OVERLAP, TailVerdict.DIVERGED} for each in found) else 0
