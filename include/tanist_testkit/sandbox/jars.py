@@ -22,7 +22,7 @@ calls log4j 1 itself, which reload4j continues."""
 class Release:
     """One release of Apache Kafka. `megabytes`: of its jars.
 
-    `zookeeper`: it is run with one, because its KRaft has neither transactions nor an authorizer.
+    `zookeeper`: it is run with one, because it has no KRaft, or one without transactions and authorizer.
     """
 
     version: str
@@ -41,6 +41,8 @@ class Release:
 _RELEASES: Final = {
     each.version: each
     for each in (
+        Release("2.4.1", 30, log4j1=True, zookeeper=True),
+        Release("2.7.2", 33, log4j1=True, zookeeper=True),
         Release("2.8.2", 36, log4j1=True, zookeeper=True),
         Release("3.9.1", 45, log4j1=True),
         Release(KAFKA_VERSION, 44),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 RELEASES: Final = (
+    pytest.param(("2.4.1", KAFKA_VERSION), id="from 2.4"),
+    pytest.param(("2.7.2", KAFKA_VERSION), id="from 2.7"),
     pytest.param(("2.8.2", KAFKA_VERSION), id="from 2.8"),
     pytest.param(("3.9.1", KAFKA_VERSION), id="from 3.9"),
     pytest.param(("4.4.0", KAFKA_VERSION), id="from 4.4"),
@@ -28,6 +31,8 @@ RELEASES: Final = (
     pytest.param((KAFKA_VERSION, "4.4.0"), id="to 4.4"),
 )
 TRANSACTIONS: Final = 10
+FETCH: Final = {"2.4.1": 11, "2.7.2": 12, "2.8.2": 12}
+"""The version of Fetch that each release serves; 13 from 3.1 on: by topic id."""
 
 
 @pytest.fixture(params=RELEASES)
@@ -68,6 +73,12 @@ def caught_up(pair: Pair) -> None:
     pair.tanist("mirrors", "wait", "old", "--for", "lag=0", "--timeout", "90s")
 
 
+def fetch_versions(pair: Pair) -> set[int]:
+    """With which records are read from the source."""
+    described = json.loads(pair.tanist("mirrors", "describe", "old", "--json").out)["items"]
+    return {item["source_versions"]["Fetch"] for item in described}
+
+
 def test_a_mirror_and_its_failover_between_releases(pair: Pair) -> None:
     """Identical offsets, through a kill of the worker; a group continues at its number; nothing is lost."""
     pair.worker()
@@ -83,6 +94,10 @@ def test_a_mirror_and_its_failover_between_releases(pair: Pair) -> None:
     source = pair.east.read("old", isolation="read_committed")
     assert len(source) == 100 + TRANSACTIONS
     assert pair.west.read("old", isolation="read_committed") == source
+
+    assert fetch_versions(pair) == {FETCH.get(pair.east.cluster.spec.version, 13)}
+    found = pair.tanist("validate", "old", "--level", "records", "--json").item
+    assert found["verdict"] == "EQUAL", found["reason"]
 
     pair.east.commit("billing", "old", 30)
     pair.tanist("failover", "run", "old", "--plan", pair.approved("old"))
