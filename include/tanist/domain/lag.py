@@ -45,6 +45,16 @@ class PartitionRow:
     source_error: str | None = None
     destination_error: str | None = None
     tombstones_missed: TombstonesMissed | None = None
+    log_append_time: bool = False
+    """The source's brokers stamp its records; the copy has the producers' times."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The names of what differs between source and copy although the partition is copied."""
+        return (
+            *((self.tombstones_missed.name,) if self.tombstones_missed else ()),
+            *(("LOG_APPEND_TIME_NOT_COPIED",) if self.log_append_time else ()),
+        )
 
     @property
     def lag(self) -> int | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _FOR_EVER: Final = "9223372036854775807"
 CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+LOG_APPEND_TIME: Final = "LogAppendTime"
 MIN_ISR: Final = "min.insync.replicas"
 _SAFE_MIN_ISR: Final = 2
 
@@ -29,7 +31,7 @@ WHILE_MIRRORING: Final[Mapping[str, str]] = MappingProxyType(
         "retention.ms": "-1",
         "retention.bytes": "-1",
         "compression.type": "producer",  # anything else rewrites the batches
-        "message.timestamp.type": "CreateTime",
+        TIMESTAMP_TYPE: "CreateTime",
         "message.timestamp.before.max.ms": _FOR_EVER,  # old records would be refused
         "message.timestamp.after.max.ms": _FOR_EVER,
     }
@@ -41,7 +43,7 @@ COMPACTED: Final = "compact,delete"
 KEEPS_RECORDS: Final = (
     CLEANUP_POLICY,
     "compression.type",
-    "message.timestamp.type",
+    TIMESTAMP_TYPE,
     "retention.bytes",
     "retention.ms",
 )

@@ -50,7 +50,7 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "lme": epoch,  # released under this name, and still read under it
         "mode": row.mode,
         "reason": row_reason(row),
-        "warnings": [row.tombstones_missed.name] if row.tombstones_missed else [],
+        "warnings": list(row.warnings),
         "row": row.observed.row if row.observed else None,
         "error": row.observed.error if row.observed else None,
         "source_error": row.source_error,

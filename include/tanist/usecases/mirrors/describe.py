@@ -16,6 +16,7 @@ from tanist.domain.names import DestinationOffset, MirrorName, SourceOffset, Top
 from tanist.domain.offset_map import OffsetMap, OffsetRange
 from tanist.domain.selection import EVERYTHING, Selection
 from tanist.domain.states import MIRROR_STATES, MirrorState
+from tanist.domain.topic_configs import LOG_APPEND_TIME, TIMESTAMP_TYPE
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.readers import Silence, StateReaders
 from tanist.usecases.snapshot import ClusterSnapshot, MirrorSnapshot
@@ -170,6 +171,7 @@ def _row(
         observed=observed,
         source_error=seen.source.error(partition),
         destination_error=seen.destination.error(partition),
+        log_append_time=dict(topic.deferred_configs).get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,
     )
 
 
@@ -185,7 +187,8 @@ def reason(observed: PartitionObserved | None) -> str:
 def row_reason(row: PartitionRow) -> str:
     """Why a partition is in its state, and what else an operator must know of its copy."""
     missed = row.tombstones_missed
-    return reason(row.observed) + (f"; {missed.name}: {missed.reason}" if missed is not None else "")
+    why = {missed.name: f"{missed.name}: {missed.reason}"} if missed is not None else {}
+    return "; ".join([reason(row.observed), *(why.get(name, name) for name in row.warnings)])
 
 
 def unmatched(include: tuple[str, ...], found: Sequence[Described]) -> tuple[TopicNotInMirror, ...]:

@@ -43,3 +43,9 @@ def test_describe_says_why_and_from_which_offset_on(world: FailoverWorld) -> Non
     for part in (NAME, "from offset 7 on", "90 s after", "for 60 s", "tanist validate"):
         assert part in rows[AT]["reason"]
     assert all(NAME not in row["reason"] and not row["warnings"] for at, row in rows.items() if at != AT)
+
+
+def test_describe_says_that_the_time_of_the_source_brokers_is_not_copied() -> None:
+    world = FailoverWorld(held=(("message.timestamp.type", "LogAppendTime"),))
+    [described] = Describer(world.west.side(), lambda _: world.east.side()).describe(DR, world.command())
+    assert {tuple(row.warnings) for row in described.rows} == {("LOG_APPEND_TIME_NOT_COPIED",)}
