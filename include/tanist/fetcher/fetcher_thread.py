@@ -50,8 +50,9 @@ class FetcherThread(RoundThread):
         self._claims = tools.claims
         self._clock = tools.clock
         self._states: dict[MirrorPartition, PartitionFetchState[Any]] = {}
-        self._source = Router(tools.source, tools.client_id)
-        self._destination = Router(tools.destination, tools.client_id)
+        pinned = tools.spec.source_cluster_id or None, tools.spec.destination_cluster_id or None
+        self._source = Router(tools.source, tools.client_id, pinned[0])
+        self._destination = Router(tools.destination, tools.client_id, pinned[1])
         self._gate = Gate(self._source, tools)
         self._engine = ENGINES[tools.spec.engine]((self._source, self._destination), key.broker, tools)
 

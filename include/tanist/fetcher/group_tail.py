@@ -111,7 +111,9 @@ class GroupTail(RoundThread):
     def _choose(self) -> OffsetsLog | OffsetPoller:
         """The log, unless it was refused recently."""
         if self._router is None:
-            self._router = Router(self._tools.resolve(), f"tanist-groups-{self._tools.spec.mirror}")
+            spec = self._tools.spec
+            client_id, pinned = f"tanist-groups-{spec.mirror}", spec.source_cluster_id or None
+            self._router = Router(self._tools.resolve(), client_id, pinned)
         again = isinstance(self._source, OffsetPoller) and self._clock.monotonic() >= self._tail_again_at
         if self._source is None or again:
             self._source = OffsetsLog(self._tools.spec, self._router, self._clock)

@@ -13,7 +13,7 @@ import signal
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -24,11 +24,11 @@ from tanist_testkit.sandbox import node_log
 from tanist_testkit.sandbox.class_archive import kafka_java
 from tanist_testkit.sandbox.credentials import certificate_file, password_file, read_passwords
 from tanist_testkit.sandbox.node_command import node_command
-from tanist_testkit.sandbox.ports import HOST, check_free
+from tanist_testkit.sandbox.ports import HOST, check_free, free_ports
 from tanist_testkit.sandbox.processes import Guardian, Process
 from tanist_testkit.sandbox.spec import ADMIN, USERS
 from tanist_testkit.sandbox.state import ClusterState
-from tanist_testkit.sandbox.storage import chosen_id, format_cluster
+from tanist_testkit.sandbox.storage import chosen_id, format_cluster, write_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -243,6 +243,14 @@ class SandboxCluster:
         self._end(self.spec.node_ids, signal.SIGTERM, deadline)
         self._end(self.spec.node_ids, signal.SIGKILL, Deadline(time.monotonic() + _KILL))
         self._forget(self.spec.node_ids)
+
+    def move(self) -> None:
+        """Gives a stopped cluster other ports: the next start serves the same data under the same id elsewhere."""
+        with self._lock:
+            ports = dict(zip(self.spec.broker_ids, free_ports(self.spec.brokers), strict=True))
+            self._state.layout = replace(self._state.layout, ports=ports)
+            write_properties(self.spec, self._state.layout)
+            self._state.save()
 
     def close(self) -> None:
         """Ends it at once; a temporary directory goes with it, a given one stays and can be started again."""

@@ -76,6 +76,13 @@ def _write_node(spec: ClusterSpec, layout: Layout, node: int, passwords: Mapping
     (home / file).write_text(text, encoding="ascii")
 
 
+def write_properties(spec: ClusterSpec, layout: Layout) -> None:
+    """The configuration of every node again, for another layout; what the nodes have stored stays."""
+    passwords = read_passwords(layout.secrets) if spec.authorizer else {}
+    for node in spec.node_ids:
+        write_private(layout.node(node) / "server.properties", server_properties(spec, layout, node, passwords))
+
+
 def chosen_id(layout: Layout, broker: int) -> str:
     """The cluster id that `broker` has stored; "": it has not started yet."""
     stored = layout.node(broker) / "data" / "meta.properties"
