@@ -12,6 +12,7 @@ from tanist.cli.output import emit, one_line, say
 from tanist.domain.errors import Misconfigured
 from tanist.domain.fences import commands_to_lift
 from tanist.domain.holes import Holes
+from tanist.domain.losses import OnLoss
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches
 from tanist.usecases.items import spec_item, topic_item
@@ -53,6 +54,12 @@ HolesOption = Annotated[
         help="What offsets hold whose records compaction has removed at the source (default for a new mirror: copies)."
     ),
 ]
+OnLossOption = Annotated[
+    OnLoss | None,
+    typer.Option(
+        help="What to do when the source has deleted records before they were copied (default for a new mirror: fail)."
+    ),
+]
 AbandonReason = Annotated[
     str,
     typer.Option(
@@ -75,6 +82,7 @@ def create(
     ] = OffsetMode.IDENTICAL,
     engine: Annotated[Engine, typer.Option(help="How records are copied.")] = Engine.BATCHES,
     holes: HolesOption = None,
+    on_loss: OnLossOption = None,
     replication_factor: ReplicationOption = None,
     merge_small_batches: SmallBatchesOption = None,
     promoted: PromotedOption = False,
@@ -92,6 +100,7 @@ def create(
         offsets=offsets,
         engine=engine,
         holes=holes,
+        on_loss=on_loss,
         replication_factor=replication_factor,
         merge_small_batches=merge_small_batches,
         promoted=promoted,
@@ -161,10 +170,12 @@ def alter(
         ),
     ] = None,
     merge_small_batches: SmallBatchesOption = None,
+    on_loss: OnLossOption = None,
 ) -> None:
     """Change the settings of a mirror for topics added from now on; topics in it keep theirs.
 
-    --topic and --exclude replace the mirror's filters. --merge-small-batches applies to all topics within seconds.
+    --topic and --exclude replace the mirror's filters. --merge-small-batches and --on-loss apply to all topics within
+    seconds: with --on-loss continue, partitions that FAILED with UNCOPIED_RECORDS_DELETED continue behind the loss.
 
     Example: tanist mirrors alter dr --destination west --replication-factor 3
     """
@@ -174,6 +185,7 @@ def alter(
         replication_factor=replication_factor,
         max_start_fill=max_start_fill,
         merge_small_batches=merge_small_batches,
+        on_loss=on_loss,
     )
     altered = administer.alter(name, alteration, now.destination(), now.context)
     if not altered.changed:

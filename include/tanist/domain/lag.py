@@ -9,6 +9,7 @@ from tanist.domain.errors import Diverged, ForeignWrite, SourceTruncated
 from tanist.domain.states import MirrorState
 
 if TYPE_CHECKING:
+    from tanist.domain.losses import LostOffsets
     from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import PartitionObserved, TombstonesMissed
@@ -42,6 +43,8 @@ class PartitionRow:
     destination_end: DestinationOffset | None
     map: OffsetMap
     observed: PartitionObserved | None
+    lost: LostOffsets | None = None
+    """What the source deleted before it was copied; None: nothing."""
     source_error: str | None = None
     destination_error: str | None = None
     tombstones_missed: TombstonesMissed | None = None

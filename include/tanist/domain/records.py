@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FencedTopic
 from tanist.domain.holes import Holes
+from tanist.domain.losses import OnLoss
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import MirrorRecord, Placement, StateRecord, stored
@@ -71,6 +72,9 @@ class MirrorSpec(StateRecord):
     holes: Holes = Holes.REFUSE
     """What the offsets of compacted topics hold at which the source has no record any more. Refused in a spec that an
     earlier version has stored: its mirror topics are not compacted, and its workers cannot recover on one that is."""
+    on_loss: OnLoss = OnLoss.CONTINUE
+    """What is done when the source has deleted records that were not copied. A spec that an earlier version has stored
+    continues, as that version did."""
 
     @property
     def id(self) -> str:

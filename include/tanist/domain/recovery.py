@@ -112,9 +112,19 @@ class LogStartGap:
     to: SourceOffset
 
 
+class LostSpan(NamedTuple):
+    """Source offsets from `start` up to, not including, `until` that were deleted before they were copied."""
+
+    start: SourceOffset
+    until: SourceOffset
+
+
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where copying resumes. `runs` are missing in the map and must be written before anything else."""
+    """Where copying resumes. `runs` are missing in the map and must be written before anything else.
+
+    `lost`: what the source deleted before it was copied; None: nothing.
+    """
 
     position: SourceOffset
     end: DestinationOffset
@@ -123,6 +133,7 @@ class ResumePoint:
     start_fill: LogStartGap | None = None
     last_timestamp: EpochMs | None = None
     """Timestamp of our last data batch in the log, ms, from which producer.id.expiration.ms counts. None: no batch."""
+    lost: LostSpan | None = None
 
 
 class CopyTail(NamedTuple, Generic[H, Payload]):
@@ -349,7 +360,8 @@ def without_data(
 ) -> ResumePoint:
     """Nothing was copied yet, or retention or compaction deleted all of it: it lay before `data_until`, if anywhere."""
     start = evidence.source_start()
-    position = SourceOffset(max(start.first_batch, offsets.origin(data_until)))
+    copied = offsets.origin(data_until)
+    position = SourceOffset(max(start.first_batch, copied))
     # A log that never held data: what the broker expects there can only be a late append's.
     sequence = (evidence.next_sequence() or 0) if data_until else 0
     if evidence.copy_ends() != ends:  # what landed meanwhile is in `sequence`, not in `position`
@@ -358,8 +370,10 @@ def without_data(
         raise Diverged(
             "the mirror topic is empty but has the offset map of an earlier topic: it was deleted and re-created"
         )
-    misaligned = ends.start < start.first_batch
-    return ResumePoint(position, ends.end, sequence, start_fill=LogStartGap(start.first_batch) if misaligned else None)
+    align = LogStartGap(start.first_batch) if ends.start < start.first_batch else None
+    begun = ends.start > 0 or data_until < ends.end  # else it was filled at most: the mirror begins at the log start
+    lost = LostSpan(copied, start.log_start) if begun and copied < start.log_start else None
+    return ResumePoint(position, ends.end, sequence, start_fill=align, lost=lost)
 
 
 def above_log_start(evidence: LogReader[H, Payload], ends: CopyEnds, found: ResumePoint) -> ResumePoint:
@@ -372,4 +386,5 @@ def above_log_start(evidence: LogReader[H, Payload], ends: CopyEnds, found: Resu
     run = OffsetRange(to, DestinationOffset(max(to, found.end)))
     position = SourceOffset(max(found.position, to))
     align = LogStartGap(to) if ends.start < to else None  # else it has been done: shifted data reaches above it
-    return replace(found, position=position, runs=(*found.runs, run), start_fill=align)
+    lost = LostSpan(found.position, start.log_start)
+    return replace(found, position=position, runs=(*found.runs, run), start_fill=align, lost=lost)

@@ -6,6 +6,7 @@ from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from tanist.domain.lineage import TopicLineage
+from tanist.domain.losses import LostOffsets
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -25,7 +26,7 @@ from tanist.domain.records import (
     WorkerAlive,
 )
 from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
-from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.states import BROKEN_ROW, SOURCE_DELETED_ROW, TAKEN_IN_ROW, DesiredState, MirrorState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.records import SourceEnd
 
-_TAKEN_IN: Final = 100
-"""The only row of the state machine that leads out of STOPPED."""
 _R = TypeVar("_R", bound=StateRecord)
 _M = TypeVar("_M", bound=MirrorRecord)
 
@@ -120,6 +119,15 @@ class StateView(Mapping[str, StateRecord]):
     def observed(self, mirror: MirrorName, at: TopicPartition) -> PartitionObserved | None:
         """The last report of a partition."""
         return self._of(mirror, self._found(PartitionObserved, f"partition/{mirror}/{at.topic}/{at.partition}"))
+
+    def lost(self, mirror: MirrorName, at: TopicPartition, topic_id: str = "") -> LostOffsets | None:
+        """The records of a partition that its source deleted before they were copied.
+
+        `topic_id`: of the mirror topic; what an earlier topic of that name lacks is left out. Empty: not known.
+        """
+        found = self._of(mirror, self._found(LostOffsets, f"lost/{mirror}/{at.topic}/{at.partition}"))
+        earlier = found is not None and topic_id and found.topic_id and found.topic_id != topic_id
+        return None if earlier else found
 
     def all_observed(self) -> tuple[PartitionObserved, ...]:
         return tuple(self._all_of(PartitionObserved, None))
@@ -251,6 +259,14 @@ def _of_an_earlier_mirror(records: Mapping[str, StateRecord], held: StateRecord,
     return isinstance(spec, MirrorSpec) and _is_of(held, spec) and not _is_of(record, spec)
 
 
+def _leaves_stopped(record: PartitionObserved, held: PartitionObserved) -> bool:
+    """A worker that learns late that it was sealed does not undo the promotion; a newer wish does."""
+    if held.row == SOURCE_DELETED_ROW and record.row in {SOURCE_DELETED_ROW, BROKEN_ROW}:
+        return record.claim_epoch >= held.claim_epoch
+    taken_in = record.row == TAKEN_IN_ROW and record.promotion_epoch >= held.promotion_epoch
+    return record.row == held.row or taken_in
+
+
 def _supersedes(record: StateRecord, held: StateRecord) -> bool:
     """Whether `record`, read after `held` with the same key, replaces it. A late write of a zombie does not."""
     match record, held:
@@ -259,10 +275,7 @@ def _supersedes(record: StateRecord, held: StateRecord) -> bool:
         case Claim(epoch=new), Claim(epoch=old):
             return new >= old
         case PartitionObserved(), PartitionObserved(state=MirrorState.STOPPED):
-            # A worker that learns late that it was sealed does not undo the promotion; a newer wish does.
-            return record.row == held.row or (
-                record.row == _TAKEN_IN and record.promotion_epoch >= held.promotion_epoch
-            )
+            return _leaves_stopped(record, held)
         case PartitionObserved(claim_epoch=new), PartitionObserved(claim_epoch=old):
             return new >= old
         case GroupPosition(order=new), GroupPosition(order=old) if new >= 0:

@@ -27,11 +27,15 @@ class Finding(StrEnum):
     """What the worker that owns a partition has found; FENCED is found by a promotion."""
 
     ALIGNED, QUIET, FENCED, BROKEN = "aligned", "quiet", "sealed", "broken"
+    DELETED = "source topic deleted"
+    ACCEPTED = "failure accepted"
+    """The settings of the mirror now allow to continue after what the partition failed for."""
 
 
 class Trigger(StrEnum):
     ADD, PAUSE, RESUME, REMOVE = "add", "pause", "resume", "remove"
     ALIGNED, QUIET, FENCED, BROKEN = "aligned", "quiet", "sealed", "broken"
+    DELETED, ACCEPTED = "deleted", "accepted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,11 @@ def _row(
 
 _W, _F, _T = DesiredState, Finding, Trigger
 _BEGUN: Final = "PREPARING MIRRORING PAUSING PAUSED FAILED"
+_LIVING: Final = "UNKNOWN PREPARING MIRRORING PAUSING PAUSED"
+SOURCE_DELETED_ROW: Final = 306
+"""STOPPED by this row, a partition stays so until its topic has left the mirror and was added again."""
+TAKEN_IN_ROW: Final = 100
+BROKEN_ROW: Final = 900
 # fmt: off
 MIRROR_STATES: Final = (
     _row(100, "UNKNOWN STOPPED", _W.MIRRORING, _T.ADD, "PREPARING", "compare both logs before the first append"),
@@ -71,7 +80,9 @@ MIRROR_STATES: Final = (
     _row(300, _BEGUN, _W.REMOVED, _T.REMOVE, "STOPPING", "the topic leaves the mirror"),
     _row(302, "STOPPING", _F.FENCED, _T.FENCED, "STOPPED", "last mirrored epoch stored, old writer refused"),
     _row(304, "UNKNOWN", _F.FENCED, _T.FENCED, "STOPPED", "promoted before anything was compared"),
+    _row(306, _LIVING, _F.DELETED, _T.DELETED, "STOPPED", "the source topic was deleted, its records stay here"),
     _row(900, "*", _F.BROKEN, _T.BROKEN, "FAILED", "one bad partition fails alone"),
+    _row(902, "FAILED", _F.ACCEPTED, _T.ACCEPTED, "PREPARING", "the settings of the mirror now allow to continue"),
 )
 # fmt: on
 _NEXT: Final = {

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS, DELETE_RETENTION
 from tanist.domain.errors import SourceTopicRecreated
 from tanist.domain.holes import holes_of, is_compacted
+from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
 from tanist.domain.names import topic_id_of, topic_id_text
 from tanist.domain.records import PartitionObserved, SourceEnd, SourceEnds
 from tanist.domain.small_batches import may_merge
 from tanist.domain.state_partitions import state_partition_of
-from tanist.domain.states import Finding, MirrorState, next_row
+from tanist.domain.states import SOURCE_DELETED_ROW, DesiredState, Finding, MirrorState, next_row
 from tanist.domain.topic_configs import CLEANUP_POLICY
 from tanist.fetcher.assignment import Assigned, MirrorPartition, Report
 
@@ -70,26 +71,41 @@ def next_observed(
 ) -> PartitionObserved | None:
     """The new record of a partition; None: nothing has changed."""
     state = held.state if held is not None else MirrorState.UNKNOWN
-    if held is not None and state is MirrorState.STOPPED and mine.topic.promotion_epoch < held.promotion_epoch:
-        return None  # its promotion was read before the wish that goes with it
-    row = next_row(mine.topic.desired, state, report.finding)
+    if held is not None and state is MirrorState.STOPPED and _stays_stopped(mine.topic, held, report):
+        return None
+    finding = Finding.ACCEPTED if _is_accepted(mine.spec, held) else report.finding
+    row = next_row(mine.topic.desired, state, finding)
     if row is None:
         return _trouble(held, report, claim_epoch, now)
-    broken = report.error if report.finding is Finding.BROKEN else None
+    why = report.error if row.cause in {Finding.BROKEN, Finding.DELETED} else None
     return PartitionObserved(
         mirror=mine.spec.mirror,
         mirror_id=mine.spec.mirror_id,
         partition=mine.partition,
         state=row.after,
         row=row.number,
-        reason=broken.reason if broken is not None else report.note or row.reason,
-        error=broken.name if broken is not None else None,
+        reason=why.reason if why is not None else report.note or row.reason,
+        error=why.name if why is not None else None,
         last_mirrored_epoch=_epoch(held, report),
         claim_epoch=claim_epoch,
         promotion_epoch=mine.topic.promotion_epoch,
         topic_id=_copied_to(held, report),
         at=now.epoch,
     )
+
+
+def _stays_stopped(topic: TopicDesired, held: PartitionObserved, report: Report) -> bool:
+    """Whether a STOPPED partition does. One whose source topic was deleted waits for a person, or for a new topic."""
+    if topic.desired is DesiredState.REMOVED or topic.promotion_epoch < held.promotion_epoch:
+        return True  # in the second case its promotion was read before the wish that goes with it
+    deleted = held.row == SOURCE_DELETED_ROW and topic.promotion_epoch == held.promotion_epoch
+    return deleted and report.finding is not Finding.BROKEN
+
+
+def _is_accepted(spec: MirrorSpec, held: PartitionObserved | None) -> bool:
+    """Whether the mirror is now allowed to continue after what a partition failed for."""
+    failed = held is not None and held.state is MirrorState.FAILED and held.error == UncopiedRecordsDeleted.name
+    return failed and spec.on_loss is OnLoss.CONTINUE
 
 
 def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment) -> PartitionObserved | None:

@@ -116,6 +116,7 @@ class Service:
                 client_id=f"broker-{key.broker}-fetcher-{key.number}-mirror-{key.mirror}",
                 remembered_ms=parts.remembered_ms,
                 state=parts.state.catch_up,
+                losses=parts.state,
                 source_state=lambda by: parts.guards.sources.read(spec, by) if parts.guards else NOTHING_YET,
             ),
         )

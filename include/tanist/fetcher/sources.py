@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.deletion import deleted
 from tanist.domain.errors import AnotherCluster, Stopped, TanistError
 from tanist.domain.names import topic_id_of
 from tanist.domain.states import Finding
 from tanist.fetcher.assignment import FetcherThreadKey, Report
+from tanist.fetcher.deletions import SourceDeletions
 from tanist.fetcher.planning import recreated
 from tanist.kafka.wire.router import Router
 
@@ -30,6 +33,13 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 ANSWER_SECONDS: Final = 5.0
 
 
+class SourceTopic(NamedTuple):
+    """What a mirror expects of a topic of its source. `topic_id`: of the one that was added, empty: not known."""
+
+    partitions: int
+    topic_id: str = ""
+
+
 class SourceLeaders:
     """The leaders of one mirror's source. Owned by the coordination thread; `interrupt` from any."""
 
@@ -41,24 +51,35 @@ class SourceLeaders:
         self._router: Router | None = None
         self._clock = clock
         self._looked_at = float("-inf")
+        self._deletions = SourceDeletions(clock)
         self._led: Mapping[str, int] = {}
         """Topics whose partitions all had a leader, with their numbers of partitions."""
+        self._topic_ids: Mapping[str, str] = {}
+        """Those that the last look was for."""
 
-    def look(self, spec: MirrorSpec, topics: Mapping[str, int], *, stale: bool) -> None:
+    def look(self, spec: MirrorSpec, topics: Mapping[str, SourceTopic], *, stale: bool) -> None:
         """Refresh if necessary: a leader moved, topics are new or without leader, or the last refresh is too old.
 
-        `topics`: each with its number of partitions, so that topics that have grown count as without leader.
+        A topic that has grown counts as without leader. What was seen of a topic that has since been replaced in the
+        mirror by another one of its name is forgotten.
         """
         now = self._clock.monotonic()
-        unled = any(self._led.get(name, 0) < partitions for name, partitions in topics.items())
+        self._forget_replaced({name: topic.topic_id for name, topic in topics.items()})
+        unled = any(
+            self._led.get(name, 0) < topic.partitions and not self._deletions.looks(name)
+            for name, topic in topics.items()
+        )
         hurry = stale or self.error is not None or unled
         if now - self._looked_at < (LOOK_AGAIN_SECONDS if hurry else LOOK_EVERY_SECONDS):
             return
         try:
             if self._router is None:
-                self._router = Router(self._resolve(), self._client_id)
-            self._router.refresh(sorted(topics), self._clock.deadline(ANSWER_SECONDS))
-            _same_cluster(spec, self._router.cluster_id)
+                self._router = Router(self._resolve(), self._client_id, spec.source_cluster_id or None)
+            by = self._clock.deadline(ANSWER_SECONDS)
+            self._router.refresh(sorted(topics), by)
+            known = self._router.topics()
+            missing = [name for name in topics if isinstance(known[name].error, UnknownTopicOrPartition)]
+            self._deletions.look(self._router, missing, by)
         except Stopped:
             raise
         except TanistError as why:
@@ -69,6 +90,13 @@ class SourceLeaders:
             found = self._router.topics()
             self._led = {name: len(info.partitions) for name, info in found.items() if _led(info)}
         self._looked_at = self._clock.monotonic()
+
+    def _forget_replaced(self, topic_ids: Mapping[str, str]) -> None:
+        replaced = {name for name, topic_id in topic_ids.items() if self._topic_ids.get(name, topic_id) != topic_id}
+        self._topic_ids = topic_ids
+        if replaced:
+            self._deletions.forget(replaced)
+            self._looked_at = float("-inf")
 
     def thread_key(self, spec: MirrorSpec, partition: TopicPartition) -> FetcherThreadKey | None:
         """The fetcher thread for a partition by its last known leader; None: no leader is known."""
@@ -88,6 +116,8 @@ class SourceLeaders:
             return None
         if broken := recreated(mine.topic.topic, topic_id_of(mine.topic.source_topic_id), info.topic_id):
             return Report(finding=Finding.BROKEN, error=broken)
+        if looks := self._deletions.looks(mine.topic.topic):
+            return Report(finding=Finding.DELETED, error=deleted(mine.topic.topic, mine.spec.mirror, looks))
         if info.error is not None:
             return Report(error=info.error, failing_since=self._looked_at - LOOK_EVERY_SECONDS)
         return None
@@ -105,11 +135,6 @@ def _led(info: TopicInfo) -> bool:
     return info.error is None and all(part.leader is not None for part in info.partitions)
 
 
-def _same_cluster(spec: MirrorSpec, found: str | None) -> None:
-    if spec.source_cluster_id and found != spec.source_cluster_id:
-        raise AnotherCluster(f"{spec.source!r} is cluster {found}, mirror {spec.mirror!r} was created for another")
-
-
 def by_lane(assigned: Mapping[MirrorPartition, Assigned], leaders: Mapping[MirrorName, SourceLeaders]) -> Assignment:
     """The assignment of each fetcher thread."""
     lanes: Assignment = {}
@@ -120,9 +145,10 @@ def by_lane(assigned: Mapping[MirrorPartition, Assigned], leaders: Mapping[Mirro
     return lanes
 
 
-def topics_by_mirror(mine: Iterable[Owned]) -> dict[MirrorName, tuple[MirrorSpec, Mapping[str, int]]]:
-    """The mirrors with assigned partitions, each with its topics and their numbers of partitions."""
-    found: dict[MirrorName, tuple[MirrorSpec, dict[str, int]]] = {}
+def topics_by_mirror(mine: Iterable[Owned]) -> dict[MirrorName, tuple[MirrorSpec, Mapping[str, SourceTopic]]]:
+    """The mirrors with assigned partitions, each with what it expects of its source's topics."""
+    found: dict[MirrorName, tuple[MirrorSpec, dict[str, SourceTopic]]] = {}
     for each in mine:
-        found.setdefault(each.spec.mirror, (each.spec, {}))[1][each.topic.topic] = each.topic.partitions
+        topic = SourceTopic(each.topic.partitions, each.topic.source_topic_id)
+        found.setdefault(each.spec.mirror, (each.spec, {}))[1][each.topic.topic] = topic
     return dict(found)

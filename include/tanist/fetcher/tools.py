@@ -39,3 +39,5 @@ class FetcherThreadTools:
     """Reads the destination's state topic again."""
     source_state: Callable[[Deadline], StateView] = field(default=_nothing)
     """Reads the source's state topic again; called only if it exists."""
+    losses: StateStore | None = None
+    """The destination's state topic, for `LostOffsets`; None: losses are not recorded."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tanist.domain.failover.health import Status
     from tanist.domain.failover.plan import Limitation
     from tanist.domain.lag import PartitionRow
+    from tanist.domain.losses import LostRange
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.states import TransitionRow
     from tanist.usecases.mirrors.describe import Described
@@ -53,6 +54,8 @@ def row_item(row: PartitionRow) -> dict[str, Any]:
         "warnings": list(row.warnings),
         "row": row.observed.row if row.observed else None,
         "error": row.observed.error if row.observed else None,
+        "lost_offsets": row.lost.offsets if row.lost else 0,
+        "lost": [_lost_item(each) for each in row.lost.ranges] if row.lost else [],
         "source_error": row.source_error,
         "destination_error": row.destination_error,
     }
@@ -78,6 +81,11 @@ def _spoken(versions: Mapping[str, int] | None, names: Iterable[str]) -> str:
     if versions is None:
         return "unknown"
     return ", ".join(f"{name} {versions[name]}" for name in names if name in versions)
+
+
+def _lost_item(lost: LostRange) -> dict[str, Any]:
+    """Offsets that the source deleted before they were copied; `last` is one of them."""
+    return {"first": lost.start, "last": lost.until - 1, "offsets": lost.offsets, "found_ms": lost.at}
 
 
 ROW_COLUMNS = (

@@ -12,7 +12,7 @@ from tanist.fetcher.assignment import Assigned, MirrorPartition
 from tanist.fetcher.claims import Claims, held_epoch
 from tanist.fetcher.fetcher_thread import FetcherThread
 from tanist.fetcher.fetcher_threads import FetcherThreads
-from tanist.fetcher.sources import SourceLeaders, by_lane
+from tanist.fetcher.sources import SourceLeaders, SourceTopic, by_lane
 from tanist.fetcher.tools import FetcherThreadTools
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.membership import Ownership
@@ -119,13 +119,14 @@ class Copier:
                 clock=self.clock,
                 client_id=f"test-{self.name}-{key.broker}",
                 remembered_ms=self.remembered_ms,
+                losses=self.store,
             ),
         )
         self.made.append(lane)
         return lane
 
     def _run(self) -> None:
-        topics = {at.topic: at.partition + 1 for at in sorted(self.partitions)}
+        topics = {at.topic: SourceTopic(at.partition + 1) for at in sorted(self.partitions)}
         try:
             while not self._stopping.wait(TICK_SECONDS):
                 self._leaders.look(self.spec, topics, stale=self.lanes.stale(self.spec.mirror))

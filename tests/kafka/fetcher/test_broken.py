@@ -15,7 +15,7 @@ from tanist.domain.names import EpochMs, topic_id_text
 from tanist.domain.records import TopicDesired
 from tanist.domain.states import DesiredState, Finding
 from tanist.fetcher.planning import Owned
-from tanist.fetcher.sources import LOOK_EVERY_SECONDS, SourceLeaders
+from tanist.fetcher.sources import LOOK_EVERY_SECONDS, SourceLeaders, SourceTopic
 from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.requests import End
 from tests.kafka.fetcher.logs import read
@@ -133,12 +133,12 @@ def test_a_source_topic_that_was_made_anew_is_told_from_the_old_one(rig: Rig, to
     mine = Owned(rig.spec, topic, at, 7)
     leaders = SourceLeaders(rig.source.cluster.endpoint, "test", SystemClock())
     try:
-        leaders.look(rig.spec, {topic_name: 1}, stale=False)
+        leaders.look(rig.spec, {topic_name: SourceTopic(1)}, stale=False)
         assert leaders.report(mine) is None
         recreate(rig.source, topic_name)
 
         def noticed() -> bool:
-            leaders.look(rig.spec, {topic_name: 1}, stale=True)
+            leaders.look(rig.spec, {topic_name: SourceTopic(1)}, stale=True)
             return leaders.report(mine) is not None
 
         until(noticed, 10)

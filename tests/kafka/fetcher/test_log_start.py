@@ -126,7 +126,7 @@ def test_retention_that_overtook_a_stopped_copy_is_told_and_offsets_stay(
     with again:
         rig.copied(again)
         report = again.reports()[at]
-        assert "85" in report.note
+        assert "60 to 84" in report.note
         until(lambda: rig.destination.end(at, End.EARLIEST) == 85, 20)
     assert rig.identical([at]) == ""
 

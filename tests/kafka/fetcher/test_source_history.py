@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -105,3 +106,56 @@ def test_a_source_topic_that_was_created_again_is_named_by_a_worker_that_resumes
     with rig.copier([at], topic_ids=added) as copier:
         assert broken(copier, at) == "SOURCE_TOPIC_RECREATED", copier.reports()[at]
     assert rig.destination.end(at, End.LOG_END) == 30
+
+
+def segments(side: RigCluster, at: TopicPartition) -> list[Path]:
+    """The log of `at` on each broker, as long as it has one segment."""
+    return sorted(side.cluster.directory.glob(f"**/node-*/**/{at}/00000000000000000000.log"))
+
+
+def cut_power(side: RigCluster, at: TopicPartition, kept: int) -> None:
+    """Of the whole cluster: of each log only `kept` bytes were on a disk, and the next batch in part."""
+    side.cluster.kill()
+    logs = segments(side, at)
+    assert len(logs) == side.cluster.spec.brokers
+    for log in logs:
+        assert log.stat().st_size > kept + 100
+        os.truncate(log, kept + 100)
+    side.cluster.start()
+    until(lambda: side.complete(at.topic, 1), 60)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("later", [0, 2, 9], ids=["nothing", "less", "more"])
+@pytest.mark.parametrize("worker", ["running", "away"])
+def test_after_a_power_cut_of_the_whole_source_the_lost_range_is_reported_and_nothing_appended(
+    out_of_trio: Rig, topic_name: str, monkeypatch: pytest.MonkeyPatch, worker: str, later: int
+) -> None:
+    """Kafka acknowledges before a record is on any disk. Batches of ten: four are left of nine; then others come."""
+    monkeypatch.setattr("tanist.fetcher.fetch_state.TRUNCATED_AFTER_SECONDS", 3.0)
+    rig = out_of_trio
+    rig.destination.create(topic_name)
+    [at] = rig.source.create(topic_name, brokers=[1, 2, 3])
+    batches(rig, at, 4)
+    until(lambda: len({log.stat().st_size for log in segments(rig.source, at)}) == 1, 10)
+    kept = segments(rig.source, at)[0].stat().st_size
+    batches(rig, at, 5)
+
+    def lose_the_end() -> None:
+        cut_power(rig.source, at, kept)
+        assert rig.source.end(at) == 40
+        batches(rig, at, later)
+
+    with rig.copier([at]) as copier:
+        rig.copied(copier)
+        if worker == "running":
+            lose_the_end()
+            assert broken(copier, at) == "SOURCE_TRUNCATED", copier.reports()[at]
+            assert "offsets 40 to 89" in str(copier.reports()[at].error)
+    if worker == "away":
+        lose_the_end()
+        with rig.copier([at], name="w2") as copier:
+            assert broken(copier, at) == "SOURCE_TRUNCATED", copier.reports()[at]
+            assert "offsets 40 to 89" in str(copier.reports()[at].error)
+    assert rig.destination.end(at, End.LOG_END) == 90

@@ -39,6 +39,7 @@ def damage(intent: Intent, facts: Facts) -> Iterator[Limitation]:
         )
     yield from _of_strangers(intent, facts)
     yield from _of_truncated_sources(intent, facts)
+    yield from _of_deleted_sources(intent, facts)
     if more := [each for each in seen if _has_more(each)]:
         what = named(f"{each.topic} has {each.partitions} instead of {each.mirrored}" for each in more)
         why = f"partitions were added at the destination: {what}; {_AGAIN}"
@@ -91,6 +92,18 @@ def _of_truncated_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     if lost := [each for each in facts.partitions if each.partition in ours and each.source_truncated]:
         why = "the source lost records that were copied, so which cluster is right must be decided"
         yield Limitation("SOURCE_TRUNCATED", f"{why}: {named(map(_truncated, lost), ', ')}")
+
+
+def _of_deleted_sources(intent: Intent, facts: Facts) -> Iterator[Limitation]:
+    """No planned failover can drain them. The topics that the source still has can be planned without them."""
+    ours = frozenset(intent.partitions)
+    if gone := {e.partition.topic for e in facts.partitions if e.partition in ours and e.source_deleted}:
+        topics = named(sorted(gone), ", ")
+        rest = "" if gone == set(intent.names) else "plan the other topics by --topic, and "
+        way = f"{rest}take it out with `tanist mirrors remove {intent.mirror} --topic TOPIC`"
+        why = f"deleted at the source, so the mirror topic is the only copy: {topics}; {way}"
+        blocks = intent.mode is Mode.PLANNED
+        yield Limitation("SOURCE_TOPIC_DELETED", why, blocks=blocks, about=tuple(sorted(gone)))
 
 
 def _truncated(each: PartitionFacts) -> str:

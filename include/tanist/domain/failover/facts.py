@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.checks import Mode
+from tanist.domain.deletion import SourceTopicDeleted
 from tanist.domain.errors import SourceTruncated
 from tanist.domain.fences import FenceStatus
 from tanist.domain.records import RunStatus
@@ -116,6 +117,11 @@ class PartitionFacts:
     def source_truncated(self) -> bool:
         """The source has lost records that were copied: that is seen, or a worker has FAILED the partition for it."""
         return self.longer is True or (self.state is MirrorState.FAILED and self.error == SourceTruncated.name)
+
+    @property
+    def source_deleted(self) -> bool:
+        """The partition is STOPPED because its source topic was deleted."""
+        return self.state is MirrorState.STOPPED and self.error == SourceTopicDeleted.name
 
     @property
     def at_risk(self) -> int | None:

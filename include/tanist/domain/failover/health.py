@@ -35,7 +35,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "destination": "all partitions answer",
     "replicas": "none offline, none below min ISR",
     "copies": "no records missing, no partitions added, no configs altered, last batch written by the mirror",
-    "partitions": "at least 1 partition; none FAILED, PREPARING, UNKNOWN or longer than its source",
+    "partitions": "at least 1 partition; none FAILED, PREPARING, UNKNOWN, deleted at the source or longer than there",
     "running": "none paused or stopped",
     "offset_map": "exists",
     "lag": "known for every partition",
@@ -63,6 +63,7 @@ _SAID_BY: Final[Mapping[str, frozenset[str]]] = {
             "PARTITION_NO_COPY",
             "PARTITION_PREPARING",
             "PARTITION_UNKNOWN",
+            "SOURCE_TOPIC_DELETED",
             "SOURCE_TRUNCATED",
         }
     ),

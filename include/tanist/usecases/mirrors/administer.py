@@ -18,6 +18,7 @@ from tanist.usecases.mirrors.create import option_problems
 
 if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
+    from tanist.domain.losses import OnLoss
     from tanist.domain.names import MirrorName
     from tanist.domain.records import SmallBatches
     from tanist.domain.state_view import StateView
@@ -34,6 +35,7 @@ class Alteration:
     replication_factor: int | None = None
     max_start_fill: int | None = None
     merge_small_batches: SmallBatches | None = None
+    on_loss: OnLoss | None = None
 
     def of(self, spec: MirrorSpec) -> MirrorSpec:
         """`spec` with this alteration."""
@@ -44,6 +46,7 @@ class Alteration:
             replication_factor=self.replication_factor or spec.replication_factor,
             max_start_fill=spec.max_start_fill if self.max_start_fill is None else self.max_start_fill,
             merge_small_batches=self.merge_small_batches or spec.merge_small_batches,
+            on_loss=self.on_loss or spec.on_loss,
         )
 
 
@@ -54,7 +57,7 @@ class Altered:
 
 
 def alter(mirror: str, alteration: Alteration, destination: Cluster, context: CommandContext) -> Altered:
-    """Change settings of a mirror; all but `merge_small_batches` apply only to topics that are added later."""
+    """Change settings of a mirror; all but these apply only to topics added later: `merge_small_batches`, `on_loss`."""
     found = ProblemCollector(pattern_problems((*(alteration.include or ()), *(alteration.exclude or ()))))
     found.problems += option_problems(alteration.replication_factor, alteration.max_start_fill or 0)
     if alteration == Alteration():

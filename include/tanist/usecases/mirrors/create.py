@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from tanist.domain.errors import MirrorExists, Misconfigured, TanistError, UnsupportedVersion
 from tanist.domain.holes import Holes
+from tanist.domain.losses import OnLoss
 from tanist.domain.names import ProducerId, mirror_name
 from tanist.domain.problems import ProblemCollector
 from tanist.domain.records import (
@@ -62,6 +63,8 @@ class CreateRequest:
     """None: auto for a new mirror; whatever an existing one has."""
     holes: Holes | None = None
     """None: copies for a new mirror; whatever an existing one has."""
+    on_loss: OnLoss | None = None
+    """None: fail for a new mirror; whatever an existing one has."""
     promoted: bool = False
     """Accept topics of this source that were failed over to another cluster."""
 
@@ -133,6 +136,8 @@ def examine(request: CreateRequest, source: Cluster, destination: Cluster, conte
             spec = replace(spec, merge_small_batches=existing.merge_small_batches)
         if request.holes is None:
             spec = replace(spec, holes=existing.holes)
+        if request.on_loss is None:
+            spec = replace(spec, on_loss=existing.on_loss)
         return Draft(spec=_same(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
@@ -162,6 +167,7 @@ def _spec(request: CreateRequest, pair: tuple[Cluster, Cluster], ids: tuple[str,
         offsets=request.offsets,
         engine=request.engine,
         holes=request.holes or Holes.COPIES,
+        on_loss=request.on_loss or OnLoss.FAIL,
         replication_factor=request.replication_factor,
         data_id=_NO_ID,
         marker_id=_NO_ID,
@@ -179,6 +185,7 @@ _ASKED: Final = (
     "offsets",
     "engine",
     "holes",
+    "on_loss",
     "replication_factor",
     "merge_small_batches",
 )

@@ -8,7 +8,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
-from tanist.domain import records
+from tanist.domain import losses, records
 from tanist.domain.errors import AnotherCluster, TanistError, TopicNotInMirror
 from tanist.domain.growth import growth
 from tanist.domain.lag import KnownEnd, PartitionRow
@@ -169,6 +169,7 @@ def _row(
         destination_end=DestinationOffset(copy.high_watermark) if copy else None,
         map=OffsetMap(),
         observed=observed,
+        lost=seen.state.lost(spec.mirror, partition, observed.topic_id if observed else ""),
         source_error=seen.source.error(partition),
         destination_error=seen.destination.error(partition),
         log_append_time=dict(topic.deferred_configs).get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,
@@ -186,9 +187,10 @@ def reason(observed: PartitionObserved | None) -> str:
 
 def row_reason(row: PartitionRow) -> str:
     """Why a partition is in its state, and what else an operator must know of its copy."""
-    missed = row.tombstones_missed
+    missed, lost = row.tombstones_missed, row.lost
     why = {missed.name: f"{missed.name}: {missed.reason}"} if missed is not None else {}
-    return "; ".join([reason(row.observed), *(why.get(name, name) for name in row.warnings)])
+    said = [reason(row.observed), *(why.get(name, name) for name in row.warnings)]
+    return "; ".join([*said, losses.describe(lost.ranges, lost.earlier)] if lost is not None else said)
 
 
 def unmatched(include: tuple[str, ...], found: Sequence[Described]) -> tuple[TopicNotInMirror, ...]:

@@ -7,6 +7,7 @@ import pytest
 from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
+from tanist.domain.losses import LostOffsets, LostRange
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
@@ -249,6 +250,21 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         "groups/east.to-west_1",
         ('{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":4}'),
     ),
+    (
+        LostOffsets(
+            mirror=MIRROR,
+            partition=PARTITION,
+            ranges=(LostRange(SourceOffset(60), SourceOffset(85), EpochMs(3)),),
+            earlier=7,
+            topic_id="id",
+            at=EpochMs(4),
+        ),
+        "lost/east.to-west_1/orders.v1_a-b/3",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},'
+            '"ranges":[{"start":60,"until":85,"at":3}],"earlier":7,"topic_id":"id","at":4}'
+        ),
+    ),
 )
 """Written by version 1. Never change what is here: stored topics are full of it."""
 
@@ -258,7 +274,7 @@ WRITTEN: tuple[str, ...] = (
         '{"v":1,"mirror":"east.to-west_1","source":"east","destination":"west","source_cluster_id":"E","desti'
         'nation_cluster_id":"W","include":["orders.*"],"exclude":[],"offsets":"identical","engine":"batches",'
         '"replication_factor":null,"max_start_fill":100000000,"data_id":1,"filler_id":2,"start_id":3,"created'
-        '_at":4,"mirror_id":"","merge_small_batches":"off","holes":"refuse"}'
+        '_at":4,"mirror_id":"","merge_small_batches":"off","holes":"refuse","on_loss":"continue"}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id","par'
@@ -311,6 +327,10 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","worker":"w","how":"polling","reason":"r","groups":2,"upto":3,"at":'
         '4,"mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"ranges":[{"sta'
+        'rt":60,"until":85,"at":3}],"earlier":7,"topic_id":"id","at":4,"mirror_id":""}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""

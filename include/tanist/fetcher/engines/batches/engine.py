@@ -28,7 +28,7 @@ class BatchEngine:
     def __init__(self, routers: tuple[Router, Router], broker: BrokerId, tools: FetcherThreadTools) -> None:
         source, destination = routers
         runs = OffsetRuns(tools.spec, tools.maps, tools.claims)
-        self._recovery = Recovery(routers, runs, tools.clock)
+        self._recovery = Recovery(routers, runs, tools)
         self._reading = SourceReading(source, broker, tools.clock)
         self._appending = Appending(destination, runs, tools)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.copying import Step
-    from tanist.domain.errors import SourceTruncated
     from tanist.domain.names import TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.fetcher.runs import OffsetRuns
@@ -122,28 +121,44 @@ class WireLogReader:
         """The leader epoch of the batch of the source that ends at `position`, as it was first read; -1: it was not."""
         return next((epoch for epoch, end in self._epochs.values() if end == position), -1)
 
-    def lost_by_source(self, ends: CopyEnds) -> SourceTruncated | None:
-        """The source's lost offsets, if a later leader epoch has other records there than the copy; None: no such.
+    def explain(self, why: TanistError, ends: CopyEnds) -> TanistError:
+        """SourceTruncated with the lost offsets, if the source's log shows that it lost copied records; else `why`.
 
-        Both logs are compared backwards, record by record, until one is the same. An unclean leader election begins a
-        new epoch where the new leader's log ended.
+        Either a later leader epoch has other records at their offsets (an election begins a new epoch where the new
+        leader's log ended), or the source ends before the copy now. The second may pass: a new leader learns late how
+        far its log is committed. So it is SourceBehind, with the missing offsets.
 
         Raises:
-            SourceBehind: it is shorter than the copy now. CorruptBatch, UnsupportedBatch: as `contradiction`.
+            SourceBehind: its log became shorter meanwhile. CorruptBatch, UnsupportedBatch: as `contradiction`.
         """
-        offsets, back = self.offset_map(), FIRST_LOOK
+        offsets = self.offset_map()
+        copied_until, end = offsets.origin(ends.end), self._source_end(End.LOG_END)
+        at = self._first_difference(ends, offsets, min(copied_until, end, self._source_end(End.LAST_STABLE)))
+        if at is not None:
+            epoch, _ = self._epochs.get(at, (-1, 0))
+            return later_history(at, copied_until, epoch) if epoch > self.epoch_before(at) >= 0 else why
+        if isinstance(why, SourceBehind) and end < copied_until:
+            return SourceBehind(
+                f"{self._at}: the source lacks its offsets {end} to {copied_until - 1}, which were copied"
+            )
+        return why
+
+    def _first_difference(self, ends: CopyEnds, offsets: OffsetMap, until: SourceOffset) -> SourceOffset | None:
+        """The first offset below `until` at which both logs hold a record, but not the same; None: none near the end.
+
+        They are compared backwards, record by record, until one is the same.
+        """
+        last, back = offsets.locate(until), FIRST_LOOK
         while True:
-            start = DestinationOffset(max(ends.start, ends.end - back))
-            copied = self.destination(start, ends.end)
-            at = self.contradiction([batch for _, batch in copied], offsets) if copied else None
-            if at is None:
-                return None
-            if start == ends.start or at > offsets.origin(DestinationOffset(copied[0][0].base_offset)):
-                break
+            start = DestinationOffset(max(ends.start, last - back))
+            copied = self.destination(start, last) if start < last else ()
+            at = self.contradiction([batch for _, batch in copied], offsets, until) if copied else None
+            if at is None or start == ends.start or at > offsets.origin(DestinationOffset(copied[0][0].base_offset)):
+                return at
             back *= 4
-        epoch, _ = self._epochs.get(at, (-1, 0))
-        until = offsets.origin(ends.end)
-        return later_history(at, until, epoch) if epoch > self.epoch_before(at) >= 0 else None
+
+    def _source_end(self, end: End) -> SourceOffset:
+        return SourceOffset(value(requests.list_offsets(self._source, {self._at: end}, self._by)[self._at]))
 
     def copy_ends(self) -> CopyEnds:
         ends, self._first_ends = self._first_ends, None
@@ -200,11 +215,15 @@ class WireLogReader:
     def same(self, copied: memoryview, originals: Sequence[memoryview], skipped: int) -> bool:
         return is_made_of(copied, originals, skipped)
 
-    def contradiction(self, copied: Sequence[memoryview], offsets: OffsetMap) -> SourceOffset | None:
+    def contradiction(
+        self, copied: Sequence[memoryview], offsets: OffsetMap, below: SourceOffset | None = None
+    ) -> SourceOffset | None:
+        """As `CompactedLogReader` has it. `below`: only offsets before it are compared; None: all of `copied`."""
         at: int = max(
             offsets.origin(DestinationOffset(header_of(copied[0]).base_offset)), self.source_start().log_start
         )
         until = offsets.origin(DestinationOffset(header_of(copied[-1]).last_offset)) + 1
+        until = until if below is None else min(until, below)
         originals: list[memoryview] = []
         while at < until:
             fetched = self._fetch_source(SourceOffset(at))

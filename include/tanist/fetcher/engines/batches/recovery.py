@@ -10,11 +10,12 @@ from tanist.domain.caught_up import CaughtUp
 from tanist.domain.compacted_recovery import recover_compacted_position
 from tanist.domain.errors import CompactionHole, Diverged, Stopped, TanistError, TimedOut, Unreachable
 from tanist.domain.holes import Holes
-from tanist.domain.recovery import recover_position
+from tanist.domain.recovery import SourceBehind, recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
 from tanist.fetcher.engines.batches.lost_tombstones import COMPARE_SECONDS, NotCompared, deleted_keys
 from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
+from tanist.fetcher.loss_records import LossRecords
 from tanist.fetcher.planning import recreated
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from tanist.domain.recovery import CopyEnds
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
+    from tanist.fetcher.tools import FetcherThreadTools
     from tanist.kafka.wire.router import Router
-    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.clock import Deadline
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +42,11 @@ RECOVERY_SECONDS: Final = 5.0
 class Recovery:
     """Owned by the fetcher thread."""
 
-    def __init__(self, routers: tuple[Router, Router], runs: OffsetRuns, clock: Clock) -> None:
+    def __init__(self, routers: tuple[Router, Router], runs: OffsetRuns, tools: FetcherThreadTools) -> None:
         self._routers = routers
         self._runs = runs
-        self._clock = clock
+        self._clock = tools.clock
+        self._losses = LossRecords(tools)
 
     def recover(self, partitions: Sequence[BatchPartition]) -> list[Phase | TanistError]:
         """COPY, FILL_START or the error, for each. A cluster that is down is queried once, not once per partition."""
@@ -74,8 +77,8 @@ class Recovery:
                 if not of.found_hole():
                     raise
                 return self._resume(of, ends, by)
-            except Diverged as why:
-                return self._another_topic(of, by) or self._evidence(of, ends, by).lost_by_source(ends) or why
+            except (Diverged, SourceBehind) as why:
+                return self._another_topic(of, by) or self._evidence(of, ends, by).explain(why, ends)
         except (Stopped, TimedOut, Unreachable):
             raise
         except TanistError as why:
@@ -86,14 +89,15 @@ class Recovery:
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
         found = recover(evidence, of.assigned.spec.producer_ids, suspect_from)
+        if found.lost is not None:
+            lost = self._losses.record(of.assigned, of.topic_id, found.lost, by)
+            of.note = f"the source deleted offsets {lost} before they were copied"
         offsets = evidence.map_read or self._runs.read(of.at, by)
         if found.runs:
             offsets = self._runs.write(of.assigned, found.runs, "recovery", by)
         of.log_start = ends.start
         of.enter_at = evidence.source_start().log_start
         if found.start_fill is not None:
-            if found.sequence:  # so we have written here before
-                of.note = f"the source deleted offsets up to {of.enter_at} before they were copied"
             of.start_fill = StartFill(found.start_fill.to, found.end)
             return Phase.FILL_START
         if ends.start == ends.end:

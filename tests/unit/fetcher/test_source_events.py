@@ -1,0 +1,136 @@
+"""What becomes of a partition whose source topic was deleted, or whose source deleted records before they were copied.
+
+A record is written by a worker and folded into the view that the next round begins with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tanist.domain.deletion import DELETED_AFTER_LOOKS, DELETED_AFTER_SECONDS, Absence, deleted
+from tanist.domain.errors import SourceTopicRecreated, TanistError, Unreachable
+from tanist.domain.losses import OnLoss, UncopiedRecordsDeleted
+from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.records import MirrorSpec, PartitionObserved, TopicDesired
+from tanist.domain.state_view import StateView, fold
+from tanist.domain.states import DesiredState, Finding, MirrorState
+from tanist.fetcher.assignment import Report
+from tanist.fetcher.planning import NO_NEWS, TELL_AFTER_SECONDS, Moment, Owned, next_observed
+
+M, AT, S = MirrorName("m"), TopicPartition("orders", 0), MirrorState
+SPEC = MirrorSpec(
+    mirror=M,
+    source="east",
+    destination="west",
+    source_cluster_id="e",
+    destination_cluster_id="w",
+    data_id=ProducerId(1),
+    marker_id=ProducerId(2),
+    start_id=ProducerId(3),
+    created_at=EpochMs(0),
+)
+TOPIC = TopicDesired(
+    mirror=M,
+    topic=AT.topic,
+    desired=DesiredState.MIRRORING,
+    source_topic_id="a",
+    partitions=1,
+    promotion_epoch=3,
+    changed_at=EpochMs(0),
+)
+DELETED = Report(finding=Finding.DELETED, error=deleted("orders", M, 3))
+ALIGNED = Report(finding=Finding.ALIGNED)
+
+
+def broken(why: TanistError) -> Report:
+    return Report(finding=Finding.BROKEN, error=why)
+
+
+class Worker:
+    """One partition, from round to round."""
+
+    def __init__(self) -> None:
+        self.spec, self.topic = SPEC, TOPIC
+        self.view = StateView()
+        self._now = 0.0
+
+    def rounds(self, report: Report, count: int = 4) -> tuple[MirrorState, str | None]:
+        """State and error after some rounds with the same report; it must have come to rest."""
+        new: PartitionObserved | None = None
+        for _ in range(count):
+            self._now += TELL_AFTER_SECONDS + 1
+            held = self.view.observed(M, AT)
+            mine = Owned(self.spec, self.topic, AT, 7)
+            new = next_observed(mine, held, report, 5, Moment(EpochMs(1), self._now))
+            if new is not None:
+                self.view = fold(self.view, [new])
+                assert self.view.observed(M, AT) == new, "it would be written again in each round"
+        assert new is None, "it never rests"
+        held = self.view.observed(M, AT)
+        assert held is not None
+        return held.state, held.error
+
+
+@pytest.mark.parametrize("desired", [DesiredState.MIRRORING, DesiredState.PAUSED])
+def test_a_deleted_source_topic_stops_its_partitions_for_good(desired: DesiredState) -> None:
+    worker = Worker()
+    worker.rounds(ALIGNED)
+    worker.topic = replace(TOPIC, desired=desired)
+    assert worker.rounds(DELETED) == (S.STOPPED, "SOURCE_TOPIC_DELETED")
+    for silent in (NO_NEWS, ALIGNED, Report(error=Unreachable("away"), failing_since=0.0)):
+        assert worker.rounds(silent) == (S.STOPPED, "SOURCE_TOPIC_DELETED")
+
+
+def test_a_topic_that_was_deleted_and_created_again_fails_until_it_was_removed_and_added() -> None:
+    worker = Worker()
+    worker.rounds(DELETED)
+    again = broken(SourceTopicRecreated("another id"))
+    assert worker.rounds(again) == (S.FAILED, "SOURCE_TOPIC_RECREATED")
+    worker.topic = replace(TOPIC, source_topic_id="b", promotion_epoch=4)
+    assert worker.rounds(ALIGNED) == (S.FAILED, "SOURCE_TOPIC_RECREATED"), "only a removal leads out"
+
+
+def test_a_topic_that_is_added_again_after_its_deletion_is_copied() -> None:
+    worker = Worker()
+    worker.rounds(DELETED)
+    worker.topic = replace(TOPIC, desired=DesiredState.REMOVED)
+    assert worker.rounds(DELETED)[0] is S.STOPPED
+    worker.topic = replace(TOPIC, source_topic_id="b", promotion_epoch=4)
+    assert worker.rounds(ALIGNED) == (S.MIRRORING, None)
+
+
+def test_nothing_is_written_about_a_topic_that_has_left_the_mirror_whatever_becomes_of_its_source() -> None:
+    """In each round a record was written that every reader ignored."""
+    held = PartitionObserved(mirror=M, partition=AT, state=S.STOPPED, row=302, promotion_epoch=4, at=EpochMs(0))
+    mine = Owned(SPEC, replace(TOPIC, desired=DesiredState.REMOVED), AT, 7)
+    for report in (DELETED, broken(SourceTopicRecreated("another id")), ALIGNED):
+        assert next_observed(mine, held, report, 5, Moment(EpochMs(1), 99.0)) is None
+
+
+def test_a_partition_that_failed_for_lost_records_continues_as_soon_as_the_mirror_allows_it() -> None:
+    worker = Worker()
+    worker.spec = replace(SPEC, on_loss=OnLoss.FAIL)
+    worker.rounds(ALIGNED)
+    assert worker.rounds(broken(UncopiedRecordsDeleted("10 to 19"))) == (S.FAILED, "UNCOPIED_RECORDS_DELETED")
+    assert worker.rounds(NO_NEWS) == (S.FAILED, "UNCOPIED_RECORDS_DELETED")
+    worker.spec = replace(SPEC, on_loss=OnLoss.CONTINUE)
+    assert worker.rounds(ALIGNED) == (S.MIRRORING, None)
+
+
+def test_what_else_failed_does_not_continue_because_losses_are_allowed() -> None:
+    worker = Worker()
+    worker.rounds(ALIGNED)
+    failed = worker.rounds(broken(SourceTopicRecreated("another id")))
+    assert (worker.spec.on_loss, worker.rounds(ALIGNED)) == (OnLoss.CONTINUE, failed)
+
+
+def test_a_topic_counts_as_deleted_only_after_several_looks_and_some_seconds() -> None:
+    seen = Absence(100.0)
+    for _ in range(DELETED_AFTER_LOOKS - 2):
+        seen = seen.again()
+    later = 100.0 + DELETED_AFTER_SECONDS
+    assert not seen.is_deleted(later), "too few looks"
+    assert not seen.again().is_deleted(later - 0.1), "too soon"
+    assert seen.again().is_deleted(later)
