@@ -24,7 +24,7 @@ from tanist.domain.errors import AuthorizationFailed, CouldNotTell, TanistError
 from tanist.domain.failover.approving import ApprovalRequest, NoApproverTopic, Withdrawal
 from tanist.domain.failover.facts import OpenTransaction
 from tanist.domain.fences import FenceBefore, FenceKind
-from tanist.domain.names import EpochMs, MirrorName, ProducerId, TopicPartition
+from tanist.domain.names import BrokerId, EpochMs, MirrorName, ProducerId, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.domain.recovery import ProducerIds
 from tanist.domain.state_record import Tombstone
@@ -341,6 +341,51 @@ def test_the_end_of_what_was_copied_is_told_through_fences_and_gap_markers(rig: 
     assert rig.producer_fencing.copied_ends(writers, SOON(10)) == ends, "what a fence repeats was not copied"
 
 
+def test_a_reserve_is_written_to_its_end_and_no_further(rig: Rig, topic_name: str) -> None:
+    """Behind records, behind gap markers of any epoch, and again: what is there already is not written again."""
+    first, second = rig.topic(topic_name)
+    writers = dict.fromkeys((first, second), rig.writers)
+    assert rig.world.data(first, rig.writers)
+    assert rig.world.filler(second, rig.writers, 7)
+    rig.producer_fencing.fence_data_producers(writers, SOON(10))
+    ends = {first: 20_011, second: 7_000}
+    for _ in range(2):
+        reached: dict[TopicPartition, object] = {}
+        while reached != ends:
+            reached |= rig.producer_fencing.reserve(ends, writers, SOON(20))
+        assert {at: rig.world.end(at) for at in ends} == ends
+    assert not rig.world.filler(second, rig.writers, 7), "a marker that was on its way is refused"
+    rig.producer_fencing.fence_producers(writers, SOON(10))
+    assert {at: rig.world.end(at) for at in ends} == {at: end + 1 for at, end in ends.items()}
+    assert rig.producer_fencing.proof(writers, SOON(10)) == dict.fromkeys(writers, ProducerFence.FENCED)
+    assert rig.producer_fencing.copied_ends(writers, SOON(10)) == {first: 1, second: 0}
+    assert rig.world.seen(topic_name) == (0 if isinstance(rig.world, Memory) else 1), "no reader sees a reserve"
+
+
+def test_a_reserve_of_a_compacted_topic_is_made_of_copies_and_keeps_the_fence(rig: Rig, topic_name: str) -> None:
+    """Of the last record with a key; where there is none, of gap markers. Continued where it was left."""
+    full, empty = rig.topic(topic_name, cleanup_policy="compact")
+    writers = dict.fromkeys((full, empty), rig.writers)
+    rig.world.record(full)
+    rig.producer_fencing.fence_data_producers(writers, SOON(10))
+    before = rig.world.end(full)
+    for ends in (
+        {full: before + 40, empty: 50},
+        {full: before + 250_000 if isinstance(rig.world, Real) else before + 90},
+    ):
+        left = dict(ends)
+        while left:
+            reached = rig.producer_fencing.reserve(left, writers, SOON(20), copied=(full, empty))
+            left = {at: end for at, end in left.items() if reached[at] != end}
+        assert {at: rig.world.end(at) for at in ends} == ends
+    assert rig.producer_fencing.kept({full: rig.writers}, SOON(10)) == {full: Kept.KEPT}
+    rig.producer_fencing.fence_producers(writers, SOON(10))
+    end = rig.world.end(full)
+    assert rig.producer_fencing.keep({full: rig.writers}, SOON(10)) == {full: Kept.KEPT}
+    assert rig.world.end(full) == end, "no further record is repeated"
+    assert rig.producer_fencing.copied_ends(writers, SOON(10)) == dict.fromkeys(writers, 0), "none of it was mirrored"
+
+
 def test_a_filler_that_was_raised_is_shut_out_too(rig: Rig, topic_name: str) -> None:
     (at,) = rig.topic(topic_name, 1)
     assert rig.world.filler(at, rig.writers, 7)
@@ -565,7 +610,7 @@ def test_replicas_in_sync_are_told_with_what_is_needed(rig: Rig, topic_name: str
     (at,) = rig.topic(topic_name, 1)
     missing = TopicPartition(f"{topic_name}-missing", 0)
     found = rig.replicas.in_sync([at, missing], SOON(10))
-    assert found[at] == InSync(1, 1)
+    assert found[at] == InSync(1, 1, BrokerId(1))
     assert isinstance(found[missing], UnknownTopicOrPartition)
 
 

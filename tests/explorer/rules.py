@@ -49,6 +49,10 @@ RULES: Final = (
         _PORTS + "test_the_end_of_what_was_copied_is_told_through_fences_and_gap_markers",
     ),
     Rule(
+        "a reserve is written to its end and no further", ("producer_fencing.reserve",),
+        _PORTS + "test_a_reserve_is_written_to_its_end_and_no_further",
+    ),
+    Rule(
         "a topic made anew has no barrier, and the rules of the earlier one",
         ("producer_fencing.proof", "opening.shut_out"),
         _PORTS + "test_a_topic_that_is_made_anew_has_no_barrier_and_still_the_rules_of_the_earlier_one",

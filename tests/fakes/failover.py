@@ -18,7 +18,7 @@ from tanist.domain.failover.approving import (
     signature,
 )
 from tanist.domain.fences import FenceBefore, FenceKind
-from tanist.domain.names import DestinationOffset, TopicPartition
+from tanist.domain.names import BrokerId, DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.ports.replicas import ClusterSeen, InSync
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tanist.ports.cluster import Cluster
 
 LAST_EPOCH = 32_767
+RESERVED_AT_ONCE = 10
 MAX_BYTES = "max.message.bytes"
 
 
@@ -118,6 +119,17 @@ class MemoryProducerFencing:
         self._cluster.answer()
         return {at: self._copied_end(at, each) for at, each in producer_ids.items()}
 
+    def reserve(
+        self,
+        ends: Mapping[TopicPartition, int],
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        *,
+        copied: Collection[TopicPartition] = (),
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        self._cluster.answer()
+        return {at: self._reserve(at, end, producer_ids[at], copied) for at, end in ends.items()}
+
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
@@ -166,10 +178,13 @@ class MemoryProducerFencing:
             return found
         if not self._cluster.may_write(at.topic, self._cluster.user):
             return TopicAuthorizationFailed(str(at))
+        self._repeat(at, producer_ids)
+        return Kept.KEPT
+
+    def _repeat(self, at: TopicPartition, producer_ids: ProducerIds) -> None:
         self._cluster.repeats.add((at, self._cluster.ends[at][2]))
         assert self._cluster.append(at, producer_ids.data, 1)
         self._cluster.repeated.add(at)
-        return Kept.KEPT
 
     def _rests(self, at: TopicPartition, rest: float) -> bool:
         now, end = self._cluster.clock.monotonic(), self._cluster.ends[at][2]
@@ -193,6 +208,20 @@ class MemoryProducerFencing:
             and (at, offset) not in kept.repeats
         )
         return DestinationOffset(next(ours, start - 1) + 1)
+
+    def _reserve(
+        self, at: TopicPartition, end: int, producer_ids: ProducerIds, copied: Collection[TopicPartition]
+    ) -> DestinationOffset | TanistError:
+        if at not in self._cluster.ends:
+            return UnknownTopicOrPartition(str(at))
+        if at in copied and self._kept(at) is not Kept.EMPTY:
+            for _ in range(min(RESERVED_AT_ONCE, end - self._cluster.ends[at][2])):
+                self._repeat(at, producer_ids)
+            return DestinationOffset(self._cluster.ends[at][2])
+        self._cluster.epochs[at, producer_ids.marker] = self._cluster.epochs.get((at, producer_ids.marker), 0) + 1
+        for _ in range(min(RESERVED_AT_ONCE, end - self._cluster.ends[at][2])):
+            self._cluster.mark(at, producer_ids.marker)
+        return DestinationOffset(self._cluster.ends[at][2])
 
     def _fence_producer(self, at: TopicPartition, last: Mapping[int, int]) -> DestinationOffset | TanistError:
         if at not in self._cluster.ends:
@@ -392,7 +421,7 @@ class MemoryReplicas:
     def _in_sync(self, at: TopicPartition) -> InSync | TanistError:
         if at not in self._cluster.ends:
             return UnknownTopicOrPartition(str(at))
-        return InSync(self._cluster.isr.get(at, 1), self._cluster.min_isr)
+        return InSync(self._cluster.isr.get(at, 1), self._cluster.min_isr, BrokerId(1))
 
 
 class MemoryApprovals:

@@ -39,6 +39,16 @@ class Halves:
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         return self.real.copied_ends(producer_ids, by)
 
+    def reserve(
+        self,
+        ends: Mapping[TopicPartition, int],
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        *,
+        copied: Collection[TopicPartition] = (),
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        return self.real.reserve(ends, producer_ids, by, copied=copied)
+
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:

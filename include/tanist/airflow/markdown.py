@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.failover.forecast import forecast_words
+from tanist.domain.failover.reserve import reserve_words
 from tanist.usecases.failover.items import plan_item
 from tanist.usecases.items import limitation_item
 
@@ -74,7 +75,8 @@ def _what(item: Mapping[str, Any]) -> str:
 
 def _forecast(planned: Planned) -> str:
     tolerated = planned.plan.intent.loss_tolerance
-    return f"**Forecast:** {forecast_words(planned.forecast)}; {tolerated} tolerated. **{planned.word}**."
+    reserved = f" **Reserve:** {reserve_words(planned.reserve)}." if planned.reserve.partitions else ""
+    return f"**Forecast:** {forecast_words(planned.forecast)}; {tolerated} tolerated. **{planned.word}**.{reserved}"
 
 
 def _limitations(found: Sequence[Mapping[str, Any]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,7 +16,8 @@ from tanist.airflow.tasks import translate_errors
 from tanist.domain.checks import Mode
 from tanist.domain.errors import Misconfigured, RunUnderWay
 from tanist.domain.failover.approving import run_request
-from tanist.domain.names import mirror_name
+from tanist.domain.failover.reserve import budget_of, time_of
+from tanist.domain.names import EpochMs, mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover.adopting import must_be_asked_for
 from tanist.usecases.failover.context import Timeouts
@@ -110,6 +111,21 @@ PARAMS: Final = {
         title="Offsets that may be lost",
         description="Empty: the loss that is forecast when the approver is asked.",
     ),
+    "reserve": Param(
+        None,
+        type=["null", "string"],
+        title="Reserve",
+        description=(
+            "Unplanned: most offsets to reserve at each leader, as a time, a number, or none: offsets that the source "
+            "may have used are not used again. Empty: 10s."
+        ),
+    ),
+    "source_dead_since": Param(
+        None,
+        type=["null", "string"],
+        title="Source dead since",
+        description="Unplanned: when the source accepted its last record (ISO 8601 with zone); bounds the reserve.",
+    ),
     "fence_proof": _number(
         "fence_proof",
         _PATIENCE.proof,
@@ -145,6 +161,16 @@ def parameters(context: Context) -> Mapping[str, Any]:
     return given
 
 
+def _parsed(parse: Callable[[str], int], text: object) -> int | None:
+    """What `parse` makes of a parameter; None: it was not given."""
+    if text is None:
+        return None
+    try:
+        return parse(str(text))
+    except ValueError as wrong:
+        raise Misconfigured(str(wrong)) from None
+
+
 def _within(value: object, least: int, most: int) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
 
@@ -174,6 +200,11 @@ class FailoverParams:
         """The parameters of this run. Raises as `parameters`."""
         found = parameters(context)
         loss = found["max_loss"]
+        with translate_errors():
+            reserve, dead_since = (
+                _parsed(budget_of, found.get("reserve")),
+                _parsed(time_of, found.get("source_dead_since")),
+            )
         return cls(
             destination=found["destination"],
             mirror=found["mirror"],
@@ -182,6 +213,8 @@ class FailoverParams:
                 include=tuple(found["topics"]),
                 loss_tolerance=None if loss is None else int(loss),  # 5.0 is an integer to JSON, and another plan to us
                 groups=tuple(found["groups"]),
+                reserve=reserve,
+                dead_since=None if dead_since is None else EpochMs(dead_since),
             ),
             patience=Timeouts(proof=found["fence_proof"], drain=found["drain"], budget=found["budget"]),
             unfinished=Unfinished(found["unfinished"]),

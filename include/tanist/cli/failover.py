@@ -14,7 +14,8 @@ from tanist.cli.progress import line, watching
 from tanist.domain.checks import Mode
 from tanist.domain.failover.forecast import forecast_words
 from tanist.domain.failover.plan import ApprovedPlan
-from tanist.domain.names import MOST_OFFSETS, mirror_name
+from tanist.domain.failover.reserve import budget_of, reserve_words, time_of
+from tanist.domain.names import MOST_OFFSETS, EpochMs, mirror_name
 from tanist.domain.selection import EVERYTHING
 from tanist.usecases.failover import abort as aborting
 from tanist.usecases.failover import planning
@@ -35,7 +36,7 @@ from tanist.usecases.failover.tools import Tools
 from tanist.wiring.failover import Folder, failover_clusters, is_process_dead, runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tanist.domain.failover.approving import Approval
     from tanist.domain.failover.invariants import Breach
@@ -65,11 +66,38 @@ LossOption = Annotated[
         help="Offsets that may be lost (default: the current forecast).",
     ),
 ]
+ReserveOption = Annotated[
+    int | None,
+    typer.Option(
+        "--reserve",
+        metavar="TIME|N|none",
+        parser=lambda text: _parsed(budget_of, text),
+        show_default=False,
+        help="Most offsets to reserve at each leader in an unplanned failover, as a time or a number (default: 10s).",
+    ),
+]
+DeadSinceOption = Annotated[
+    int | None,
+    typer.Option(
+        "--source-dead-since",
+        metavar="TIME",
+        parser=lambda text: _parsed(time_of, text),
+        help="When the source accepted its last record (ISO 8601): bounds what is reserved in an unplanned failover.",
+    ),
+]
 PlanOption = Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")]
 EvidenceOption = Annotated[
     Path | None,
     typer.Option("--evidence", metavar="DIR", help="Directory for the evidence (default: ./evidence/HASH)."),
 ]
+
+
+def _parsed(parse: Callable[[str], int], text: str | int) -> int:
+    """A default is passed as a number."""
+    try:
+        return text if isinstance(text, int) else parse(text)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
 
 
 def _step(text: str) -> str:
@@ -124,8 +152,11 @@ def plan(
     name: MirrorArgument,
     mode: ModeOption = Mode.PLANNED,
     topic: TopicsOption = None,
+    *,
     group: GroupsOption = None,
     max_loss: LossOption = None,
+    reserve: ReserveOption = None,
+    source_dead_since: DeadSinceOption = None,
 ) -> None:
     """Show the steps, limitations and forecast of a failover, and the hash to approve. Changes nothing.
 
@@ -133,7 +164,7 @@ def plan(
 
     Example: tanist failover plan dr --destination west --mode unplanned
     """
-    asked = _request(mode, topic, group, max_loss)
+    asked = _request(mode, topic, group, max_loss, reserve, source_dead_since)
     with opened(now, name) as clusters:
         found = planning.plan(asked, clusters, now.context)
     show_plan(found, now.as_json)
@@ -141,12 +172,21 @@ def plan(
         raise typer.Exit(1)
 
 
-def _request(mode: Mode, topic: list[str] | None, group: list[str] | None, max_loss: int | None) -> FailoverRequest:
+def _request(  # in the order of the options
+    mode: Mode,
+    topic: list[str] | None,
+    group: list[str] | None,
+    max_loss: int | None,
+    reserve: int | None,
+    dead_since: int | None,
+) -> FailoverRequest:
     return FailoverRequest(
         mode=mode,
         include=tuple(topic or EVERYTHING),
         loss_tolerance=max_loss,
         groups=tuple(group or EVERYTHING),
+        reserve=reserve,
+        dead_since=None if dead_since is None else EpochMs(dead_since),
     )
 
 
@@ -157,6 +197,8 @@ def show_plan(found: planning.Planned, as_json: bool) -> None:
     cost = found.forecast
     for limitation in found.plan.limitations:
         say(f"{'blocked' if limitation.blocks else 'accept'}: {limitation.name}: {limitation.detail}")
+    if found.plan.intent.mode is Mode.UNPLANNED:
+        say(f"reserve: {reserve_words(found.reserve)}")
     say(f"forecast: {forecast_words(cost)}; {found.word}: plan {found.plan.hash}")
 
 
@@ -173,16 +215,19 @@ def approve(
     topic: TopicsOption = None,
     group: GroupsOption = None,
     max_loss: LossOption = None,
+    reserve: ReserveOption = None,
+    source_dead_since: DeadSinceOption = None,
 ) -> None:
     """Approve a plan, as the principal of this login. An approval permits one run.
 
-    Give the same --topic, --group and --max-loss as to `failover plan`.
+    Give the same --topic, --group, --max-loss, --reserve and --source-dead-since as to `failover plan`.
 
     Example: tanist failover approve dr 1c0ffee2 --destination west --reason "east is on fire"
     """
     planning.must_give_a_reason(reason)
     with opened(now, name) as clusters:
-        asked = [_request(tried, topic, group, max_loss) for tried in ([mode] if mode else Mode)]
+        modes = [mode] if mode else list(Mode)
+        asked = [_request(tried, topic, group, max_loss, reserve, source_dead_since) for tried in modes]
         approval = planning.approve_any(plan, asked, clusters, now.context, reason=reason, valid_seconds=valid)
     _approved(approval, now.as_json)
 

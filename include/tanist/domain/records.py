@@ -131,7 +131,8 @@ class CopiedUpTo(MirrorRecord):
 
     Written before the first producer fence: later records of the source are missing at the new primary. `copied`:
     source offsets by partition, -1 if unknown. `topic_id`: of the mirror topic that was observed and approved then;
-    empty: unknown, or written by an earlier version.
+    empty: unknown, or written by an earlier version. `reserve_to`: the destination offset up to which offsets are left
+    unused, as computed then, by partition; empty: nothing is reserved.
     """
 
     mirror: MirrorName
@@ -140,6 +141,7 @@ class CopiedUpTo(MirrorRecord):
     topic_id: str = ""
     at: EpochMs
     mirror_id: str = ""
+    reserve_to: tuple[int, ...] = ()
 
 
 @stored("partition", "mirror", "partition", placement=Placement.HASHED)

@@ -10,16 +10,17 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.failover.facts import OpenTransaction
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import BrokerId, TopicPartition
     from tanist.ports.clock import Deadline
 
 
 @dataclass(frozen=True, slots=True)
 class InSync:
-    """Replicas in sync (0: no leader), and those needed for acks=all (`min.insync.replicas`)."""
+    """Replicas in sync (0: no leader), those needed for acks=all (`min.insync.replicas`), and the leader if known."""
 
     replicas: int
     needed: int
+    leader: BrokerId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

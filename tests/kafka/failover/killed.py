@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tanist.domain.names import mirror_name
+from tanist.kafka.adapters import reserving
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
@@ -30,6 +31,7 @@ def _run(point: str, mirror: str, plan: str, evidence: str, until: str | None = 
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    reserving.MOST_AT_ONCE = 500  # so that a reserve takes several requests, and a run can die between them
     clock = SystemClock()
     command = CommandContext(clock=clock, by=clock.deadline(60))
     tools = Tools(

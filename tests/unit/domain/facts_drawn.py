@@ -18,6 +18,7 @@ from tanist.domain.failover.facts import (
     Uncopied,
 )
 from tanist.domain.failover.plan import Intent, TopicIntent
+from tanist.domain.failover.reserve import DEFAULT_RESERVE
 from tanist.domain.lag import KnownEnd
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
 from tanist.domain.records import FailoverRun, GroupSyncStatus, OffsetTailMode, RunStatus
@@ -37,7 +38,14 @@ def intents(topics: Sequence[str] = tuple(TOPICS)) -> dict[Mode, Intent]:
     """Both kinds of failover of `topics`, before the facts fill in the rest."""
     wanted = tuple(TopicIntent(topic=topic, partitions=TOPICS[topic]) for topic in topics)
     return {
-        mode: Intent(mirror=MIRROR, mode=mode, source_cluster_id="e", destination_cluster_id="w", topics=wanted)
+        mode: Intent(
+            mirror=MIRROR,
+            mode=mode,
+            source_cluster_id="e",
+            destination_cluster_id="w",
+            topics=wanted,
+            reserve=DEFAULT_RESERVE if mode is Mode.UNPLANNED else 0,
+        )
         for mode in Mode
     }
 

@@ -312,7 +312,7 @@ def test_damage_after_the_approval_voids_it() -> None:
     for mode in Mode:
         approved = ApprovedPlan.read(plan(HEALTHY, mode).canonical_plan)
         for name, facts in DAMAGED.items():
-            of_loss = {"RECORDS_AT_RISK_UNKNOWN", "BEYOND_TOLERANCE"}
+            of_loss = {"RECORDS_AT_RISK_UNKNOWN", "BEYOND_TOLERANCE", "OFFSETS_MAY_BE_REUSED"}
             assert {each.name for each in news(approved, facts)} - of_loss == {name}
 
 

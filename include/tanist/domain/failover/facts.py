@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tanist.domain.fences import FencedTopic
     from tanist.domain.lag import KnownEnd
     from tanist.domain.logins import MirrorLogin
-    from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, TopicPartition
+    from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, SourceOffset, TopicPartition
     from tanist.domain.records import FailoverRun, GroupSyncStatus
 
 ESTIMATE_MS: Final = 30_000
@@ -72,7 +72,7 @@ class PartitionFacts:
     that can never be told (`SourceFacts.transactions_told`). `foreign`: somebody else than the mirror wrote the end of
     the copy, so no number tells how much of the source is in it. `tombstones_missed`: the copy may hold
     keys that were deleted at the source (`TombstonesMissed`). `longer`: the copy holds records from behind the end
-    of a source that answers, which has therefore lost them.
+    of a source that answers, which has therefore lost them. `leader`: of the copy.
     """
 
     partition: TopicPartition
@@ -92,6 +92,7 @@ class PartitionFacts:
     min_in_sync: int | None = None
     producer_fenced: bool | None = None
     last_mirrored_epoch: int = -1
+    leader: BrokerId | None = None
     tombstones_missed: bool = False
 
     @property

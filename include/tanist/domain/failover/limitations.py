@@ -15,6 +15,7 @@ from tanist.domain.failover.damage import damage
 from tanist.domain.failover.facts import ESTIMATE_MS, SourceState, fence_settled, is_locked
 from tanist.domain.failover.not_copied import not_copied
 from tanist.domain.failover.plan import NOT_SHUT_OUT, Intent, Limitation, Plan, TopicIntent, past_return
+from tanist.domain.failover.reserve import of_reserve
 from tanist.domain.fences import FenceStatus, is_stray
 from tanist.domain.records import TombstonesMissed
 from tanist.domain.states import MirrorState
@@ -36,7 +37,7 @@ _BOUND_BY_NUMBER: Final = frozenset({"RECORDS_AT_RISK"})
 """An approver accepts the number of offsets, the loss tolerance, and not the name."""
 _FOUND_BY_A_RUN: Final = frozenset({"RUN_UNFINISHED"})
 """A run detects these itself, under the lock."""
-_OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD"})
+_OLD_AGE: Final = frozenset({"RECORDS_AT_RISK_UNKNOWN", "GROUP_POSITIONS_OLD", "OFFSETS_MAY_BE_REUSED"})
 """Time alone turns RECORDS_UNSEEN into these, so an approval that accepts it covers them."""
 
 
@@ -86,6 +87,7 @@ def limitations(intent: Intent, facts: Facts) -> Iterator[Limitation]:
     yield from _of_topics(intent, facts)
     yield from damage(intent, facts)
     yield from _of_loss(intent, facts)
+    yield from of_reserve(intent, facts)
     yield from _of_groups(intent, facts)
     yield from _of_rights(facts)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import FailoverRun, TopicDesired
     from tanist.domain.state_view import StateView
 
@@ -42,6 +43,8 @@ class Intent:
     `without_copy`: partitions that the source had by then and the mirror did not know of, so they stay behind.
     `loss_tolerance`: offsets of the source that may be lost, all partitions.
     `groups`: whose positions are translated, by regular expressions for names: a new group makes no other plan.
+    `reserve`: offsets that each leader may spend on the reserve of an unplanned failover. `dead_since`: when the source
+    accepted its last record, as the operator attests; None: not attested.
     `whole`: these were all topics of the mirror when it was planned, so one that comes later is missing; a plan of some
     leaves the others on purpose. None: an older plan does not say.
     """
@@ -57,6 +60,8 @@ class Intent:
     loss_tolerance: int = 0
     groups: tuple[str, ...] = EVERYTHING
     whole: bool | None = None
+    reserve: int = 0
+    dead_since: EpochMs | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,7 +134,7 @@ def _plain(intent: Intent) -> dict[str, Any]:
         "loss_tolerance": intent.loss_tolerance,
         "groups": list(intent.groups),
         "whole": intent.whole,
-    }
+    } | ({} if intent.mode is Mode.PLANNED else {"reserve": intent.reserve, "dead_since": intent.dead_since})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,8 @@ class ApprovedPlan:
             loss_tolerance=stored["loss_tolerance"],
             groups=tuple(stored.get("groups", EVERYTHING)),  # an older plan has none: it meant all
             whole=stored.get("whole"),
+            reserve=stored.get("reserve", 0),  # an older plan reserves nothing
+            dead_since=stored.get("dead_since"),
         )
         about = {name: frozenset(named) for name, named in found.get("about", {}).items()}
         return cls(intent, tuple(found["steps"]), frozenset(found["limitations"]), about)

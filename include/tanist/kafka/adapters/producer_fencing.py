@@ -9,16 +9,16 @@ data with an impossible sequence would be appended there, and be a record in a b
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.broker_errors import InvalidProducerEpoch, TransactionCoordinatorFenced
-from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError, TimedOut
+from tanist.domain.errors import CouldNotTell, MalformedFrame, TanistError
 from tanist.domain.names import DestinationOffset, TopicPartition
 from tanist.kafka.adapters.copied_ends import copied_ends
 from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping
-from tanist.kafka.wire.requests import End, Markers, list_offsets, write_markers
-from tanist.ports.clock import Deadline
+from tanist.kafka.adapters.reserving import Reserving
+from tanist.kafka.adapters.settled_ends import settled_ends
+from tanist.kafka.wire.requests import Markers, write_markers
 from tanist.ports.producer_fencing import ProducerFence
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.recovery import ProducerIds
     from tanist.kafka.wire.leaders import Answers
     from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
     from tanist.ports.producer_fencing import Kept
 
 
@@ -40,7 +41,6 @@ FILLER_EPOCH: Final = 32_767
 """Workers raise the epoch of the gap markers' id after a rejection, so only the largest epoch fences it."""
 _LAST_COORDINATOR_EPOCH: Final = 0x7FFFFFFF  # fillers carry their target offsets here, and lower ones are refused
 _IMPOSSIBLE_COORDINATOR_EPOCH: Final = -2
-_PAUSE_SECONDS: Final = 0.02
 _ROUNDS: Final = 3
 
 
@@ -50,6 +50,7 @@ class KafkaProducerFencing:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._keeping = Keeping(router)
+        self._reserving = Reserving(router)
 
     def fence_data_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
@@ -60,6 +61,16 @@ class KafkaProducerFencing:
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         return copied_ends(self._router, _data_ids(producer_ids), by) if producer_ids else {}
+
+    def reserve(
+        self,
+        ends: Mapping[TopicPartition, int],
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        *,
+        copied: Collection[TopicPartition] = (),
+    ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
+        return self._reserving.write(ends, producer_ids, copied, by)
 
     def fence_producers(
         self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
@@ -89,7 +100,7 @@ class KafkaProducerFencing:
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         if not producer_ids:
             return {}
-        before = self._settled(producer_ids, by)
+        before = settled_ends(self._router, producer_ids, by)
         failed: dict[TopicPartition, DestinationOffset | TanistError] = {
             at: end for at, end in before.items() if isinstance(end, TanistError)
         }
@@ -97,7 +108,7 @@ class KafkaProducerFencing:
         for _ in range(_ROUNDS):
             if not self._bar(ready, roles, by):
                 break
-        ends = self._settled(ready, by)
+        ends = settled_ends(self._router, ready, by)
         answers = self._proof(ready, roles, by)
         return failed | {at: _fence_of(at, ends[at], answers[at]) for at in ready}
 
@@ -145,23 +156,6 @@ class KafkaProducerFencing:
             answers |= ask(again)
         return {at: _meaning(at, answer) for at, answer in answers.items()}
 
-    def _settled(self, partitions: Iterable[TopicPartition], by: Deadline) -> dict[TopicPartition, int | TanistError]:
-        """The end of each log once everything in it is committed. The high watermark is read before the end."""
-        pending, found = list(partitions), dict[TopicPartition, "int | TanistError"]()
-        now = time.monotonic()
-        by = Deadline(now + by.left(now) / 3)  # those that answer do not wait for the others for ever
-        while pending:
-            try:
-                marks = list_offsets(self._router, dict.fromkeys(pending, End.HIGH_WATERMARK), by)
-                ends = list_offsets(self._router, dict.fromkeys(pending, End.LOG_END), by)
-            except TimedOut as late:
-                return dict.fromkeys(pending, late) | found
-            found |= {at: _settled(at, marks[at], ends[at]) for at in pending}
-            pending = [at for at in pending if isinstance(error := found[at], TanistError) and error.retriable]
-            if pending:
-                self._router.pause(_PAUSE_SECONDS, by)
-        return found
-
 
 def _data_ids(producer_ids: Mapping[TopicPartition, ProducerIds]) -> dict[TopicPartition, ProducerId]:
     return {at: each.data for at, each in producer_ids.items()}
@@ -169,14 +163,6 @@ def _data_ids(producer_ids: Mapping[TopicPartition, ProducerIds]) -> dict[TopicP
 
 def _last_epoch(role: int) -> int:
     return (DATA_EPOCH, FILLER_EPOCH, DATA_EPOCH)[role]
-
-
-def _settled(at: TopicPartition, mark: int | TanistError, end: int | TanistError) -> int | TanistError:
-    if isinstance(mark, TanistError):
-        return mark
-    if isinstance(end, TanistError):
-        return end
-    return end if mark == end else TimedOut(f"{at}: committed up to {mark}, the leader's log ends at {end}")
 
 
 def _meaning(at: TopicPartition, answer: TanistError | None) -> ProducerFence | TanistError:

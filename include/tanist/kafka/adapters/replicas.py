@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import BrokerError, TanistError, TimedOut
 from tanist.domain.failover.facts import OpenTransaction
-from tanist.domain.names import EpochMs, topic_id_text
+from tanist.domain.names import BrokerId, EpochMs, topic_id_text
 from tanist.domain.topic_configs import MIN_ISR
 from tanist.kafka.wire.admin import ConfigKind, ConfigResource, describe_configs
 from tanist.kafka.wire.ongoing import ongoing_transactions
@@ -87,4 +87,5 @@ class KafkaReplicas:
         if topic is None or topic.error is not None or at.partition >= len(topic.partitions):
             return topic.error if topic is not None and topic.error else UnknownTopicOrPartition(str(at))
         found = topic.partitions[at.partition]
-        return InSync(0 if found.leader is None else len(found.isr), needed)
+        leader = None if found.leader is None else BrokerId(found.leader)
+        return InSync(0 if leader is None else len(found.isr), needed, leader)

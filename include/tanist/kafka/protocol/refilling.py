@@ -155,6 +155,16 @@ def _occupied(
     yield from _made(header, spans, limit)
 
 
+def copies(
+    header: BatchHeader, record: RecordLeft, start: int, until: int, limit: int
+) -> Iterator[Append[BatchHeader, memoryview]]:
+    """Batches that occupy every offset from `start` up to, not including, `until`, and end with copies of `record`.
+
+    Large values are copied once a batch: tombstones of the key come before. `header`: of the batch that has `record`.
+    """
+    yield from _made(header, [_Span(start, until, record._replace(offset=until - 1))], limit)
+
+
 # ── making batches ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

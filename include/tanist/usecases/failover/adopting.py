@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from tanist.domain.checks import Mode
 from tanist.domain.errors import PastReturn, Refused
 from tanist.domain.failover.approving import approvals
 from tanist.domain.failover.plan import ApprovedPlan
@@ -70,16 +71,22 @@ def must_be_asked_for(
 def differences(intent: Intent, request: FailoverRequest, known: Iterable[str]) -> tuple[str, ...]:
     """In what a plan is not what is asked for. `known`: the topics that are in the mirror now.
 
-    A tolerance that nobody names is the plan's own.
+    What nobody names is the plan's own.
     """
     names = Selection(request.include).of({*known, *intent.names})
     tolerated = intent.loss_tolerance if request.loss_tolerance is None else request.loss_tolerance
-    pairs = (
+    pairs: tuple[tuple[str, str, str], ...] = (
         ("mode", str(intent.mode), str(request.mode)),
         ("topics", _listed(intent.names), _listed(names)),
         ("groups", " ".join(intent.groups), " ".join(request.groups)),
         ("tolerated loss", str(intent.loss_tolerance), str(tolerated)),
     )
+    if intent.mode is Mode.UNPLANNED:
+        reserve = intent.reserve if request.reserve is None else request.reserve
+        pairs += (
+            ("reserve", str(intent.reserve), str(reserve)),
+            ("time of the last record", str(intent.dead_since), str(request.dead_since or intent.dead_since)),
+        )
     return tuple(f"its {what} is {has}, requested is {wants}" for what, has, wants in pairs if has != wants)
 
 

@@ -37,6 +37,14 @@ def plan_item(planned: Planned) -> dict[str, Any]:
         "steps": step_items(planned.left),
         "verdict": planned.word,
         "limitations": [limitation_item(each) for each in plan.limitations],
+        "reserve": {
+            "budget": plan.intent.reserve,
+            "source_dead_since_ms": plan.intent.dead_since,
+            "offsets": planned.reserve.offsets,
+            "seconds": round(planned.reserve.seconds, 3),
+            "by_partition": {str(e.partition): e.granted for e in planned.reserve.partitions if e.granted},
+            "may_be_reused": [str(each.partition) for each in planned.reserve.partitions if not each.fits],
+        },
         "forecast": {
             "offsets_at_risk": cost.offsets_at_risk,
             "estimate": cost.estimate,

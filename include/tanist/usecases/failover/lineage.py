@@ -57,6 +57,8 @@ def _entry(context: StepContext, topic: TopicIntent, ends: Mapping[TopicPartitio
     partitions = sorted(at for at in ends if at.topic == topic.topic)
     old_ends = tuple(max(ends[at], own_start(earlier, at, intent.source_cluster_id)) for at in partitions)
     sealed = view.copied_up_to(intent.mirror, topic.topic)
+    reserve_to = sealed.reserve_to if sealed is not None else ()
+    targets = (reserve_to[at.partition] if at.partition < len(reserve_to) else 0 for at in partitions)
     return TopicLineage(
         mirror=intent.mirror,
         mirror_id=context.spec.mirror_id,
@@ -65,7 +67,7 @@ def _entry(context: StepContext, topic: TopicIntent, ends: Mapping[TopicPartitio
         old_cluster_id=intent.source_cluster_id,
         new_cluster_id=intent.destination_cluster_id,
         old_ends=old_ends,
-        reserve_ends=old_ends,
+        reserve_ends=tuple(map(max, old_ends, targets)),
         topic_id=sealed.topic_id if sealed is not None else "",
         at=context.clock.now(),
     )

@@ -236,6 +236,7 @@ class Observer:
                     min_in_sync=in_sync.needed if in_sync else None,
                     producer_fenced=(barriers[at] is ProducerFence.FENCED) if at in barriers else None,
                     last_mirrored_epoch=observed.last_mirrored_epoch if observed else -1,
+                    leader=in_sync.leader if in_sync else None,
                     tombstones_missed=at in missed,
                 )
             )

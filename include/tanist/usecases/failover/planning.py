@@ -22,6 +22,7 @@ from tanist.domain.failover.approving import (
 from tanist.domain.failover.forecast import Forecast, forecast
 from tanist.domain.failover.limitations import make_plan, news, planned_intent, word
 from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan, TopicIntent, hash_of
+from tanist.domain.failover.reserve import DEFAULT_RESERVE, SKEW_MS, Reserve, reserve
 from tanist.domain.problems import refuse
 from tanist.domain.records import GROUPS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import EVERYTHING, Selection, pattern_problems
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.failover.facts import Facts
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec, TopicDesired
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -55,13 +57,16 @@ class PlanBlocked(Refused):
 class FailoverRequest:
     """Which failover. `loss_tolerance`: offsets that may be lost; None: what is forecast now.
 
-    `groups`: whose positions are translated, by regular expressions for whole names.
+    `groups`: whose positions are translated, by regular expressions for whole names. `reserve`, `dead_since`: as in
+    `Intent`; a planned failover has neither. `reserve` None: DEFAULT_RESERVE.
     """
 
     mode: Mode = Mode.PLANNED
     include: tuple[str, ...] = EVERYTHING
     loss_tolerance: int | None = None
     groups: tuple[str, ...] = EVERYTHING
+    reserve: int | None = None
+    dead_since: EpochMs | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +82,11 @@ class Planned:
         return word(self.plan.limitations)
 
     @property
+    def reserve(self) -> Reserve:
+        """What is reserved, as the facts are now."""
+        return reserve(self.plan.intent, self.facts)
+
+    @property
     def blocked(self) -> bool:
         return any(reason.blocks for reason in self.plan.limitations)
 
@@ -87,29 +97,33 @@ def plan(request: FailoverRequest, clusters: FailoverContext, command: CommandCo
     Raises:
         TopicNotInMirror, GroupNotInMirror: an expression matches nothing of the mirror. Misconfigured: it is none.
     """
+    if request.dead_since is not None and request.dead_since > command.clock.now() + SKEW_MS:
+        raise Misconfigured(f"--source-dead-since lies in the future: {request.dead_since} ms")
     with closing(Observer(clusters=clusters, context=command)) as observer:
         snapshot = observer.snapshot()
         wanted = chosen(snapshot.destination.state(STATE_TOPIC, command.by), clusters, request.include)
         _must_match(request.groups, snapshot, command)
         facts = observer.look(wanted, snapshot=snapshot)
-        bare = intent_of(clusters.spec, request.mode, wanted, request.groups)
+        bare = intent_of(clusters.spec, request, wanted)
         made = make_plan(planned_intent(bare, facts, request.loss_tolerance), facts, STEP_IDS)
     left = ids(remaining(made.intent, facts))
     return Planned(plan=made, facts=facts, forecast=forecast(made.intent, facts), left=left)
 
 
-def intent_of(
-    spec: MirrorSpec, mode: Mode, wanted: Sequence[TopicDesired], groups: tuple[str, ...] = EVERYTHING
-) -> Intent:
+def intent_of(spec: MirrorSpec, request: FailoverRequest, wanted: Sequence[TopicDesired]) -> Intent:
     """What is asked for, before the facts fill in the rest."""
+    unplanned = request.mode is Mode.UNPLANNED
+    budget = DEFAULT_RESERVE if request.reserve is None else request.reserve
     return Intent(
         mirror=spec.mirror,
         mirror_id=spec.id,
-        mode=mode,
+        mode=request.mode,
         source_cluster_id=spec.source_cluster_id,
         destination_cluster_id=spec.destination_cluster_id,
         topics=tuple(TopicIntent(topic=t.topic, partitions=t.partitions) for t in wanted),
-        groups=groups,
+        groups=request.groups,
+        reserve=budget if unplanned else 0,
+        dead_since=request.dead_since if unplanned else None,
     )
 
 

@@ -17,7 +17,7 @@ from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
 from tanist.usecases.failover.answers import attempt
 from tanist.usecases.failover.observe import Look, Observer
-from tanist.usecases.failover.planning import intent_of
+from tanist.usecases.failover.planning import FailoverRequest, intent_of
 from tanist.usecases.failover.source_seen import soon
 from tanist.usecases.mirrors.describe import MirrorEnds, Observed, assemble
 from tanist.usecases.snapshot import ClusterSnapshot
@@ -131,7 +131,7 @@ def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot
         groups_check(followed, now),
         *standing.checks(both, reading.silence, run),
     )
-    intents = {mode: intent_of(spec, mode, wanted) for mode in Mode}
+    intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
     offsets = destination.state(OFFSETS_TOPIC, run.by)
     ends = Observed(state=view, offsets=offsets, source=look.source, destination=look.destination)
     return MirrorStatus(

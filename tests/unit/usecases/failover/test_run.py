@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,16 @@ from tanist.domain.errors import ConnectionLost, Interrupted, TanistError
 from tanist.domain.failover.approving import NotPermitted
 from tanist.domain.failover.facts import ObservedTopic, fence_settled
 from tanist.domain.fences import FencedTopic, FenceStatus
+from tanist.domain.holes import Holes
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.states import MirrorState
+from tanist.usecases.failover import planning
 from tanist.usecases.failover.approval_gate import ApprovalVoid
+from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.route import ROUTE
 from tanist.usecases.failover.steps.fence import FenceLeaks
 from tests.fakes.failover import MemoryFencing, MemoryReplicas
-from tests.unit.usecases.failover.world import DATA, DR, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
+from tests.unit.usecases.failover.world import DATA, DR, FILLER, PARTITIONS, TOPICS, WRITER, FailoverWorld, Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +33,28 @@ if TYPE_CHECKING:
     from tanist.ports.replicas import InSync
 
 
+TAIL = 15
+"""Records of each partition that a dead source has, and nobody has copied."""
+
+
 def points(mode: Mode) -> list[str]:
     """Every place where a run can be cut, in order."""
     world, seen = FailoverWorld(), list[str]()
-    world.behind()
-    world.east.dead = mode is Mode.UNPLANNED
+    if mode is Mode.PLANNED:
+        world.behind()
+    else:
+        lose_source(world)
     world.run(world.approve(mode).plan, seen.append)
     return seen
+
+
+def lose_source(world: FailoverWorld) -> None:
+    """It took records that nobody copies, its end was seen, and it is gone."""
+    world.copying = False
+    for at in PARTITIONS:
+        world.east.grow(at, TAIL)
+    world._heartbeat()
+    world.east.dead = True
 
 
 def named(seen: list[str]) -> list[str]:
@@ -135,22 +154,76 @@ def test_a_planned_run_that_was_killed(cut: int, lost: bool) -> None:
     assert_promoted(world)
 
 
+@pytest.mark.parametrize("holes", [Holes.REFUSE, Holes.COPIES])
 @pytest.mark.parametrize("cut", range(len(UNPLANNED)), ids=named(UNPLANNED))
-def test_an_unplanned_run_that_was_killed(cut: int) -> None:
+def test_an_unplanned_run_that_was_killed(cut: int, holes: Holes) -> None:
+    """The reserve of a compacted topic is made of gap markers, or of copies where its holes are."""
     world = FailoverWorld()
-    world.copying = False
-    for at in PARTITIONS:
-        world.east.grow(at, 3)
-    world._heartbeat()
-    world.east.dead = True
+    world.spec = replace(world.spec, holes=holes)
+    world.worker.append([world.spec], world.soon())
+    lose_source(world)
     planned = world.plan(Mode.UNPLANNED)
-    assert planned.forecast.offsets_at_risk == 3 * len(PARTITIONS)
+    assert planned.forecast.offsets_at_risk == TAIL * len(PARTITIONS)
     plan = world.approve(Mode.UNPLANNED).plan
     with pytest.raises(Killed):
         world.run(plan, killer(cut))
     assert world.run(plan).record.status is RunStatus.DONE
     assert_promoted(world)
     assert {each.status for each in world.worker.catch_up(world.soon()).source_fences(DR)} == {"owed"}
+    assert_reserved(world)
+
+
+def assert_reserved(world: FailoverWorld) -> None:
+    """No offset that the source has used has a record of the new primary, nor will it have one."""
+    told = {each.topic: each for each in world.worker.catch_up(world.soon()).lineage(DR)}
+    for at in PARTITIONS:
+        source_end = world.east.ends[at][2]
+        entry = told[at.topic]
+        copied, reserved = entry.old_ends[at.partition], entry.reserve_ends[at.partition]
+        assert copied < source_end <= reserved <= world.west.ends[at][2]
+        nobodys = world.west.control | world.west.repeats
+        assert all((at, offset) in nobodys for offset in range(copied, reserved))
+        assert world.west.ends[at][2] - reserved < 10, "the producer fence, the canary, and what a fence repeats"
+
+
+def test_a_marker_that_lands_late_makes_the_reserve_longer_and_lineage_says_so() -> None:
+    world = FailoverWorld()
+    lose_source(world)
+    plan = world.approve(Mode.UNPLANNED).plan
+
+    def late(point: str) -> None:
+        if point == "seal:reserving":
+            for at in PARTITIONS:
+                world.west.mark(at, FILLER)
+
+    world.run(plan, late)
+    assert_promoted(world)
+    assert_reserved(world)
+
+
+def test_nothing_is_reserved_where_it_is_not_wanted() -> None:
+    world = FailoverWorld()
+    lose_source(world)
+    request = FailoverRequest(mode=Mode.UNPLANNED, reserve=0)
+    made = planning.plan(request, world.clusters(), world.command())
+    (named,) = (each for each in made.plan.limitations if each.name == "OFFSETS_MAY_BE_REUSED")
+    assert set(named.about) == {str(at) for at in PARTITIONS}
+    approved = planning.approve(
+        made.plan.hash, request, world.clusters(), world.command(), reason="drill", valid_seconds=3600.0
+    )
+    world.run(approved.plan)
+    assert_promoted(world)
+    assert all(each.old_ends == each.reserve_ends for each in world.worker.catch_up(world.soon()).lineage(DR))
+
+
+def test_an_approval_of_before_is_good_while_only_time_makes_the_reserve_too_small() -> None:
+    """Approved within seconds, run minutes later: the estimate has grown with every second since."""
+    world = FailoverWorld()
+    lose_source(world)
+    plan = world.approve(Mode.UNPLANNED).plan
+    world.clock.jump(1_800)
+    assert world.run(plan).record.status is RunStatus.DONE
+    assert_promoted(world)
 
 
 def test_after_the_point_of_no_return_neither_expiry_nor_a_lost_approval_stops_it() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tanist.domain.errors import TanistError
+from tanist.domain.failover.reserve import reserve
 from tanist.domain.names import TopicPartition
 from tanist.domain.records import CopiedUpTo
 from tanist.domain.topic_configs import CLEANUP_POLICY
@@ -12,6 +14,7 @@ from tanist.ports.producer_fencing import Kept
 from tanist.usecases.failover.answers import raise_first
 from tanist.usecases.failover.last_look import last_look
 from tanist.usecases.failover.lineage import recorded_lineage
+from tanist.usecases.failover.reserving import reserved_lineage
 from tanist.usecases.failover.step import Done, NotYet, must_all
 from tanist.usecases.rights import named
 
@@ -52,6 +55,8 @@ def do(context: StepContext) -> Done:
     context.checkpoint("seal:data-fenced")
     lineage = recorded_lineage(context, ours)
     context.checkpoint("seal:lineage")
+    lineage = reserved_lineage(context, lineage, open_yet, partial(_compacted, context, ours))
+    context.checkpoint("seal:reserved")
     ends = _fence(context, fencing.fence_producers, open_yet)
     context.checkpoint("seal:sealed")
     by_marker_alone = _keep(context, ours, writers)
@@ -79,17 +84,22 @@ def _copied(context: StepContext, facts: Facts) -> list[CopiedUpTo]:
     """As it was last seen: the first barrier adds offsets of our own. The id is that of the copy that was judged."""
     seen = {each.topic: each.copy_id for each in facts.topics}
     copied = {each.partition: each.copied for each in facts.partitions}
+    reserved = {
+        each.partition: int(each.end or 0) for each in reserve(context.intent, facts).partitions if each.granted
+    }
     spec, now = context.spec, context.clock.now()
     found = []
     for topic in context.intent.topics:
         ends = (copied.get(TopicPartition(topic.topic, n)) for n in range(topic.partitions))
         known = tuple(-1 if end is None else int(end) for end in ends)
+        to = tuple(reserved.get(TopicPartition(topic.topic, n), 0) for n in range(topic.partitions))
         found.append(
             CopiedUpTo(
                 mirror=spec.mirror,
                 mirror_id=spec.mirror_id,
                 topic=topic.topic,
                 copied=known,
+                reserve_to=to if any(to) else (),
                 topic_id=seen.get(topic.topic, ""),
                 at=now,
             )

@@ -1,0 +1,158 @@
+"""How many offsets are reserved, and what is said where it is not known, or too many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from tanist.domain.checks import Mode
+from tanist.domain.failover.facts import Facts, LiveEnd, PartitionFacts
+from tanist.domain.failover.plan import ApprovedPlan, Intent, Plan
+from tanist.domain.failover.reserve import (
+    DEFAULT_RESERVE,
+    MARGIN_MS,
+    MARKERS_PER_SECOND,
+    at_most,
+    budget_of,
+    of_reserve,
+    reserve,
+    time_of,
+)
+from tanist.domain.lag import KnownEnd
+from tanist.domain.names import BrokerId, EpochMs, SourceOffset
+from tests.unit.domain.facts_drawn import HEALTHY, NOW, PARTITIONS, intents, partition
+
+A, B, C = PARTITIONS
+
+
+def dead(at: object = A, *, end: int = 10, age_ms: int = 0, rate: float = 0.0, copied: int = 10) -> PartitionFacts:
+    """Of a source that does not answer; it was last seen at `end`."""
+    known = KnownEnd(SourceOffset(end), EpochMs(NOW - age_ms), rate)
+    return replace(partition(A, copied=copied), partition=at, live=None, known=known)  # type: ignore[arg-type]
+
+
+def facts(*partitions: PartitionFacts) -> Facts:
+    return replace(HEALTHY, partitions=partitions)
+
+
+def intent(budget: int = DEFAULT_RESERVE, dead_since: int | None = None) -> Intent:
+    since = None if dead_since is None else EpochMs(dead_since)
+    return replace(intents()[Mode.UNPLANNED], reserve=budget, dead_since=since)
+
+
+def test_the_source_may_have_come_as_far_as_its_rate_takes_it_until_now() -> None:
+    each = dead(end=100, age_ms=20_000, rate=10.0)
+    assert at_most(each, None, NOW) == 100 + 10 * 21
+    assert at_most(dead(end=100, age_ms=20_000), None, NOW) == 100, "an idle one stays where it is"
+
+
+def test_an_attested_time_bounds_what_the_source_may_have_written() -> None:
+    each = replace(dead(end=100, age_ms=3_600_000, rate=10.0), looked_at=None)
+    assert at_most(each, None, NOW) is None, "nobody has looked for an hour"
+    assert at_most(each, EpochMs(NOW - 3_590_000), NOW) == 100 + 10 * 11
+    assert at_most(each, EpochMs(NOW - 3_600_000), NOW) == 100 + 10 * MARGIN_MS // 1000
+
+
+def test_a_source_that_answers_tells_its_end() -> None:
+    each = partition(A, source_end=50)
+    assert at_most(each, None, NOW) == 50
+    ahead = replace(each, live=LiveEnd(SourceOffset(50), SourceOffset(40), SourceOffset(60)))
+    assert at_most(ahead, None, NOW) == 60, "its true end, not what is committed"
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [{"foreign": True}, {"foreign": None}, {"longer": True}, {"longer": None}, {"known": None, "live": None}],
+    ids=str,
+)
+def test_of_a_copy_that_is_none_nothing_is_estimated(strange: dict[str, Any]) -> None:
+    each = replace(dead(), **strange)
+    assert at_most(each, EpochMs(NOW), NOW) is None
+    (found,) = of_reserve(intent(), facts(each))
+    assert (found.name, found.about, found.blocks) == ("OFFSETS_MAY_BE_REUSED", (str(A),), False)
+
+
+def test_small_reserves_come_first_and_leaders_do_not_share_a_budget() -> None:
+    one, two = BrokerId(1), BrokerId(2)
+    found = reserve(
+        intent(100),
+        facts(
+            replace(dead(A, end=90), leader=one),
+            replace(dead(B, end=60), leader=one),
+            replace(dead(C, end=110), leader=two),
+        ),
+    )
+    assert {e.partition: (e.granted, e.wanted, e.fits, e.end) for e in found.partitions} == {
+        A: (50, 80, False, 60),
+        B: (50, 50, True, 60),
+        C: (100, 100, True, 110),
+    }
+    assert found.offsets == 200
+    assert found.seconds == 100 / MARKERS_PER_SECOND
+
+
+def test_what_does_not_fit_is_named_with_its_number() -> None:
+    (found,) = of_reserve(intent(20), facts(dead(A, end=60)))
+    assert f"{A} (30 of 50)" in found.detail
+    assert "--source-dead-since" in found.detail
+    assert not list(of_reserve(intent(50), facts(dead(A, end=60))))
+
+
+def test_a_planned_failover_reserves_nothing() -> None:
+    planned = intents()[Mode.PLANNED]
+    assert reserve(planned, facts(dead(end=60))).partitions == ()
+    assert not list(of_reserve(planned, facts(dead(end=60))))
+
+
+def test_a_source_that_was_seen_after_its_attested_end_blocks() -> None:
+    for each in (dead(age_ms=1_000), partition(A)):
+        found = {e.name: e.blocks for e in of_reserve(intent(dead_since=NOW - 60_000), facts(each))}
+        assert found.get("SOURCE_SEEN_LATER") is True
+    assert not list(of_reserve(intent(dead_since=NOW), facts(dead(age_ms=1_000))))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_no_leader_is_given_more_than_its_budget_and_what_fits_is_whole(seed: int) -> None:
+    rng = Random(seed)
+    some = [replace(dead(at, end=rng.randrange(10, 90)), leader=BrokerId(rng.randrange(2))) for at in PARTITIONS]
+    budget = rng.randrange(150)
+    found = {each.partition: each for each in reserve(intent(budget), facts(*some)).partitions}
+    for leader in range(2):
+        own = [found[each.partition] for each in some if each.leader == leader]
+        assert sum(each.granted for each in own) <= budget
+        if any(not each.fits for each in own):
+            assert sum(each.granted for each in own) == budget, "nothing is left while somebody wants more"
+    for each in some:
+        got = found[each.partition]
+        assert got.fits == (got.granted == each.known.high_watermark - 10)  # type: ignore[union-attr]
+
+
+def test_the_budget_and_the_attested_time_are_bound_by_the_hash() -> None:
+    hashes = {Plan(each, (), ()).hash for each in (intent(), intent(7), intent(dead_since=5))}
+    assert len(hashes) == 3
+    for each in (intent(7, 5), intents()[Mode.PLANNED]):
+        assert ApprovedPlan.read(Plan(each, (), ()).canonical_plan).intent == each
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [("none", 0), ("10s", 300_000), ("500ms", 15_000), ("1m", 1_800_000), ("1.5s", 45_000), ("12345", 12_345)],
+)
+def test_a_budget_is_a_time_or_a_number(text: str, offsets: int) -> None:
+    assert budget_of(text) == offsets
+
+
+@pytest.mark.parametrize("text", ["", "all", "-1", "0", "10h", "1e9", "999999999s", "10 s", "NONE"])
+def test_a_budget_that_is_none_of_them_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a reserve"):
+        budget_of(text)
+
+
+def test_a_time_needs_its_zone() -> None:
+    assert time_of("2026-11-23T02:14:00Z") == time_of("2026-11-23T03:14:00+01:00") == 1_795_400_040_000
+    for text in ("2026-11-23T02:14:00", "yesterday", "", "1795400040000"):
+        with pytest.raises(ValueError, match="with its zone"):
+            time_of(text)
