@@ -71,10 +71,12 @@ def must_name_one_record_by_each_offset(pair: Pair, topic: str) -> None:
 
 def test_a_source_that_dies_while_it_is_written_to_shares_no_offset_with_the_new_primary(pair: Pair) -> None:
     """Killed in the middle of the reserve, and behind it; a group that was ahead goes on with the first new record."""
-    worker = pair.worker()
+    pair.worker()
     mirrored(pair, "spent")
     written = steadily(pair.east, "spent", 4, 100)
-    worker.send(signal.SIGSTOP)
+    workers = [each for each in pair.workers.values() if each.alive]  # those of other tests, too
+    for worker in workers:
+        worker.send(signal.SIGSTOP)
     written = steadily(pair.east, "spent", 2, written, RATE // 2)
     source_ends = true_ends(pair.east, "spent")
     pair.east.cluster.kill()
@@ -82,7 +84,8 @@ def test_a_source_that_dies_while_it_is_written_to_shares_no_offset_with_the_new
         approved = _approved(pair)
         for point in ("seal:reserving", "seal:reserving", "seal:reserved", "seal:sealed"):
             assert pair.killed(point, "spent", approved) == -9
-        worker.send(signal.SIGCONT)
+        for worker in workers:
+            worker.send(signal.SIGCONT)
         where = ("--evidence", str(pair.home / approved))
         pair.tanist("failover", "run", "spent", "--plan", approved, *QUICK, *where)
         (entry,) = state(pair.west).lineage(MirrorName("spent"))

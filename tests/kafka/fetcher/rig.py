@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -83,12 +84,24 @@ class RigCluster:
     def create(
         self, name: str, partitions: int = 1, *, brokers: Sequence[int] = (), config: Mapping[str, str] | None = None
     ) -> tuple[TopicPartition, ...]:
-        """A topic that every broker knows; `brokers`: the replicas of all its partitions, the leader first."""
+        """A topic that every broker knows; `brokers`: the replicas of all its partitions, the leader first.
+
+        One that another test has killed may serve again and still be fenced by the controller.
+        """
         where: dict[str, Any] = {"replica_assignment": [list(brokers)] * partitions} if brokers else {}
         topic = NewTopic(name, partitions, **where, config=dict(config or {}))
-        self.admin.create_topics([topic])[name].result(20)
+        until(lambda: self._created(topic), 20)
         until(lambda: self.complete(name, partitions), 20)
         return tuple(TopicPartition(name, n) for n in range(partitions))
+
+    def _created(self, topic: NewTopic) -> bool:
+        try:
+            self.admin.create_topics([topic])[topic.topic].result(20)
+        except KafkaException as refused:
+            if refused.args[0].code() == KafkaError.INVALID_REPLICA_ASSIGNMENT:
+                return False
+            raise
+        return True
 
     def complete(self, name: str, partitions: int) -> bool:
         """Whether all replicas of all partitions are there and in sync, and their leaders know that they lead."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _LONGEST_WAIT: Final = 0.1
 """Seconds of one poll, and so the longest time that `close` takes."""
 
+LOST_AFTER_SECONDS: Final = 5.0
+"""A new leader may briefly report an end below what was read."""
+
 
 class Follower:
     """Follows topics with one consumer, in a thread of its own, and passes records to the reader of each topic.
@@ -145,6 +148,7 @@ class Reader:
         self._positions: dict[int, int] = {}
         self._published: StateView | None = StateView()
         self._failure: TanistError | None = None
+        self._shrunk_since: float | None = None
 
     def view(self) -> StateView:
         """The current records, immutable. Copied once for each change that is read."""
@@ -185,12 +189,20 @@ class Reader:
     def check_not_shrunk(self, positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
         """Raise StateLogLost if the topic ends before an offset that was read: it was re-created or truncated.
 
-        `positions` must be taken before `ends` are requested, so that concurrent writes do not count as a loss.
+        `positions` must be taken before `ends` are requested, so that concurrent writes do not count as a loss. If that
+        lasts, reading ends: librdkafka may wait for ever for the earlier topic.
         """
         shrunk = {n: (positions.get(n, 0), end) for n, end in ends.items() if positions.get(n, 0) > end}
-        if shrunk:
-            n, (position, end) = next(iter(shrunk.items()))
-            raise StateLogLost(f"{self.what}: partition {n} was read up to {position} and now ends at {end}")
+        if not shrunk:
+            self._shrunk_since = None
+            return
+        n, (position, end) = next(iter(shrunk.items()))
+        lost = StateLogLost(f"{self.what}: partition {n} was read up to {position} and now ends at {end}")
+        now = time.monotonic()
+        self._shrunk_since = now if self._shrunk_since is None else self._shrunk_since
+        if now - self._shrunk_since >= LOST_AFTER_SECONDS:
+            self.end(lost)
+        raise lost
 
     def close(self) -> None:
         self._follower.release(self)
