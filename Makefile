@@ -42,7 +42,7 @@ check: $(STAMP) ## format, lint, types, import contracts
 storm: $(STAMP) ## the long tests, then random faults under a mirror and at the runbook; one of these: make storm FOR=600 SEED=7 [ARGS=--runbook]
 ifeq ($(FOR)$(SEED)$(ARGS),)
 	@$(BIN)/python -m pytest -m long
-	@$(BIN)/python -m tests.storm --seconds 300
+	@$(BIN)/python -m tests.storm --seconds 720
 	@$(BIN)/python -m tests.storm --seconds 600 --runbook
 else
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)

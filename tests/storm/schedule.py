@@ -86,13 +86,13 @@ TRACKS = (
     Track(
         name="network to the source",
         kinds=((Kind.CUT_SOURCE, 3), (Kind.DELAY_SOURCE, 2), (Kind.SILENCE_SOURCE, 1)),
-        pause=(0.5, 4.0),
+        pause=(0.3, 2.5),
         lasts=(0.2, 4.0),
     ),
     Track(
         name="network to the destination",
         kinds=((Kind.CUT_DESTINATION, 3), (Kind.DELAY_DESTINATION, 2), (Kind.SILENCE_DESTINATION, 1)),
-        pause=(0.5, 4.0),
+        pause=(0.3, 2.5),
         lasts=(0.2, 4.0),
     ),
 )
