@@ -117,8 +117,9 @@ def test_records_that_the_source_deletes_before_they_are_copied_are_counted_list
     write(pair.east, "overrun", range(2), range(10))
     pair.tanist("mirrors", "create", "overrun", "--source", "east", "--topic", "overrun")
     pair.tanist("mirrors", "wait", "overrun", "--for", "lag=0", "--timeout", "40s")
-    pair.worker().send(signal.SIGTERM)
-    assert pair.worker().wait(SOON(20))
+    for worker in [each for each in pair.workers.values() if each.alive]:  # those of other tests, too
+        worker.send(signal.SIGTERM)
+        assert worker.wait(SOON(20))
     write(pair.east, "overrun", range(2), range(10, 40))
     delete_before(pair.east, TopicPartition("overrun", 1), 25)
     pair.worker()
@@ -135,6 +136,7 @@ def test_records_that_the_source_deletes_before_they_are_copied_are_counted_list
     assert short["destination_end_offset"] == 10
 
     pair.tanist("mirrors", "alter", "overrun", "--on-loss", "continue")
+    until(lambda: described(pair, "overrun")[1]["state"] != "FAILED", 40)
     pair.tanist("mirrors", "wait", "overrun", "--for", "lag=0", "--timeout", "60s")
     write(pair.east, "overrun", range(2), range(40, 50))
     pair.tanist("mirrors", "wait", "overrun", "--for", "lag=0", "--timeout", "40s")

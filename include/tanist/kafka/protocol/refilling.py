@@ -43,6 +43,16 @@ _LONGER_FROM: Final = (64, 8_192, 1 << 20)
 _numbers: Final = [zigzag(number) for number in range(1 << 12)]
 
 
+class Deleted(NamedTuple):
+    """Keys that the source has deleted, whose tombstones it has lost. They take the first offsets of holes.
+
+    `until`: behind it nothing is known of these keys; they may be alive again.
+    """
+
+    keys: tuple[bytes, ...] = ()
+    until: int = 0
+
+
 class Occupied(NamedTuple):
     """What a fetch has become. The source is read up to `until`: up to the last step, if it was too much at once.
 
@@ -51,7 +61,7 @@ class Occupied(NamedTuple):
 
     steps: list[Step[BatchHeader, memoryview]]
     until: SourceOffset
-    deleted: tuple[bytes, ...] = ()
+    deleted: Deleted = Deleted()
 
 
 class _Span(NamedTuple):
@@ -73,7 +83,7 @@ def refilled(
     limit: int,
     *,
     keyed: bool = False,
-    deleted: tuple[bytes, ...] = (),
+    deleted: Deleted = Deleted(),  # noqa: B008  # a tuple
 ) -> Occupied:
     """Appends only, which occupy every offset from `end` up to the last record in `steps`, or a Refuse.
 
@@ -86,7 +96,7 @@ def refilled(
         end: where the copy ends, everything taken before included.
         limit: bytes of a batch that is made here, unless one record has more.
         keyed: leave out records without a key, which a compacted topic does not take.
-        deleted: keys whose tombstones the source has lost; they take the first offsets of holes.
+        deleted: keys whose tombstones are to be placed.
     """
     found: list[Step[BatchHeader, memoryview]] = []
     made, until = 0, position
@@ -112,13 +122,14 @@ def refilled(
 class _Lost:
     """Tombstones to be placed at holes: one for each key."""
 
-    def __init__(self, keys: tuple[bytes, ...]) -> None:
-        self._keys = keys
+    def __init__(self, deleted: Deleted) -> None:
+        self._deleted, self._keys = deleted, deleted.keys
         self._at: list[int] = []
         """Where the first of them were placed, in order."""
 
     def placed(self, span: _Span, holes: int) -> Iterator[_Span]:
         """`span`, whose first `holes` offsets have no record of their own, with as many tombstones as fit there."""
+        holes = max(0, min(holes, self._deleted.until - span.start))
         for key in self._keys[len(self._at) : len(self._at) + holes]:
             self._at.append(span.start)
             first, span = span.cut(1)
@@ -126,9 +137,9 @@ class _Lost:
         if span.start < span.until:
             yield span
 
-    def left_at(self, position: int) -> tuple[bytes, ...]:
+    def left_at(self, position: int) -> Deleted:
         """The keys without a tombstone before `position`: what was placed further on is made again."""
-        return self._keys[bisect_left(self._at, position) :]
+        return self._deleted._replace(keys=self._keys[bisect_left(self._at, position) :])
 
 
 def _occupied(

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import SourceOffset
-from tanist.kafka.protocol.batch import walk
+from tanist.kafka.protocol.batch import split, walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.record_proof import visible
 from tanist.kafka.protocol.records_left import records_left
+from tanist.kafka.protocol.refilling import Deleted
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
 
 MOST_COMPARED: Final = 64 << 20
-"""Bytes of both logs, as they are stored. Measured: about 3 µs a record, so 4 s at most for records of 100 B."""
-COMPARE_SECONDS: Final = 60.0
+"""Bytes of both logs, as they are stored."""
+MOST_RECORDS: Final = 2_000_000
+"""Of both logs, copies at holes too: about 3 µs each, so some 6 s, for which the thread's other partitions wait."""
+COMPARE_SECONDS: Final = 30.0
 _READ: Final = 4 << 20
 
 
@@ -54,18 +57,19 @@ def first_hole(position: SourceOffset, batches: Iterator[tuple[BatchHeader, memo
 
 def deleted_keys(
     at: TopicPartition, routers: tuple[Router, Router], ends: CopyEnds, position: SourceOffset, by: Deadline
-) -> tuple[bytes, ...]:
+) -> Deleted:
     """The keys that are alive in the copy and that the source's log does not have. `position`: copied up to here.
 
     Raises:
-        NotCompared: also if they have more than MOST_COMPARED bytes, or there are more keys than holes to fill.
+        NotCompared: also if they have more than MOST_COMPARED bytes or MOST_RECORDS, or there are more keys than holes
+            to fill. TimedOut: they could not be read in time.
         TanistError: a log cannot be read.
     """
     source, destination = routers
     alive: dict[bytes, bool] = {}
-    left = MOST_COMPARED
+    budget = _Budget()
     for fetched in _log(destination, at, ends.start, ends.end, by):
-        left = _spend(left, fetched)
+        budget.spend(fetched)
         for header, batch in walk(fetched.records):
             if not header.is_control:
                 alive |= {
@@ -75,25 +79,32 @@ def deleted_keys(
                 }
     gone = {key for key, lives in alive.items() if lives}
     ahead: list[int] = []
+    room_from = max(position, ends.end)  # surplus offsets of the copy are no room
     earliest = value(requests.list_offsets(source, {at: End.EARLIEST}, by)[at])
     for fetched in _log(source, at, earliest, None, by):
-        left = _spend(left, fetched)
+        budget.spend(fetched)
         for header, batch in visible(fetched.records, fetched.aborted).batches:
             for each in records_left(header, batch):
                 gone.discard(each.key)
-                if each.offset >= position:
+                if each.offset >= room_from:
                     ahead.append(each.offset)
-    holes = ahead[-1] + 1 - position - len(ahead) if ahead else 0
+    holes = ahead[-1] + 1 - room_from - len(ahead) if ahead else 0
     if len(gone) > holes:
         raise NotCompared
-    return tuple(sorted(gone))
+    return Deleted(tuple(sorted(gone)), ahead[-1] if ahead else 0)
 
 
-def _spend(left: int, fetched: FetchedPartition) -> int:
-    left -= len(fetched.records)
-    if left < 0:
-        raise NotCompared
-    return left
+class _Budget:
+    """What may still be compared."""
+
+    def __init__(self) -> None:
+        self._bytes, self._records = MOST_COMPARED, MOST_RECORDS
+
+    def spend(self, fetched: FetchedPartition) -> None:
+        self._bytes -= len(fetched.records)
+        self._records -= sum(header.record_count for header, _ in split(fetched.records))
+        if self._bytes < 0 or self._records < 0:
+            raise NotCompared
 
 
 def _log(router: Router, at: TopicPartition, start: int, end: int | None, by: Deadline) -> Iterator[FetchedPartition]:

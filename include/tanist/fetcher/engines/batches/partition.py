@@ -13,6 +13,7 @@ from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
 from tanist.kafka.protocol.frames import FetchPosition, ProduceBatch
+from tanist.kafka.protocol.refilling import Deleted
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -62,9 +63,9 @@ class Tombstones:
     caught_up: CaughtUp
     hole: SourceOffset | None = None
     """The first hole that was read too late; both logs are to be compared before anything behind it is copied."""
-    settled: bool = False
-    """They were compared, or it is stored that tombstones may be missing."""
-    deleted: tuple[bytes, ...] = ()
+    settled_at: EpochMs | None = None
+    """When they were compared, or it was stored that tombstones may be missing: as good as caught up then."""
+    deleted: Deleted = Deleted()  # noqa: RUF009  # a tuple
     """Keys that were deleted at the source, and whose tombstones go to the next holes."""
 
 
@@ -155,15 +156,18 @@ class BatchPartition:
     def reads_too_late(self, now: EpochMs) -> bool:
         """Whether tombstones may be gone from what is read `now`, and nothing has been done about it."""
         kept, lost = self.assigned.tombstones_kept_ms, self.tombstones
-        return self.assigned.compacted and not lost.settled and lost.caught_up.too_late(now, kept)
+        settled = lost.settled_at is not None and now - lost.settled_at < kept
+        return self.assigned.compacted and not settled and lost.caught_up.too_late(now, kept)
 
-    def compared(self, now: EpochMs) -> None:
-        """The source was served `now`: how far is the copy? It stays behind until no tombstone is missing."""
+    def compared(self, asked_at: EpochMs) -> None:
+        """How far is the copy? It stays behind until no tombstone is missing.
+
+        `asked_at`: when the last answer of the source was asked for. An answer may wait in the socket of a frozen
+        process for hours.
+        """
         copied, stable, lost = self.pipeline.landed_until, self.source.last_stable, self.tombstones
-        if copied is None or stable is None or lost.deleted:
-            return
-        before, lost.caught_up = lost.caught_up, lost.caught_up.seen(copied, stable, now)
-        lost.settled = lost.settled and lost.caught_up.at == before.at
+        if copied is not None and stable is not None and not lost.deleted.keys:
+            lost.caught_up = lost.caught_up.seen(copied, stable, asked_at)
 
     def diverged(self, end: SourceOffset, now: float) -> None:
         """The source's log has another history from `end` on than what was read."""

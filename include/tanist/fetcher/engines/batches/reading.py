@@ -62,6 +62,7 @@ class SourceReading:
         self._fetches: Fetches | None = None
         self._posted: list[BatchPartition] = []
         self._turn = 0
+        self._asked_at = clock.now()
 
     def post(self, partitions: Sequence[BatchPartition], *, hurry: bool) -> bool:
         """Send a fetch for `partitions`; False: there was nothing to fetch, or no connection.
@@ -74,6 +75,7 @@ class SourceReading:
         if not self._posted:
             return False
         self._turn += 1
+        self._asked_at = self._clock.now()
         limits = FetchLimits(max_wait_ms=HURRY_MS if hurry else WAIT_MS, max_bytes=FETCH_BYTES)
         size = max(PARTITION_BYTES, min(MOST_PARTITION_BYTES, FETCH_BYTES // len(self._posted)))
         positions = [each.position(ONE_BY_ONE_BYTES if each.one_by_one else size) for each in self._posted]
@@ -140,9 +142,10 @@ class SourceReading:
             return
         small = of.assigned.merges
         of.merging = of.merging.seen(*sample(fetched.records)) if small else replace(of.merging, on=False)
-        if of.pipeline.take(*_steps(of, fetched)):
+        before, progressed = len(pipeline.steps), pipeline.take(*_steps(of, fetched))
+        if len(pipeline.steps) > before:
             of.resting_since = None
-        elif not len(fetched.records):
+        elif progressed or not len(fetched.records):
             self._rest(of)
         elif of is self._posted[0]:
             broken = CorruptBatch(f"the batch at source offset {of.fetch_from} has a corrupt length")
@@ -150,9 +153,9 @@ class SourceReading:
 
     def _read_too_late(self, of: BatchPartition, fetched: FetchedPartition) -> bool:
         """Whether tombstones may be gone from this answer. Then recovery compares both logs first."""
-        now, lost = self._clock.now(), of.tombstones
-        of.compared(now)
-        if not of.reads_too_late(now):
+        lost = of.tombstones
+        of.compared(self._asked_at)
+        if not of.reads_too_late(self._clock.now()):
             return False
         lost.hole = first_hole(of.pipeline.position, split(fetched.records))
         if lost.hole is not None:
@@ -166,7 +169,7 @@ class SourceReading:
             return
         if pipeline.end >= pipeline.position:
             pipeline.rested()
-            of.compared(self._clock.now())
+            of.compared(self._asked_at)
         elif of.resting_since is None:
             of.resting_since = now
         elif now - of.resting_since >= REST_SECONDS:

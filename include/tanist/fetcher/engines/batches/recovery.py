@@ -17,6 +17,7 @@ from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.loss_records import LossRecords
 from tanist.fetcher.planning import recreated
+from tanist.kafka.protocol.refilling import Deleted
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 
@@ -109,21 +110,20 @@ class Recovery:
 
     def _settle_tombstones(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset, by: Deadline) -> None:
         """Find the keys that were deleted at the source unseen, or store that there may be such keys."""
-        lost, hole = of.tombstones, of.tombstones.hole
-        lost.hole, lost.deleted, lost.settled = None, (), False
+        lost, hole, now = of.tombstones, of.tombstones.hole, self._clock.now()
+        lost.deleted, lost.settled_at = Deleted(), None
         if hole is None:
             return
         try:
             lost.deleted = self._deleted_keys(of, ends, position)
-        except NotCompared:
-            now = self._clock.now()
+        except (NotCompared, TimedOut):
             self._runs.tombstones_missed(of.assigned, hole, lost.caught_up, now, by)
             log.warning("tombstones may be missing", extra={"partition": str(of.at), "from": hole})
         else:
-            log.info("compared keys", extra={"partition": str(of.at), "from": hole, "deleted": len(lost.deleted)})
-        lost.settled = True
+            log.info("compared keys", extra={"partition": str(of.at), "from": hole, "deleted": len(lost.deleted.keys)})
+        lost.hole, lost.settled_at = None, now
 
-    def _deleted_keys(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset) -> tuple[bytes, ...]:
+    def _deleted_keys(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset) -> Deleted:
         """Raises NotCompared also where holes are filled with gap markers, which cannot delete a key."""
         if of.holes is not Holes.COPIES:
             raise NotCompared
