@@ -106,9 +106,16 @@ class TopicDesired(MirrorRecord):
     """The promotion epoch when the topic was added; a worker that sees a higher one does not copy."""
     changed_at: EpochMs
     mirror_id: str = ""
+    copy_starts: tuple[int, ...] = ()
+    """The offset from which on each partition is copied, the same at source and destination, if the mirror topic had
+    records when it was added. What lies below is history: it is neither compared with the source nor a foreign write.
+    Empty: the mirror topic was empty."""
 
     def all_partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(TopicPartition(self.topic, n) for n in range(self.partitions))
+
+    def copy_start(self, partition: int) -> DestinationOffset:
+        return DestinationOffset(self.copy_starts[partition] if partition < len(self.copy_starts) else 0)
 
 
 @stored("generation", "mirror", "topic")

@@ -18,6 +18,8 @@ from tanist.domain.offset_map import OffsetMap, OffsetRange
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tanist.domain.copy_ends import CopyEnds
+
 FIRST_LOOK = 64
 """Offsets read back from the end at first; four times as many each time if that is not enough."""
 
@@ -43,14 +45,6 @@ class ProducerIds(NamedTuple):
     data: ProducerId
     marker: ProducerId
     start: ProducerId
-
-
-class CopyEnds(NamedTuple):
-    """Of the destination: log start, high watermark and the true end of the leader's log."""
-
-    start: DestinationOffset
-    high_watermark: DestinationOffset
-    end: DestinationOffset
 
 
 class SourceStart(NamedTuple):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tanist.domain.caught_up import DEFAULT_DELETE_RETENTION_MS
 from tanist.domain.holes import Holes
+from tanist.domain.names import DestinationOffset
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from tanist.domain.errors import TanistError
-    from tanist.domain.names import BrokerId, DestinationOffset, EpochMs, MirrorName, SourceOffset, TopicPartition
+    from tanist.domain.names import BrokerId, EpochMs, MirrorName, SourceOffset, TopicPartition
     from tanist.domain.records import MirrorSpec
     from tanist.domain.states import Finding
 
@@ -43,6 +44,7 @@ class Assigned:
     `compacted`: the source's cleaner takes records out of it. `holes`: what the offsets of such records hold; in a
     topic that is not compacted from the first hole on that is found. `source_topic_id`: the topic that was added to the
     mirror, None: its brokers are older than 2.8. `tombstones_kept_ms`: `delete.retention.ms` of the source.
+    `copy_start`: as `TopicDesired.copy_starts` has it, 0: the mirror topic was empty.
     `caught_up_at`: as stored when the partition was assigned; the worker knows better afterwards.
     """
 
@@ -56,6 +58,7 @@ class Assigned:
     holes: Holes = Holes.REFUSE
     source_topic_id: UUID | None = None
     tombstones_kept_ms: int = DEFAULT_DELETE_RETENTION_MS
+    copy_start: DestinationOffset = DestinationOffset(0)  # noqa: RUF009
     caught_up_at: EpochMs | None = field(default=None, compare=False)
 
     @property

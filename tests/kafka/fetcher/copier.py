@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from tanist.domain.holes import Holes
+from tanist.domain.names import DestinationOffset
 from tanist.domain.small_batches import may_merge
 from tanist.fetcher.assignment import Assigned, MirrorPartition
 from tanist.fetcher.claims import Claims, held_epoch
@@ -54,6 +55,8 @@ class Copier:
     tombstones_kept_ms: int = DAY_MS
     caught_up_at: EpochMs | None = None
     """As stored by the worker before."""
+    copy_starts: Mapping[TopicPartition, DestinationOffset] = field(default_factory=dict)
+    """Of mirror partitions that had records before the mirror."""
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.name, self.store, self.clock)
@@ -85,6 +88,7 @@ class Copier:
                 holes=self.holes,
                 source_topic_id=self.topic_ids.get(at.topic),
                 tombstones_kept_ms=self.tombstones_kept_ms,
+                copy_start=self.copy_starts.get(at, DestinationOffset(0)),
                 caught_up_at=self.caught_up_at,
             )
             for at in self.partitions

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain import appending, gap_markers, recovery
 from tanist.domain.appending import Move, Pipeline
+from tanist.domain.copy_ends import CopyEnds
 from tanist.domain.copying import Append, Refuse, decide
 from tanist.domain.errors import CouldNotTell, PartitionBroken
 from tanist.domain.gap_markers import Count, MarkerEpoch
 from tanist.domain.names import DestinationOffset, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.recovery import CopyEnds, SourceBehind, SourceStart
+from tanist.domain.recovery import SourceBehind, SourceStart
 from tests.unit.domain.copy_broker import NONE, NOT_ENOUGH_REPLICAS, WRITERS, Answer, Copied, CopyLog
 from tests.unit.domain.source_logs import ends_abort, merged_at_random
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain.compacted_recovery import recover_compacted_position
+from tanist.domain.copy_ends import CopyEnds
 from tanist.domain.errors import CompactionHole, Diverged, ForeignWrite
 from tanist.domain.names import SEQUENCE_MODULUS, DestinationOffset, ProducerId, SourceOffset
 from tanist.domain.offset_map import OffsetMap, OffsetRange
-from tanist.domain.recovery import CopyEnds, NotCommittedYet, ProducerIds, SourceStart, recover_position
+from tanist.domain.recovery import NotCommittedYet, ProducerIds, SourceStart, recover_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from tanist.domain.caught_up import CaughtUp
 from tanist.domain.holes import Holes
 from tanist.domain.names import BrokerId, EpochMs, SourceOffset
 from tanist.fetcher.engines.batches.reading import SourceReading
-from tanist.kafka.protocol.refilling import Deleted
+from tanist.kafka.protocol.refilling import DeletedKeys
 from tanist.kafka.wire.clock import SystemClock
 from tests.unit.fetcher.test_pipeline import copying
 from tests.unit.kafka.protocol.batches import encode_batch
@@ -65,6 +65,6 @@ def test_what_was_compared_is_good_for_as_long_as_the_source_keeps_tombstones() 
 
 def test_a_copy_with_keys_too_many_is_not_caught_up() -> None:
     of = compacted()
-    of.tombstones.deleted = Deleted((b"k",), 5)
+    of.tombstones.deleted = DeletedKeys((b"k",), 5)
     of.compared(CLOCK.now())
     assert of.tombstones.caught_up.at is None

@@ -43,7 +43,7 @@ _LONGER_FROM: Final = (64, 8_192, 1 << 20)
 _numbers: Final = [zigzag(number) for number in range(1 << 12)]
 
 
-class Deleted(NamedTuple):
+class DeletedKeys(NamedTuple):
     """Keys that the source has deleted, whose tombstones it has lost. They take the first offsets of holes.
 
     `until`: behind it nothing is known of these keys; they may be alive again.
@@ -61,7 +61,7 @@ class Occupied(NamedTuple):
 
     steps: list[Step[BatchHeader, memoryview]]
     until: SourceOffset
-    deleted: Deleted = Deleted()
+    deleted: DeletedKeys = DeletedKeys()
 
 
 class _Span(NamedTuple):
@@ -83,7 +83,7 @@ def refilled(
     limit: int,
     *,
     keyed: bool = False,
-    deleted: Deleted = Deleted(),  # noqa: B008  # a tuple
+    deleted: DeletedKeys = DeletedKeys(),  # noqa: B008  # a tuple
 ) -> Occupied:
     """Appends only, which occupy every offset from `end` up to the last record in `steps`, or a Refuse.
 
@@ -122,7 +122,7 @@ def refilled(
 class _Lost:
     """Tombstones to be placed at holes: one for each key."""
 
-    def __init__(self, deleted: Deleted) -> None:
+    def __init__(self, deleted: DeletedKeys) -> None:
         self._deleted, self._keys = deleted, deleted.keys
         self._at: list[int] = []
         """Where the first of them were placed, in order."""
@@ -137,7 +137,7 @@ class _Lost:
         if span.start < span.until:
             yield span
 
-    def left_at(self, position: int) -> Deleted:
+    def left_at(self, position: int) -> DeletedKeys:
         """The keys without a tombstone before `position`: what was placed further on is made again."""
         return self._deleted._replace(keys=self._keys[bisect_left(self._at, position) :])
 

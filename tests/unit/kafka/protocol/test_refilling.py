@@ -16,7 +16,7 @@ from tanist.kafka.protocol import refilling
 from tanist.kafka.protocol.batch import HEADER_SIZE, BatchHeader, assembled, header_of, patch, walk
 from tanist.kafka.protocol.compression import compressed
 from tanist.kafka.protocol.markers import ControlType, control_type
-from tanist.kafka.protocol.refilling import Deleted, refilled, split_at_holes
+from tanist.kafka.protocol.refilling import DeletedKeys, refilled, split_at_holes
 from tanist.kafka.protocol.varint import zigzag
 from tanist.spark.codecs import decompressed
 from tests.unit.kafka.protocol.batches import CONTROL, TRANSACTIONAL, encode_marker
@@ -317,7 +317,7 @@ def test_lost_tombstones_take_the_first_offsets_of_holes(monkeypatch: pytest.Mon
     monkeypatch.setattr(refilling, "MADE_AT_ONCE", most)
     sparse = StoredBatch(0, 6, [Written(1, BASE_TIME + 1, b"a", b"1"), Written(5, BASE_TIME + 5, b"b", b"2")])
     dense = StoredBatch(9, 11, [Written(n, BASE_TIME + n, b"c", b"3") for n in (9, 10)])
-    deleted = Deleted((b"x", b"y", b"z", b"v", b"w", b"u"), 11)
+    deleted = DeletedKeys((b"x", b"y", b"z", b"v", b"w", b"u"), 11)
     position, copy = 0, CopyLog()
     while position < 11:
         raw = b"".join(batch.bytes() for batch in (sparse, dense) if batch.until > position)
@@ -334,12 +334,12 @@ def test_lost_tombstones_take_the_first_offsets_of_holes(monkeypatch: pytest.Mon
 
 def test_a_tombstone_that_finds_no_hole_is_left_for_the_next_one() -> None:
     raw = StoredBatch(0, 2, [Written(1, BASE_TIME, b"a", b"1")]).bytes()
-    assert refilled(decided(0, raw, []), 0, 0, LIMIT, deleted=Deleted((b"x", b"y"), 2)).deleted.keys == (b"y",)
+    assert refilled(decided(0, raw, []), 0, 0, LIMIT, deleted=DeletedKeys((b"x", b"y"), 2)).deleted.keys == (b"y",)
 
 
 def test_a_tombstone_is_not_placed_where_its_key_may_be_alive_again() -> None:
     raw = StoredBatch(0, 9, [Written(8, BASE_TIME, b"a", b"1")]).bytes()
-    made = refilled(decided(0, raw, []), 0, 0, LIMIT, deleted=Deleted((b"x", b"y"), 1))
+    made = refilled(decided(0, raw, []), 0, 0, LIMIT, deleted=DeletedKeys((b"x", b"y"), 1))
     assert made.deleted.keys == (b"y",)
     [step] = made.steps
     assert isinstance(step, Append)

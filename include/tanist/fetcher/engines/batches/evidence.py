@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tanist.domain.appending import later_history
 from tanist.domain.broker_errors import OffsetOutOfRange
+from tanist.domain.copy_ends import CopyEnds, above_copy_start
 from tanist.domain.copying import AbortedTransaction, decide
 from tanist.domain.errors import TanistError
 from tanist.domain.names import DestinationOffset, SourceOffset
-from tanist.domain.recovery import FIRST_LOOK, CopyEnds, NotCommittedYet, SourceBehind, SourceStart
+from tanist.domain.recovery import FIRST_LOOK, NotCommittedYet, SourceBehind, SourceStart
 from tanist.kafka.protocol.batch import header_of, walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.markers import ControlType, control_type
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tanist.domain.copying import Step
     from tanist.domain.names import TopicPartition
     from tanist.domain.offset_map import OffsetMap
+    from tanist.fetcher.assignment import Assigned
     from tanist.fetcher.runs import OffsetRuns
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
@@ -97,7 +99,7 @@ class WireLogReader:
 
     def __init__(
         self,
-        at: TopicPartition,
+        assigned: Assigned,
         ends: CopyEnds,
         routers: tuple[Router, Router],
         runs: OffsetRuns,
@@ -105,8 +107,9 @@ class WireLogReader:
         *,
         holes: bool = False,
     ) -> None:
-        self._at = at
+        self._at = assigned.partition
         self._first_ends: CopyEnds | None = ends
+        self._copy_start = assigned.copy_start
         self._source, self._destination = routers
         self._runs = runs
         self._by = by
@@ -131,6 +134,7 @@ class WireLogReader:
         Raises:
             SourceBehind: its log became shorter meanwhile. CorruptBatch, UnsupportedBatch: as `contradiction`.
         """
+        ends = above_copy_start(ends, self._copy_start)
         offsets = self.offset_map()
         copied_until, end = offsets.origin(ends.end), self._source_end(End.LOG_END)
         at = self._first_difference(ends, offsets, min(copied_until, end, self._source_end(End.LAST_STABLE)))
@@ -161,8 +165,10 @@ class WireLogReader:
         return SourceOffset(value(requests.list_offsets(self._source, {self._at: end}, self._by)[self._at]))
 
     def copy_ends(self) -> CopyEnds:
+        """Of what the mirror has written; see `above_copy_start`."""
         ends, self._first_ends = self._first_ends, None
-        return ends if ends is not None else value(copy_ends(self._destination, [self._at], self._by)[self._at])
+        ends = ends if ends is not None else value(copy_ends(self._destination, [self._at], self._by)[self._at])
+        return above_copy_start(ends, self._copy_start)
 
     def destination(
         self, start: DestinationOffset, until: DestinationOffset

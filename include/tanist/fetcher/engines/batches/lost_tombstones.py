@@ -13,7 +13,7 @@ from tanist.kafka.protocol.batch import split, walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.record_proof import visible
 from tanist.kafka.protocol.records_left import records_left
-from tanist.kafka.protocol.refilling import Deleted
+from tanist.kafka.protocol.refilling import DeletedKeys
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
@@ -21,8 +21,8 @@ from tanist.kafka.wire.requests import End
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tanist.domain.copy_ends import CopyEnds
     from tanist.domain.names import TopicPartition
-    from tanist.domain.recovery import CopyEnds
     from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.protocol.frames import FetchedPartition
     from tanist.kafka.wire.router import Router
@@ -57,7 +57,7 @@ def first_hole(position: SourceOffset, batches: Iterator[tuple[BatchHeader, memo
 
 def deleted_keys(
     at: TopicPartition, routers: tuple[Router, Router], ends: CopyEnds, position: SourceOffset, by: Deadline
-) -> Deleted:
+) -> DeletedKeys:
     """The keys that are alive in the copy and that the source's log does not have. `position`: copied up to here.
 
     Raises:
@@ -91,7 +91,7 @@ def deleted_keys(
     holes = ahead[-1] + 1 - room_from - len(ahead) if ahead else 0
     if len(gone) > holes:
         raise NotCompared
-    return Deleted(tuple(sorted(gone)), ahead[-1] if ahead else 0)
+    return DeletedKeys(tuple(sorted(gone)), ahead[-1] if ahead else 0)
 
 
 class _Budget:

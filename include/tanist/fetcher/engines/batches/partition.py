@@ -13,7 +13,7 @@ from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset
 from tanist.domain.small_batches import Merging
 from tanist.fetcher.assignment import Report
 from tanist.kafka.protocol.frames import FetchPosition, ProduceBatch
-from tanist.kafka.protocol.refilling import Deleted
+from tanist.kafka.protocol.refilling import DeletedKeys
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -65,7 +65,7 @@ class Tombstones:
     """The first hole that was read too late; both logs are to be compared before anything behind it is copied."""
     settled_at: EpochMs | None = None
     """When they were compared, or it was stored that tombstones may be missing: as good as caught up then."""
-    deleted: Deleted = Deleted()  # noqa: RUF009  # a tuple
+    deleted: DeletedKeys = DeletedKeys()  # noqa: RUF009  # a tuple
     """Keys that were deleted at the source, and whose tombstones go to the next holes."""
 
 

@@ -17,7 +17,7 @@ from tanist.fetcher.engines.batches.partition import StartFill
 from tanist.fetcher.engines.engine import Phase
 from tanist.fetcher.loss_records import LossRecords
 from tanist.fetcher.planning import recreated
-from tanist.kafka.protocol.refilling import Deleted
+from tanist.kafka.protocol.refilling import DeletedKeys
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from tanist.domain.copy_ends import CopyEnds
     from tanist.domain.errors import SourceTopicRecreated
     from tanist.domain.names import SourceOffset
-    from tanist.domain.recovery import CopyEnds
     from tanist.fetcher.engines.batches.partition import BatchPartition
     from tanist.fetcher.runs import OffsetRuns
     from tanist.fetcher.tools import FetcherThreadTools
@@ -111,7 +111,7 @@ class Recovery:
     def _settle_tombstones(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset, by: Deadline) -> None:
         """Find the keys that were deleted at the source unseen, or store that there may be such keys."""
         lost, hole, now = of.tombstones, of.tombstones.hole, self._clock.now()
-        lost.deleted, lost.settled_at = Deleted(), None
+        lost.deleted, lost.settled_at = DeletedKeys(), None
         if hole is None:
             return
         try:
@@ -123,7 +123,7 @@ class Recovery:
             log.info("compared keys", extra={"partition": str(of.at), "from": hole, "deleted": len(lost.deleted.keys)})
         lost.hole, lost.settled_at = None, now
 
-    def _deleted_keys(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset) -> Deleted:
+    def _deleted_keys(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset) -> DeletedKeys:
         """Raises NotCompared also where holes are filled with gap markers, which cannot delete a key."""
         if of.holes is not Holes.COPIES:
             raise NotCompared
@@ -131,7 +131,7 @@ class Recovery:
         return deleted_keys(of.at, self._routers, ends, position, by)
 
     def _evidence(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> WireLogReader:
-        return WireLogReader(of.at, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)
+        return WireLogReader(of.assigned, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)
 
     def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
         """Whether the source's log differs because it is that of another topic of the same name."""
