@@ -147,9 +147,13 @@ class FetcherThread(RoundThread):
             self.adopted = wanted
 
     def _publish(self) -> None:
-        report = self._engine.report
-        self.reports = {copied: report(state.partition, state) for copied, state in self._states.items()}
+        now = self._clock.monotonic()
+        self.reports = {copied: self._report(state, now) for copied, state in self._states.items()}
         self.stale_leaders = self._engine.stale_leaders
+
+    def _report(self, state: PartitionFetchState[Any], now: float) -> Report:
+        report = self._engine.report(state.partition, state)
+        return self._engine.report(state.partition, state) if state.noticed(report.position, now) else report
 
 
 def _never() -> bool:
