@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import ANYBODY, writers
+from tanist.domain.acl_entries import ANYBODY, AclEntry, writers
 from tanist.domain.broker_errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from tanist.domain.errors import AuthorizationFailed, TanistError
 from tanist.domain.failover.approving import (
@@ -20,6 +20,7 @@ from tanist.domain.failover.approving import (
 from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
+from tanist.ports.opening import NOBODY
 from tanist.ports.producer_fencing import Kept, ProducerFence
 from tanist.ports.replicas import ClusterSeen, InSync
 from tests.fakes.cluster import MemoryCluster
@@ -28,7 +29,6 @@ from tests.fakes.topics import MemoryTopics
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tanist.domain.acl_entries import AclEntry
     from tanist.domain.failover.facts import OpenTransaction
     from tanist.domain.names import EpochMs, MirrorName
     from tanist.domain.recovery import ProducerIds
@@ -316,7 +316,12 @@ class MemoryOpening:
         return self._cluster.authorizer
 
     def open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, TanistError | None]:
         self._cluster.answer()
         self._before_open(tuple(topics))
@@ -325,6 +330,24 @@ class MemoryOpening:
             self._cluster.given |= self._wanted(topics, logins)
             self._cluster.deny |= {(topic, login) for topic in topics for login in logins}
             self._cluster.deny -= {(topic, ANYBODY) for topic in topics}
+            self._cluster.deny -= {(topic, who) for topic, named in denied.items() for who in named}
+        return dict.fromkeys(topics)
+
+    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
+        self._cluster.answer()
+        kept = self._cluster
+        denied = {
+            topic: {AclEntry(who, "*", allowed=False) for at, who in kept.deny if at == topic} for topic in topics
+        }
+        return {topic: frozenset({*kept.rules.get(topic, ()), *denied[topic]}) for topic in topics}
+
+    def close(
+        self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
+        self._cluster.answer()
+        if self._cluster.authorizer:
+            self._cluster.deny |= {(topic, who) for topic, named in topics.items() for who in named}
+            self._cluster.deny -= {(topic, login) for topic in topics for login in self._logins(mirrors)}
         return dict.fromkeys(topics)
 
     def is_open(
@@ -334,12 +357,16 @@ class MemoryOpening:
         mirrors: Collection[str] = (),
         *,
         authorizer: bool | None = None,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, bool | TanistError]:
         self._cluster.answer()
         if not self._cluster.authorizer:
             return dict.fromkeys(topics, True)
         lacking = {topic for topic, _ in self._wanted(topics, self._logins(mirrors)) - self._cluster.given}
-        return {topic: (topic, ANYBODY) not in self._cluster.deny and topic not in lacking for topic in topics}
+        shut = {
+            topic for topic in topics for who in (ANYBODY, *denied.get(topic, ())) if (topic, who) in self._cluster.deny
+        }
+        return {topic: topic not in shut | lacking for topic in topics}
 
     def shut_out(
         self,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tanist.cli import mirror_removal, mirror_views
+from tanist.cli import mirror_removal, mirror_reversal, mirror_views
 from tanist.cli.options import MirrorArgument, Session, TopicsOption, announcing, asking, confirm
 from tanist.cli.output import emit, one_line, say
 from tanist.domain.errors import Misconfigured
@@ -229,6 +229,7 @@ def delete(
 
 
 mirror_removal.register(app)
+mirror_reversal.register(app)
 mirror_views.register(app)
 
 

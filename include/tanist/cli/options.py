@@ -16,6 +16,7 @@ import typer
 
 from tanist.cli.output import Format, JsonOption, OutputOption, guard, one_line, say
 from tanist.domain.errors import Misconfigured
+from tanist.domain.moves import MirrorMoved
 from tanist.domain.names import MirrorName, mirror_name
 from tanist.kafka.wire.clock import SystemClock
 from tanist.ports.cluster import Cluster
@@ -243,7 +244,7 @@ def asking(
         def run(**given: Any) -> None:
             asked = CliOptions(**{name: given[name] for name in shared})
             with session(asked, seconds) as now:
-                command(now, **{name: value for name, value in given.items() if name not in shared})
+                _following(now, command, {name: value for name, value in given.items() if name not in shared})
 
         whole = cast("Any", run)
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
@@ -253,6 +254,17 @@ def asking(
         return run
 
     return wrap
+
+
+def _following(now: Session, command: Callable[..., None], given: dict[str, Any]) -> None:
+    """Run `command`; if its mirror has moved to another configured cluster, once more there: nothing was changed."""
+    try:
+        command(now, **given)
+    except MirrorMoved as moved:
+        if moved.destination not in now.registry.names():
+            raise
+        say(f"{moved.reason}; continuing there")
+        command(replace(now, named=moved.destination), **given)
 
 
 def _timeout(seconds: float) -> inspect.Parameter:

@@ -48,6 +48,16 @@ def writers(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> frozens
     return frozenset() if ANYBODY in shut else frozenset(r.principal for r in found if r.allowed) - shut - set(mirrors)
 
 
+def to_deny(rules: Iterable[AclEntry], mirrors: Collection[str] = ()) -> tuple[str, ...]:
+    """Principals other than `mirrors` to deny by name, so that only the mirror may write once a source fence is lifted.
+
+    The fence itself is not counted. `User:*` is not among them: a DENY for everybody would deny the mirror, too.
+    """
+    found = frozenset(rules) - {CLOSED}
+    shut = {rule.principal for rule in found if not rule.allowed and rule.host == ANY_HOST}
+    return tuple(sorted({rule.principal for rule in found if rule.allowed} - shut - {ANYBODY} - set(mirrors)))
+
+
 def said(rules: Iterable[AclEntry]) -> str:
     """In words, for people."""
     return ", ".join(map(str, rules)) or "nobody"

@@ -110,6 +110,8 @@ class TopicDesired(MirrorRecord):
     """The offset from which on each partition is copied, the same at source and destination, if the mirror topic had
     records when it was added. What lies below is history: it is neither compared with the source nor a foreign write.
     Empty: the mirror topic was empty."""
+    denied: tuple[str, ...] = ()
+    """Principals that were denied WRITE at the destination by name; a failover takes that back."""
 
     def all_partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(TopicPartition(self.topic, n) for n in range(self.partitions))

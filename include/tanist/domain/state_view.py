@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets
+from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.records import (
     Claim,
     CopiedUpTo,
@@ -162,6 +163,15 @@ class StateView(Mapping[str, StateRecord]):
 
     def lock(self, mirror: MirrorName) -> MirrorLock | None:
         return self._of(mirror, self._found(MirrorLock, f"lock/{mirror}"))
+
+    def move(self, mirror: MirrorName) -> MirrorMove | None:
+        """The forwarding record of a mirror that has another destination now, or is about to get one."""
+        return self._of(mirror, self._found(MirrorMove, f"moved/{mirror}"))
+
+    def moving(self, mirror: MirrorName) -> MirrorMove | None:
+        """The unfinished reversal of a mirror."""
+        found = self.move(mirror)
+        return found if found is not None and found.status is MoveStatus.MOVING else None
 
     # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -106,7 +106,7 @@ class FenceReconciler(RoundThread):
         for spec in view.mirrors():
             if not self._holds(state_partition_of(spec.mirror, TopicPartition("", 0), self._state_partitions)):
                 continue
-            if view.unfinished(spec.mirror) is not None:
+            if view.unfinished(spec.mirror) is not None or view.moving(spec.mirror) is not None:
                 continue  # the run fences, lifts and reports by itself, until its end
             self._reconcile(spec, view)
             self._report_promotions(spec, promotion_records(view, spec.mirror) - self._reported)

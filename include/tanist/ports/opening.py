@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from tanist.domain.errors import TanistError
     from tanist.domain.names import MirrorName
     from tanist.ports.clock import Deadline
+
+NOBODY: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
 
 class Opening(Protocol):
@@ -24,9 +27,31 @@ class Opening(Protocol):
         ...
 
     def open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, TanistError | None]:
-        """Add a DENY of WRITE for the mirror, create the ACLs given for each topic, remove a DENY for everybody."""
+        """Add a DENY of WRITE for the mirror, create the ACLs given for each topic, remove a DENY for everybody.
+
+        `denied`: by topic, principals that `close` has denied; these DENY ACLs are removed, too.
+        """
+        ...
+
+    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
+        """All ACLs that concern writing to each topic; empty without an authorizer.
+
+        Raises:
+            ClusterAuthorizationFailed: this login may not DESCRIBE the cluster, so ACLs are not reported.
+        """
+        ...
+
+    def close(
+        self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
+        """Deny WRITE on each topic to the principals given for it, and remove a DENY for the mirror."""
         ...
 
     def is_open(
@@ -36,8 +61,9 @@ class Opening(Protocol):
         mirrors: Collection[str] = (),
         *,
         authorizer: bool | None = None,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, bool | TanistError]:
-        """Whether the ACLs given for each topic exist, and no DENY of WRITE applies to everybody.
+        """Whether the ACLs given for each topic exist, and no DENY of WRITE applies to everybody or to `denied`.
 
         `authorizer`: the answer of `has_authorizer`; None: the cluster is asked.
         """

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import MirrorLocked, OperatorFenced, PastReturn, RunUnderWay, TanistError
+from tanist.domain.moves import left_over
 from tanist.domain.records import STATE_TOPIC, MirrorLock
 from tanist.domain.state_record import Tombstone
 from tanist.ports.clock import Deadline
@@ -50,6 +51,7 @@ class Purpose:
 
     `plan`: the failover to run. `aborts`: undo that failover instead, even while another process runs it.
     `preemptible`: a failover may take over the lock without waiting. `waits`: watch a holder that may be dead.
+    `reverses`: complete an unfinished reversal.
     """
 
     operation: str
@@ -57,6 +59,7 @@ class Purpose:
     aborts: bool = False
     preemptible: bool = False
     waits: bool = False
+    reverses: bool = False
 
 
 _LOOKING: Final = Purpose(operation="to look")
@@ -74,7 +77,12 @@ def ensure_unlocked(view: StateView, mirror: MirrorName, purpose: Purpose = _LOO
 
     Raises:
         MirrorLocked, RunUnderWay: a failover of `mirror` is unfinished, and `purpose` neither runs nor aborts it.
+        MirrorLocked: a reversal is unfinished, and `purpose` does not complete it.
     """
+    if (move := view.moving(mirror)) is not None and not purpose.reverses:
+        raise MirrorLocked(
+            f"the reversal {move.plan} of mirror {mirror!r} is unfinished: complete it with `tanist mirrors reverse`"
+        )
     run = view.unfinished(mirror)
     if run is not None and purpose.aborts and run.no_return:
         raise PastReturn(f"plan {run.plan} of mirror {mirror!r}")
@@ -207,6 +215,13 @@ class LockedMirror:
         """Delete all records of the mirror, of its lock, and of earlier mirrors of its name. Raises as `append`."""
         keys = self.view().keys_of(self.spec.mirror)
         self._transact(lambda store: store.append([Tombstone(key) for key in keys], self.command.by))
+        self._lost = True
+
+    def leave(self, forwarding: StateRecord) -> None:
+        """Write `forwarding`, and delete the mirror's records that say nothing about logs. Raises as `append`."""
+        keys = left_over(self.view().keys_of(self.spec.mirror))
+        gone = [Tombstone(key) for key in keys if key != forwarding.key]
+        self._transact(lambda store: store.append([*gone, forwarding], self.command.by))
         self._lost = True
 
     def release(self) -> None:

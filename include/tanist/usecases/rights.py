@@ -73,14 +73,17 @@ def source_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
     )
 
 
-def destination_needs(topics: Iterable[str], *, state: bool) -> tuple[RequiredAcl, ...]:
-    """The permissions that a fetcher needs to write to the existing `topics` and state topics (`state`)."""
+def destination_needs(topics: Iterable[str], *, state: bool, fenced: bool = False) -> tuple[RequiredAcl, ...]:
+    """The permissions that a fetcher needs to write to the existing `topics` and state topics (`state`).
+
+    `fenced`: a source fence may be in force on the topics, which denies WRITE to everybody.
+    """
     needs = [
         _required("ALTER|CLUSTER_ACTION", "Cluster", CLUSTER, "writing the control markers that keep offsets identical")
     ]
     for topic in topics:
+        needs += [] if fenced else [_required("WRITE", "Topic", topic, "appending records")]
         needs += [
-            _required("WRITE", "Topic", topic, "appending records"),
             _required("READ", "Topic", topic, "finding the end of the mirror topics"),
             _required("ALTER_CONFIGS", "Topic", topic, "deferring retention while topics are mirrored"),
             _required("DELETE", "Topic", topic, "setting the log start of mirror topics"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from tanist.domain.errors import TanistError
 from tanist.domain.state_view import NOTHING_YET
+from tanist.ports.opening import NOBODY
 from tanist.ports.replicas import ClusterSeen
 from tanist.usecases import state_topics
 
@@ -208,12 +209,16 @@ class ClusterSnapshot:
         return self._each("before a fence", topics, lambda new: ask(new, by, authorizer=self.authorizer(by)))
 
     def is_open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, logins: Collection[str]
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        logins: Collection[str],
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> dict[str, bool | TanistError]:
-        """Whether each topic's ACLs are there. `logins`: of the mirror."""
+        """Whether each topic's ACLs are there, and nobody of `denied` is denied. `logins`: of the mirror."""
         ask, held = self.cluster.opening.is_open, {topic: tuple(acls) for topic, acls in topics.items()}
-        part = ("open topics", frozenset(logins))
-        return self._pairs(part, held, lambda new: ask(new, by, logins, authorizer=self.authorizer(by)))
+        part = ("open topics", frozenset(logins), frozenset((t, *sorted(each)) for t, each in denied.items()))
+        return self._pairs(part, held, lambda new: ask(new, by, logins, authorizer=self.authorizer(by), denied=denied))
 
     def shut_out(self, topics: Iterable[str], by: Deadline, logins: Collection[str]) -> dict[str, bool | TanistError]:
         """Whether the mirror, which has `logins`, may not write to each topic any more."""

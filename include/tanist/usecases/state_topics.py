@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tanist.domain import records
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import TanistError, UnknownMirror
+from tanist.domain.moves import MirrorMoved
 from tanist.domain.state_view import NOTHING_YET
 from tanist.ports.topics import NewTopic, TopicFacts
 
@@ -70,10 +71,12 @@ def spec_of(view: StateView, mirror: MirrorName, destination: str) -> MirrorSpec
     """The spec of `mirror`.
 
     Raises:
-        UnknownMirror: with the names of existing mirrors.
+        MirrorMoved: it has another destination now. UnknownMirror: with the names of existing mirrors.
     """
     if found := view.mirror(mirror):
         return found
+    if moved := view.move(mirror):
+        raise MirrorMoved(moved, destination)
     names = ", ".join(spec.mirror for spec in view.mirrors()) or "none"
     raise UnknownMirror(f"{destination!r} has no mirror {mirror!r}; it has: {names}")
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tanist.domain.moves import MoveStatus
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
 from tanist.usecases.failback.survey import ReturnContext
 from tanist.wiring.registry import side_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tanist.domain.names import MirrorName
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.reversal import ReversalRequest
+    from tanist.usecases.failback.reverse import Reversed
     from tanist.wiring.registry import ClusterRegistry
 
 
@@ -32,3 +38,23 @@ def returned(
     return ReturnContext(
         spec=spec, source=side_of(source), destination=destination, tails=source.divergent_tails(there)
     )
+
+
+def reverse_mirror(
+    registry: ClusterRegistry,
+    clusters: ReturnContext,
+    request: ReversalRequest,
+    context: CommandContext,
+    checkpoint: Callable[[str], None] = at_no_point,
+) -> Reversed:
+    """Reverse a mirror; or complete an interrupted reversal, also one that has brought it to where it is now.
+
+    Raises as `reverse`.
+    """
+    move = last_move(clusters, context)
+    if move is not None and move.status is MoveStatus.MOVING:
+        before = returned(registry, clusters.source, clusters.spec.mirror, context)
+        return reverse(request, before, context, checkpoint)
+    if move is not None and (done := reversed_before(move, clusters, context)) is not None:
+        return done
+    return reverse(request, clusters, context, checkpoint)

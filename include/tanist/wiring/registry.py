@@ -144,7 +144,12 @@ class ClusterRegistry:
             raise Misconfigured(f"no cluster is configured: {self.settings.origin}")
         with ThreadPoolExecutor(min(_CONTACTS, len(names))) as pool:
             looks = list(pool.map(lambda name: self._look(self.connect(name), mirror, context), names))
-        found = tuple(self.connect(name) for name, look in zip(names, looks, strict=True) if look is True)
+        certain = True in looks
+        found = tuple(
+            self.connect(name)
+            for name, look in zip(names, looks, strict=True)
+            if look is True or (look is None and not certain)
+        )
         silent = [look for look in looks if isinstance(look, TanistError)]
         if mirror and not found:
             if silent:
@@ -157,13 +162,15 @@ class ClusterRegistry:
             refuse(silent)
         return found
 
-    def _look(self, cluster: Cluster, mirror: MirrorName | None, context: CommandContext) -> bool | TanistError:
+    def _look(self, cluster: Cluster, mirror: MirrorName | None, context: CommandContext) -> bool | TanistError | None:
+        """Whether a cluster has the mirror, or any; None: a reversal that moves it to another one is unfinished."""
         try:
             brief = replace(context, by=Deadline(min(context.by.at, context.clock.deadline(LOOK_SECONDS).at)))
             cluster_ids.identify((cluster,), brief)
             if mirror is None:
                 return state_topics.exists(cluster, STATE_TOPIC, context.by)
-            return state_topics.read(cluster, STATE_TOPIC, context.by).mirror(mirror) is not None
+            view = state_topics.read(cluster, STATE_TOPIC, context.by)
+            return None if view.moving(mirror) is not None else view.mirror(mirror) is not None
         except CouldNotTell as error:
             self.silence(context.clock).keep(cluster.name, error)
             return error

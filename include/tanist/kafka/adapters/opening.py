@@ -10,9 +10,10 @@ from tanist.kafka.adapters import rules
 from tanist.kafka.adapters.logins import login_of
 from tanist.kafka.wire.rights import may_write
 from tanist.kafka.wire.transactions import empty_transaction
+from tanist.ports.opening import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.domain.errors import TanistError
@@ -31,9 +32,14 @@ class KafkaOpening:
         return rules.has_authorizer(self._router, by)
 
     def open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, TanistError | None]:
-        """In this order: deny the mirror, create the ACLs, remove a DENY for everybody."""
+        """In this order: deny the mirror, create the ACLs, remove what `close` has denied, and a DENY for everybody."""
         if not self.has_authorizer(by):
             return dict.fromkeys(topics)
         done: dict[str, TanistError | None] = dict.fromkeys(topics)
@@ -42,7 +48,25 @@ class KafkaOpening:
             done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in ruled], principal, by)
         lacking = self._lacking({t: topics[t] for t in _without_error(done)}, mirrors, by)
         done |= rules.give(self._router, lacking, by)
+        for principal, held in _by_principal(denied):
+            shut = [topic for topic in _without_error(done) if topic in held]
+            done |= rules.allow_again(self._router, shut, principal, by)
         return done | rules.allow_again(self._router, _without_error(done), ANYBODY, by)
+
+    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
+        return rules.writing(self._router, topics, by)
+
+    def close(
+        self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
+        if not self.has_authorizer(by):
+            return dict.fromkeys(topics)
+        done: dict[str, TanistError | None] = dict.fromkeys(topics)
+        for principal, held in _by_principal(topics):
+            done |= rules.deny(self._router, [topic for topic in _without_error(done) if topic in held], principal, by)
+        for principal in sorted(self._logins(mirrors)):
+            done |= rules.allow_again(self._router, _without_error(done), principal, by)
+        return done
 
     def is_open(
         self,
@@ -51,10 +75,13 @@ class KafkaOpening:
         mirrors: Collection[str] = (),
         *,
         authorizer: bool | None = None,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, bool | TanistError]:
         if not (self.has_authorizer(by) if authorizer is None else authorizer):
             return dict.fromkeys(topics, True)
         kept_off = rules.denied(self._router, ANYBODY, by)
+        for principal, held in _by_principal(denied):
+            kept_off |= rules.denied(self._router, principal, by) & held
         lacking = self._lacking(topics, mirrors, by)
         return {topic: topic not in kept_off and not lacking[topic] for topic in topics}
 
@@ -121,3 +148,9 @@ class KafkaOpening:
 
 def _without_error(answers: Mapping[str, TanistError | None]) -> list[str]:
     return [topic for topic, error in answers.items() if error is None]
+
+
+def _by_principal(topics: Mapping[str, Collection[str]]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Each principal, with the topics that name it."""
+    for principal in sorted({each for named in topics.values() for each in named}):
+        yield principal, frozenset(topic for topic, named in topics.items() if principal in named)

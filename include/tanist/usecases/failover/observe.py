@@ -260,7 +260,8 @@ class Observer:
         stands = source.fences.known()
         held = {each.topic: each.deferred_acls for each in wanted}
         ours = principals(logins_of(view.workers()))
-        opened = answered_only(lambda: destination.is_open(held, by, ours))
+        denied = {each.topic: each.denied for each in wanted if each.denied}
+        opened = answered_only(lambda: destination.is_open(held, by, ours, denied))
         shut_out = answered_only(lambda: destination.shut_out(names, by, ours))
         others = answered(lambda: destination.others(names, by, ours))
         found = []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """The inputs that all topics of one command share."""
+    """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records."""
 
     destination: str
     owners: Mapping[str, MirrorName]
@@ -33,6 +33,7 @@ class Situation:
     replication_factor: int | None
     holes: Holes
     state_exists: bool = True
+    returning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
 
 def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
     name, where = source.name, situation.destination
-    if existing.records:
+    if existing.records and not situation.returning:
         return DestinationNotEmpty(f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use")
     if existing.facts.partitions != source.partitions:
         found, wanted = existing.facts.partitions, source.partitions

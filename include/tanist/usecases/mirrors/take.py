@@ -56,7 +56,7 @@ def examine(
     if existing is None:
         found.raise_all()
         return ()
-    needs = rights.destination_needs(existing, state=situation.state_exists)
+    needs = rights.destination_needs(existing, state=situation.state_exists, fenced=situation.returning)
     found.problems += found.attempt(lambda: rights.refusals(destination.cluster, needs, by)) or ()
     found.problems += [fenced for topic in at_source if (fenced := _fenced(topic, writers))]
     answers = [plan_topic(topic, existing.get(topic.name), situation) for topic in at_source]

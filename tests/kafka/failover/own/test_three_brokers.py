@@ -27,6 +27,7 @@ from tanist.kafka.wire.clock import SystemClock
 from tanist.kafka.wire.hot import Appends
 from tanist.kafka.wire.requests import fetch
 from tanist.kafka.wire.router import Router
+from tanist.ports.opening import NOBODY
 from tanist.ports.producer_fencing import ProducerFence
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
@@ -76,11 +77,24 @@ class Watched:
         return self.real.has_authorizer(by)
 
     def open(
-        self, topics: Mapping[str, Sequence[AclEntry]], by: Deadline, mirrors: Collection[str] = ()
+        self,
+        topics: Mapping[str, Sequence[AclEntry]],
+        by: Deadline,
+        mirrors: Collection[str] = (),
+        *,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, TanistError | None]:
         assert self.sealed()
         self.opened += 1
-        return self.real.open(topics, by, mirrors)
+        return self.real.open(topics, by, mirrors, denied=denied)
+
+    def writing(self, topics: Sequence[str], by: Deadline) -> Mapping[str, frozenset[AclEntry]]:
+        return self.real.writing(topics, by)
+
+    def close(
+        self, topics: Mapping[str, Collection[str]], by: Deadline, mirrors: Collection[str] = ()
+    ) -> Mapping[str, TanistError | None]:
+        return self.real.close(topics, by, mirrors)
 
     def is_open(
         self,
@@ -89,8 +103,9 @@ class Watched:
         mirrors: Collection[str] = (),
         *,
         authorizer: bool | None = None,
+        denied: Mapping[str, Collection[str]] = NOBODY,
     ) -> Mapping[str, bool | TanistError]:
-        return self.real.is_open(topics, by, mirrors, authorizer=authorizer)
+        return self.real.is_open(topics, by, mirrors, authorizer=authorizer, denied=denied)
 
     def shut_out(
         self,

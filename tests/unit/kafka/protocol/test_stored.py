@@ -8,6 +8,7 @@ from tanist.domain.acl_entries import AclEntry
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange
+from tanist.domain.moves import MirrorMove, MoveStatus
 from tanist.domain.names import DestinationOffset, EpochMs, MirrorName, ProducerId, SourceOffset, TopicPartition
 from tanist.domain.records import (
     Claim,
@@ -86,12 +87,13 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             partitions=2,
             changed_at=EpochMs(5),
             copy_starts=(7, 0),
+            denied=("User:app",),
         ),
         "topic/east.to-west_1/returned",
         (
             '{"v":1,"mirror":"east.to-west_1","topic":"returned","wish":"MIRRORING","source_topic_id":"id",'
             '"partitions":2,"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,'
-            '"copy_starts":[7,0]}'
+            '"copy_starts":[7,0],"denied":["User:app"]}'
         ),
     ),
     (
@@ -282,6 +284,25 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             '"ranges":[{"start":60,"until":85,"at":3}],"earlier":7,"topic_id":"id","at":4}'
         ),
     ),
+    (
+        MirrorMove(
+            mirror=MIRROR,
+            destination="east",
+            cluster_id="E",
+            status=MoveStatus.MOVED,
+            plan="h",
+            plan_json="{}",
+            approval="0-1",
+            approver="a",
+            at=EpochMs(4),
+            mirror_id="i",
+        ),
+        "moved/east.to-west_1",
+        (
+            '{"v":1,"mirror":"east.to-west_1","destination":"east","cluster_id":"E","status":"MOVED","plan":"h",'
+            '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i"}'
+        ),
+    ),
 )
 """Written by version 1. Never change what is here: stored topics are full of it."""
 
@@ -296,12 +317,12 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id","par'
         'titions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"held_rules":[{"principal'
-        '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":"","copy_starts":[]}'
+        '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":"","copy_starts":[],"denied":[]}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"returned","wish":"MIRRORING","source_topic_id":"id","parti'
         'tions":2,"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,"mirr'
-        'or_id":"","copy_starts":[7,0]}'
+        'or_id":"","copy_starts":[7,0],"denied":["User:app"]}'
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[]}',
@@ -353,6 +374,10 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"ranges":[{"sta'
         'rt":60,"until":85,"at":3}],"earlier":7,"topic_id":"id","at":4,"mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","destination":"east","cluster_id":"E","status":"MOVED","plan":"h",'
+        '"plan_json":"{}","approval":"0-1","approver":"a","at":4,"mirror_id":"i"}'
     ),
 )
 """The same records as they are written today. A field more is added here; a name that is here never changes."""

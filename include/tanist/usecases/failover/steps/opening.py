@@ -33,9 +33,11 @@ class MirrorNotShutOut(CouldNotTell):
 
 def do(context: StepContext) -> Done:
     opening = context.destination.opening
-    held = {topic.topic: topic.deferred_acls for topic in context.taking_over()}
+    ours = context.taking_over()
+    held = {topic.topic: topic.deferred_acls for topic in ours}
+    denied = {topic.topic: topic.denied for topic in ours if topic.denied}
     context.session.confirm()
-    answers = opening.open(held, context.by, principals(context.facts.logins))
+    answers = opening.open(held, context.by, principals(context.facts.logins), denied=denied)
     side = context.destination
     failed = {topic: named(error, side, "ALTER on Cluster kafka-cluster") for topic, error in answers.items() if error}
     must_all(failed, "topic(s) could not be opened")

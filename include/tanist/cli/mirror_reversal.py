@@ -1,0 +1,127 @@
+"""`tanist mirrors reverse`: a mirror that has failed over copies back to its old source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanist.cli.options import WHY, MirrorArgument, Session, asking, lasting
+from tanist.cli.output import emit, say
+from tanist.domain.errors import Misconfigured
+from tanist.domain.failback.reversal import TO_ACCEPT
+from tanist.domain.names import mirror_name
+from tanist.usecases.failback import reversal
+from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.wiring.failback import returned, reverse_mirror
+
+if TYPE_CHECKING:
+    from tanist.usecases.failback.reversal import PlannedReversal
+    from tanist.usecases.failback.reverse import Reversed
+
+REVERSE_SECONDS = 120.0
+PLAN_COLUMNS = ("topic", "partitions", "promotion_epoch", "gap_markers", "denied")
+DONE_COLUMNS = ("mirror", "source", "destination", "plan_hash", "changed")
+
+LeaveOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="REGEX", help="Topics that do not return; repeatable."),
+]
+AcceptOption = Annotated[
+    list[str] | None,
+    typer.Option("--accept", metavar="NAME", help=f"A limitation to accept: {', '.join(TO_ACCEPT)}; repeatable."),
+]
+ApproveOption = Annotated[
+    str | None,
+    typer.Option("--approve", metavar="HASH", help="Approve the plan with this hash, as the principal of this login."),
+]
+
+
+@asking(changes=True, seconds=REVERSE_SECONDS)
+def reverse(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    exclude: LeaveOption = None,
+    accept: AcceptOption = None,
+    approve: ApproveOption = None,
+    reason: Annotated[str, WHY] = "",
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+) -> None:
+    """Let a mirror that has failed over copy from its new primary to its old source, at identical offsets.
+
+    --dry-run shows the plan and its hash, --approve approves it; then the same command without either runs it, and
+    completes an interrupted run. The old source's records stay; only what was written since the failover is copied.
+
+    Example: tanist mirrors reverse dr --destination west --dry-run
+    """
+    if unknown := sorted(set(accept or ()) - set(TO_ACCEPT)):
+        raise Misconfigured(f"--accept {unknown[0]}: not one of {', '.join(TO_ACCEPT)}")
+    request = ReversalRequest(exclude=tuple(exclude or ()), accept=tuple(accept or ()))
+    mirror = mirror_name(name)
+    clusters = returned(now.registry, now.destination(), mirror, now.context)
+    if approve is not None:
+        found = reversal.approve(approve, request, clusters, now.context, reason=reason, valid_seconds=valid)
+        say(f"{found.approver} approved plan {found.plan}")
+        emit(
+            [{"mirror": name, "plan_hash": found.plan, "approval": found.id, "approver": found.approver}],
+            ("mirror", "plan_hash", "approval", "approver"),
+            now.as_json,
+        )
+    elif now.context.dry_run:
+        show(name, reversal.plan(request, clusters, now.context), now.as_json)
+    else:
+        _done(now, reverse_mirror(now.registry, clusters, request, now.context))
+
+
+def show(name: str, planned: PlannedReversal, as_json: bool) -> None:
+    """Print a plan, and for people the next command."""
+    made = planned.plan
+    rows = [
+        {
+            "topic": each.topic,
+            "partitions": len(each.free_from),
+            "promotion_epoch": each.promotion_epoch,
+            "free_from": list(each.free_from),
+            "gap_markers": each.markers,
+            "denied": list(each.denied),
+        }
+        for each in made.topics
+    ]
+    item: dict[str, Any] = {
+        "mirror": name,
+        "plan_hash": made.hash,
+        "source_cluster_id": made.source_cluster_id,
+        "destination_cluster_id": made.destination_cluster_id,
+        "topics": rows,
+        "limitations": [{"name": each.name, "detail": each.detail} for each in made.limitations],
+    }
+    cells = [row | {"denied": ", ".join(row["denied"]) or None} for row in rows]  # type: ignore[arg-type]
+    emit([item], PLAN_COLUMNS, as_json, rows=cells)
+    for limitation in made.limitations:
+        say(f"accept: {limitation.name}: {limitation.detail}")
+    say(f"plan {made.hash}: approve it with --approve {made.hash} --reason TEXT, then run the same command again")
+
+
+def _done(now: Session, done: Reversed) -> None:
+    for warning in done.warnings:
+        say(f"warning: {warning}")
+    spec = done.spec
+    if done.changed:
+        say(f"mirror {spec.mirror} copies from {spec.source} to {spec.destination}, by a fetcher of {spec.destination}")
+    else:
+        say(f"mirror {spec.mirror} was reversed before: nothing was changed")
+    item = {
+        "mirror": spec.mirror,
+        "source": spec.source,
+        "destination": spec.destination,
+        "plan_hash": done.plan,
+        "changed": done.changed,
+        "topics": [each.topic for each in done.topics],
+    }
+    emit([item], DONE_COLUMNS, now.as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `tanist mirrors`."""
+    app.command()(reverse)

@@ -1,0 +1,218 @@
+"""The plan of a reversal: a mirror that has failed over runs in the other direction, and copies only what is new.
+
+The old source becomes the destination. Its log stays as it is up to `H`, where the new primary's own records begin;
+from there on everything is copied, at identical offsets. That needs every offset from H on to be free: `E <= H`, as the
+survey has measured it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.acl_entries import to_deny
+from tanist.domain.checks import named
+from tanist.domain.errors import CouldNotTell, Refused, TanistError
+from tanist.domain.failback.survey import PartitionSurvey, TailVerdict
+from tanist.domain.failover.plan import Limitation, PlanHash, canonical, hash_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from tanist.domain.acl_entries import AclEntry
+
+VERSION: Final = 1
+TAIL_STAYS_READABLE: Final = "TAIL_STAYS_READABLE"
+TAIL_UNDECIDED: Final = "TAIL_UNDECIDED"
+MIRROR_TOPIC_WRITABLE: Final = "MIRROR_TOPIC_WRITABLE"
+TOPICS_STAY_BEHIND: Final = "TOPICS_STAY_BEHIND"
+SOURCE_LOST_RECORDS: Final = "SOURCE_LOST_RECORDS"
+TO_ACCEPT: Final = (TAIL_UNDECIDED,)
+"""Limitations that an operator must name to get a plan at all."""
+
+
+class OffsetsOverlap(Refused):
+    name = "OFFSETS_OVERLAP"
+    operator_action = (
+        "these offsets name a record on each cluster (`tanist failback survey`): leave the topic behind with "
+        "--exclude, delete it at the old source, and add it to the reversed mirror; nothing was changed"
+    )
+
+
+class LogDiverged(Refused):
+    name = "LOG_DIVERGED"
+    operator_action = (
+        "the old source lost copied records and took others: leave the topic behind with --exclude, delete it at the "
+        "old source, and add it to the reversed mirror; nothing was changed"
+    )
+
+
+class SurveyNotFinal(CouldNotTell):
+    name = "SURVEY_NOT_FINAL"
+    operator_action = (
+        "see `tanist failback survey`; a running fetcher of the mirror's destination sets a pending source fence; "
+        "nothing was changed"
+    )
+
+
+class TailUndecided(Refused):
+    name = TAIL_UNDECIDED
+    operator_action = (
+        "decide what becomes of these records first (`tanist failback survey` lists them), or accept that nobody has "
+        f"with --accept {TAIL_UNDECIDED}; nothing was changed"
+    )
+
+
+class TopicCannotReturn(Refused):
+    name = "TOPIC_CANNOT_RETURN"
+    operator_action = "leave the topic behind with --exclude, or restore it; nothing was changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturningTopic:
+    """A topic that is copied to the old source again.
+
+    `promotion_epoch`: how often it was promoted. `free_from`: by partition, the offset beyond which the old source's
+    log must not reach when copying begins at its end. `denied`: principals that are denied WRITE at the old source.
+    `ends`: by partition, where its log ended when it was planned; not part of the plan, because markers of retrying
+    producers may still follow.
+    """
+
+    topic: str
+    promotion_epoch: int
+    free_from: tuple[int, ...]
+    denied: tuple[str, ...] = ()
+    ends: tuple[int, ...] = ()
+
+    @property
+    def markers(self) -> int:
+        """Reserved offsets that the old source has not used: gap markers fill them."""
+        return sum(max(0, start - end) for start, end in zip(self.free_from, self.ends, strict=False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reversal:
+    """What an approver sees. `source` and `destination`: cluster ids in the new direction."""
+
+    mirror: str
+    mirror_id: str
+    source_cluster_id: str
+    destination_cluster_id: str
+    topics: tuple[ReturningTopic, ...]
+    limitations: tuple[Limitation, ...] = ()
+
+    @property
+    def canonical_plan(self) -> str:
+        """Canonical JSON: what an approval binds, and from which an interrupted reversal is completed."""
+        about = {each.name: sorted(each.about) for each in self.limitations if each.about}
+        return canonical(
+            {
+                "v": VERSION,
+                "reverse": self.mirror,
+                "mirror_id": self.mirror_id,
+                "clusters": [self.source_cluster_id, self.destination_cluster_id],
+                "topics": [
+                    [each.topic, each.promotion_epoch, list(each.free_from), list(each.denied)] for each in self.topics
+                ],
+                "limitations": sorted({each.name for each in self.limitations}),
+                "about": about,
+            }
+        )
+
+    @property
+    def hash(self) -> PlanHash:
+        return hash_of(self.canonical_plan)
+
+    @classmethod
+    def read(cls, plan_json: str) -> Reversal:
+        """Raises ValueError, KeyError or TypeError if this is not the plan of a reversal."""
+        found: dict[str, Any] = json.loads(plan_json)
+        source, destination = found["clusters"]
+        return cls(
+            mirror=found["reverse"],
+            mirror_id=found["mirror_id"],
+            source_cluster_id=source,
+            destination_cluster_id=destination,
+            topics=tuple(
+                ReturningTopic(topic=topic, promotion_epoch=epoch, free_from=tuple(starts), denied=tuple(denied))
+                for topic, epoch, starts, denied in found["topics"]
+            ),
+            limitations=tuple(Limitation(name, "") for name in found["limitations"]),
+        )
+
+
+def problems(found: Iterable[PartitionSurvey], accepted: Collection[str]) -> Iterator[TanistError]:
+    """Why partitions cannot be copied to. `accepted`: limitations that the operator has named."""
+    for each in found:
+        match each.verdict:
+            case TailVerdict.OVERLAP:
+                yield OffsetsOverlap(
+                    f"{each.partition} ends at {each.end} at the old source, and the new primary's records begin at "
+                    f"{each.reserve_end}"
+                )
+            case TailVerdict.DIVERGED:
+                yield LogDiverged(f"{each.partition}: the logs agree up to {each.common_end}, not up to {each.old_end}")
+            case TailVerdict.UNKNOWN:
+                yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons) or 'its tail is unknown'}")
+            case _ if each.reasons:
+                yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons)}")
+            case TailVerdict.TAIL if TAIL_UNDECIDED not in accepted:
+                records = each.tail.records if each.tail else 0
+                yield TailUndecided(f"{each.partition} has {records} record(s) at the old source that nobody else has")
+            case _:
+                pass
+
+
+def returning(
+    topic: str, epoch: int, found: Sequence[PartitionSurvey], rules: Collection[AclEntry], mirrors: Collection[str]
+) -> ReturningTopic:
+    """How `topic` is copied to again. `found`: its partitions, without problems; `rules`: its ACLs for writing."""
+    ordered = sorted(found, key=lambda each: each.partition)
+    return ReturningTopic(
+        topic=topic,
+        promotion_epoch=epoch,
+        free_from=tuple(_free_from(each) for each in ordered),
+        ends=tuple(each.end or 0 for each in ordered),
+        denied=to_deny(rules, mirrors),
+    )
+
+
+def _free_from(of: PartitionSurvey) -> int:
+    """The end of the reserve; of a log that has lost copied records its end, from where they are copied back."""
+    return of.common_end or 0 if of.verdict is TailVerdict.SHORTER else of.reserve_end
+
+
+def limitations(
+    found: Sequence[PartitionSurvey], behind: Mapping[str, str], writable: Mapping[str, str]
+) -> Iterator[Limitation]:
+    """What an approver accepts. `behind`, `writable`: topics with the reason."""
+    tails = [each for each in found if each.verdict is TailVerdict.TAIL]
+    records = sum(each.tail.records for each in tails if each.tail)
+    where = named(str(each.partition) for each in tails)
+    about = tuple(sorted(str(each.partition) for each in tails))
+    if tails:
+        yield Limitation(
+            TAIL_STAYS_READABLE,
+            f"{records} record(s) that only the old source has stay in its log, where consumers read them: {where}",
+            about=about,
+        )
+        yield Limitation(TAIL_UNDECIDED, f"nobody has decided about {records} record(s): {where}", about=about)
+    if short := [each for each in found if each.verdict is TailVerdict.SHORTER]:
+        lost = sum(each.old_end - (each.common_end or 0) for each in short)
+        yield Limitation(
+            SOURCE_LOST_RECORDS,
+            f"the old source has lost {lost} copied offset(s), which are copied back: "
+            f"{named(str(each.partition) for each in short)}",
+            about=tuple(sorted(str(each.partition) for each in short)),
+        )
+    if behind:
+        reasons = named(f"{topic}: {why}" for topic, why in sorted(behind.items()))
+        yield Limitation(TOPICS_STAY_BEHIND, f"not copied back: {reasons}", about=tuple(sorted(behind)))
+    if writable:
+        reasons = named(f"{topic}: {why}" for topic, why in sorted(writable.items()))
+        yield Limitation(
+            MIRROR_TOPIC_WRITABLE,
+            f"other clients can write to the old source's topics, which stops the mirror: {reasons}",
+            about=tuple(sorted(writable)),
+        )

@@ -1,0 +1,289 @@
+"""The plan of a reversal: what both clusters are like, and what speaks against it. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.acl_entries import ANYBODY, AclEntry
+from tanist.domain.errors import MirrorExists, Misconfigured, Refused, TanistError, TopicNotInMirror
+from tanist.domain.failback.reversal import Reversal, TopicCannotReturn, limitations, problems, returning
+from tanist.domain.failover.approving import (
+    LONGEST_MS,
+    ApprovalRequest,
+    NoApproverTopic,
+    NotApproved,
+    choose,
+    command_request,
+)
+from tanist.domain.logins import logins_of, principals
+from tanist.domain.problems import ProblemCollector, refuse
+from tanist.domain.records import STATE_TOPIC
+from tanist.domain.selection import Selection, pattern_problems
+from tanist.ports.topics import TopicFacts
+from tanist.usecases import state_topics
+from tanist.usecases.failback.survey import NothingFailedOver, survey
+from tanist.usecases.failover.planning import AnotherPlan
+from tanist.usecases.lock import Purpose, ensure_unlocked
+from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors.ownership import must_be_free
+from tanist.usecases.mirrors.promotions import read_promotions
+from tanist.usecases.snapshot import ClusterSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tanist.domain.failback.survey import PartitionSurvey
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.names import MirrorName
+    from tanist.domain.state_view import StateView
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.mirrors.decide import TopicPlan
+
+PURPOSE: Final = Purpose(operation="mirrors reverse", waits=True, reverses=True)
+
+
+class MirrorStillCopies(Refused):
+    name = "MIRROR_STILL_COPIES"
+    operator_action = (
+        "fail these topics over first (`tanist failover plan NAME`): a mirror has one direction; nothing was changed"
+    )
+
+
+class ReversalNotApproved(NotApproved):
+    operator_action = "nothing was changed"
+
+
+class AnotherReversal(AnotherPlan):
+    operator_action = "`tanist mirrors reverse NAME --dry-run` shows the current plan; nothing was approved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReversalRequest:
+    """`exclude`: topics that stay behind, as regular expressions. `accept`: limitations that must be named."""
+
+    exclude: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedReversal:
+    """The plan, and what the survey has found. `workers`: fetchers that are alive at the new destination."""
+
+    plan: Reversal
+    found: tuple[PartitionSurvey, ...]
+
+
+def mirror_logins(clusters: ReturnContext, command: CommandContext) -> frozenset[str]:
+    """The principals that the mirror's workers have, at either cluster; they are never denied."""
+    found: set[str] = set()
+    for side in (clusters.source, clusters.destination):
+        view = state_topics.read(side, STATE_TOPIC, command.by)
+        found |= principals(logins_of(view.workers()))
+        own = side.opening.principal()
+        found |= {own} if own else set()
+    return frozenset(found)
+
+
+def plan(request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> PlannedReversal:
+    """The plan as the clusters are now.
+
+    Raises:
+        NothingFailedOver: the mirror has failed over nothing. MirrorStillCopies: it has topics that it still mirrors.
+        MirrorLocked: a failover is unfinished. Problems, or the single error: everything that speaks against it.
+    """
+    if wrong := pattern_problems(request.exclude):
+        refuse(wrong)
+    spec, by = clusters.spec, command.by
+    view = state_topics.read(clusters.destination, STATE_TOPIC, by)
+    ensure_unlocked(view, spec.mirror, PURPOSE)
+    behind = _left_behind(view, spec.mirror, request)
+    found = survey(clusters, _literal(_candidates(view, spec.mirror) - behind.keys()), command)
+    names = tuple(sorted({each.partition.topic for each in found}))
+    collected = ProblemCollector(problems(found, request.accept))
+    collected.problems += _unfit(view, clusters, names, command)
+    there = state_topics.read(clusters.source, STATE_TOPIC, by)
+    collected.problems += _owned(there, spec.mirror, spec.mirror_id)
+    collected.attempt(lambda: must_be_free(there, spec.mirror, names))
+    if not collected.problems:  # what is missing there was reported by name
+        collected.attempt(lambda: topic_plans(clusters, names, command))
+    collected.raise_all()
+    writing = clusters.source.opening.writing(names, by)
+    mirrors = mirror_logins(clusters, command)
+    topics = tuple(
+        returning(
+            name,
+            view.promotions(spec.mirror, name),
+            [each for each in found if each.partition.topic == name],
+            writing[name],
+            mirrors,
+        )
+        for name in names
+    )
+    guarded = clusters.source.opening.has_authorizer(by)
+    writable = {name: why for name in names if (why := _writable(writing[name], guarded=guarded))}
+    return PlannedReversal(
+        plan=Reversal(
+            mirror=spec.mirror,
+            mirror_id=spec.id,
+            source_cluster_id=spec.destination_cluster_id,
+            destination_cluster_id=spec.source_cluster_id,
+            topics=topics,
+            limitations=tuple(sorted(limitations(found, behind, writable))),
+        ),
+        found=found,
+    )
+
+
+def _candidates(view: StateView, mirror: MirrorName) -> set[str]:
+    """The topics that were promoted.
+
+    Raises:
+        MirrorStillCopies, NothingFailedOver.
+    """
+    left = {topic.topic for topic in view.removed(mirror)}
+    if not left:
+        raise NothingFailedOver(f"mirror {mirror!r} has failed over no topic")
+    if copied := [topic.topic for topic in view.mirrored(mirror)]:
+        raise MirrorStillCopies(f"mirror {mirror!r} still copies {len(copied)} topic(s): {', '.join(copied[:5])}")
+    return left
+
+
+def _left_behind(view: StateView, mirror: MirrorName, request: ReversalRequest) -> dict[str, str]:
+    """The topics that do not return, with the reason. Raises TopicNotInMirror, and as `_candidates`."""
+    names = tuple(sorted(_candidates(view, mirror)))
+    if not request.exclude:
+        return {}
+    selection = Selection(request.exclude)
+    if idle := selection.idle(names):
+        refuse(TopicNotInMirror(f"{text!r} matches no topic that mirror {mirror!r} has failed over") for text in idle)
+    return dict.fromkeys(selection.of(names), "left behind by --exclude")
+
+
+def _literal(names: set[str]) -> tuple[str, ...]:
+    import re  # noqa: PLC0415
+
+    return tuple(re.escape(name) for name in sorted(names))
+
+
+def _unfit(
+    view: StateView, clusters: ReturnContext, names: Sequence[str], command: CommandContext
+) -> list[TanistError]:
+    """Topics that are not what they were at the promotion: at either cluster."""
+    mirror, by = clusters.spec.mirror, command.by
+    lineage = {entry.topic: entry for entry in view.lineage(mirror)}
+    promoted = {topic.topic: topic for topic in view.removed(mirror)}
+    found: list[TanistError] = []
+    for side in (clusters.destination, clusters.source):
+        described = side.topics.describe(names, by)
+        for name in names:
+            facts, count = described[name], promoted[name].partitions
+            if not isinstance(facts, TopicFacts):
+                found.append(TopicCannotReturn(f"{name!r} cannot be seen at {side.name!r}: {facts}"))
+            elif facts.partitions != count:
+                found.append(
+                    TopicCannotReturn(
+                        f"{name!r} has {facts.partitions} partition(s) at {side.name!r}, {count} were copied"
+                    )
+                )
+            elif side is clusters.destination and lineage[name].topic_id not in {"", facts.topic_id}:
+                found.append(TopicCannotReturn(f"{name!r} was deleted and re-created at {side.name!r}"))
+    return found
+
+
+def _owned(there: StateView, mirror: MirrorName, mirror_id: str) -> list[TanistError]:
+    held = there.mirror(mirror)
+    if held is None or held.mirror_id == mirror_id:
+        return []
+    return [MirrorExists(f"the old source has another mirror {mirror!r}")]
+
+
+def _writable(rules: frozenset[AclEntry], *, guarded: bool) -> str:
+    """Why others may still write once the source fence is lifted; empty: nobody that ACLs tell of."""
+    if not guarded:
+        return "the cluster has no authorizer"
+    if any(rule.allowed and rule.principal == ANYBODY for rule in rules):
+        return f"an ACL allows {ANYBODY} to write"
+    return ""
+
+
+def topic_plans(clusters: ReturnContext, names: Sequence[str], command: CommandContext) -> tuple[TopicPlan, ...]:
+    """The configs of the topics at the old source while they are mirrored, and what is deferred.
+
+    Raises:
+        Problems, or the single error: everything that forbids it, at both clusters.
+    """
+    primary, old = ClusterSnapshot(cluster=clusters.destination), ClusterSnapshot(cluster=clusters.source)
+    view = state_topics.read(clusters.source, STATE_TOPIC, command.by)
+    situation = replace(
+        take.situation(old, view, replace(clusters.spec, replication_factor=None), command.by), returning=True
+    )
+    situation = replace(
+        situation, owners={name: owner for name, owner in situation.owners.items() if owner != clusters.spec.mirror}
+    )
+    read_promotions(primary, command.by)
+    return take.examine(primary, old, names, situation, command.by)
+
+
+# ── approval ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def approve(
+    plan_hash: str,
+    request: ReversalRequest,
+    clusters: ReturnContext,
+    command: CommandContext,
+    *,
+    reason: str,
+    valid_seconds: float,
+) -> Approval:
+    """Put our name under the plan, if the clusters still make it.
+
+    Raises:
+        AnotherReversal: they make another one. Misconfigured. NoApproverTopic. AuthorizationFailed: we are no approver.
+        What `plan` raises.
+    """
+    if not reason.strip():
+        raise Misconfigured("an approval needs a --reason, which is stored with it")
+    valid_for_ms = round(valid_seconds * 1000)
+    if not 0 < valid_for_ms <= LONGEST_MS:
+        raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
+    made = plan(request, clusters, command).plan
+    if made.hash != plan_hash:
+        raise AnotherReversal(f"{plan_hash} was requested, but the plan is now {made.hash}")
+    side = clusters.destination
+    if not side.approvals.exists(command.by):
+        if side.opening.has_authorizer(command.by):
+            raise NoApproverTopic(f"destination {side.name!r} has none")
+        side.approvals.create(command.by)
+    signed = ApprovalRequest(
+        mirror=clusters.spec.mirror,
+        plan=plan_hash,
+        plan_json=made.canonical_plan,
+        request=command_request(plan_hash, token_hex(8)),
+        reason=reason,
+        valid_for_ms=valid_for_ms,
+    )
+    return side.approvals.append(signed, command.by)
+
+
+def approval_of(made: Reversal, clusters: ReturnContext, command: CommandContext) -> Approval:
+    """The approval of the plan that the clusters make now.
+
+    Raises:
+        ReversalNotApproved: with the command that approves it.
+    """
+    mirror, side = clusters.spec.mirror, clusters.destination
+    how = f"tanist mirrors reverse {mirror} --destination {side.name} --approve {made.hash} --reason ..."
+    if not side.approvals.exists(command.by):
+        raise ReversalNotApproved(f"plan {made.hash} of mirror {mirror!r} is not approved: {how}")
+    entries = side.approvals.all(command.by)
+    try:
+        found = choose(entries, (), mirror, made.hash)
+    except NotApproved as missing:
+        raise ReversalNotApproved(f"{missing.reason}: {how}") from missing
+    if found.expires_at < command.clock.now():
+        raise ReversalNotApproved(f"approval {found.id} of plan {made.hash} has expired: {how}")
+    return found

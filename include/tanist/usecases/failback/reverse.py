@@ -1,0 +1,332 @@
+"""`tanist mirrors reverse`: a mirror that has failed over copies from its new primary to its old source.
+
+A mirror's state is at its destination, which changes. In this order, under the lock of the mirror at the old
+destination: a record that the mirror is moving; every other writer of the returning topics denied by name, and the
+mirror allowed; the source fence lifted, as it denies the mirror, too; the configs of mirror topics; the mirror's state
+at the new destination, in one transaction, with which copying begins; a forwarding record at the old one, in one
+transaction with the deletion of what was there. Each step looks at what is there, so after a kill the next command
+completes the reversal.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.acl_entries import CLOSED, to_deny
+from tanist.domain.errors import Interrupted, MirrorExists, TanistError, TimedOut
+from tanist.domain.failback.reversal import OffsetsOverlap, Reversal
+from tanist.domain.fences import FenceStatus, may_stand
+from tanist.domain.moves import MirrorMove, MoveStatus, left_over
+from tanist.domain.names import TopicPartition
+from tanist.domain.records import (
+    GROUPS_TOPIC,
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    MirrorSpec,
+    PromotionEpoch,
+    TopicDesired,
+    fences_with,
+)
+from tanist.domain.state_record import Tombstone
+from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
+from tanist.usecases import state_topics
+from tanist.usecases.failback.reversal import PURPOSE, approval_of, mirror_logins, plan, topic_plans
+from tanist.usecases.lock import mirror_lock
+from tanist.usecases.mirrors import forget, take
+from tanist.usecases.mirrors.create import remember_longer
+from tanist.usecases.rights import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tanist.domain.fences import FencedTopic
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.reversal import ReversalRequest
+    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.lock import LockedMirror
+
+_PROVE_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 0.2
+
+
+class MirrorShutOut(TimedOut):
+    name = "MIRROR_SHUT_OUT"
+    operator_action = "remove the ACL that denies WRITE to everybody on these topics, then run the same command again"
+
+
+class WritersRemain(TimedOut):
+    name = "OTHER_WRITERS_REMAIN"
+    operator_action = "run the same command again; `kafka-acls.sh --list` shows the ACLs of these topics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reversed:
+    """What was done. `spec`: at the new destination. `changed`: False if that was done before."""
+
+    spec: MirrorSpec
+    plan: str
+    topics: tuple[TopicDesired, ...]
+    changed: bool = True
+    warnings: tuple[str, ...] = ()
+
+
+def at_no_point(_point: str) -> None:
+    """Tests stop a reversal here."""
+
+
+def reverse(
+    request: ReversalRequest,
+    clusters: ReturnContext,
+    command: CommandContext,
+    checkpoint: Callable[[str], None] = at_no_point,
+) -> Reversed:
+    """Reverse the mirror, or complete an interrupted reversal.
+
+    Raises:
+        NotApproved: with the command that approves the plan. MirrorLocked: another command changes the mirror.
+        What `plan` raises; then nothing was changed.
+    """
+    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    moving = view.moving(clusters.spec.mirror)
+    started = moving or _approved(request, clusters, command)
+    with mirror_lock(clusters.destination, clusters.spec.mirror, PURPOSE, command) as lock:
+        run = _Run(clusters, command, lock, checkpoint)
+        return run.complete(started, begun=moving is not None)
+
+
+def _approved(request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> MirrorMove:
+    made = plan(request, clusters, command).plan
+    approval = approval_of(made, clusters, command)
+    spec = clusters.spec
+    return MirrorMove(
+        mirror=spec.mirror,
+        mirror_id=spec.mirror_id,
+        destination=spec.source,
+        cluster_id=spec.source_cluster_id,
+        status=MoveStatus.MOVING,
+        plan=made.hash,
+        plan_json=made.canonical_plan,
+        approval=approval.id,
+        approver=approval.approver,
+        at=command.clock.now(),
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """One attempt. `old`: the old source, the destination from now on. `primary`: the new primary, its source."""
+
+    clusters: ReturnContext
+    command: CommandContext
+    lock: LockedMirror
+    checkpoint: Callable[[str], None]
+
+    @property
+    def spec(self) -> MirrorSpec:
+        return self.clusters.spec
+
+    @property
+    def old(self) -> Cluster:
+        return self.clusters.source
+
+    @property
+    def primary(self) -> Cluster:
+        return self.clusters.destination
+
+    def complete(self, move: MirrorMove, *, begun: bool) -> Reversed:
+        if not begun:
+            self.lock.append([move])
+        self.checkpoint("moving")
+        there = state_topics.read(self.old, STATE_TOPIC, self.command.by).mirror(self.spec.mirror)
+        if there is not None and there.mirror_id != self.spec.mirror_id:
+            raise MirrorExists(f"{self.old.name!r} has another mirror {self.spec.mirror!r}")
+        reversal = Reversal.read(move.plan_json)
+        warnings: tuple[str, ...] = ()
+        if there is None or there.destination_cluster_id != reversal.destination_cluster_id:
+            self._prepare(reversal)
+            self._settle(reversal)
+            warnings = remember_longer(self.old, self.command.by)
+        self.checkpoint("state")
+        for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
+            self.lock.confirm()
+            forget.everything(self.primary, self.lock, topic)
+        self.checkpoint("forgotten")
+        self.lock.leave(replace(move, status=MoveStatus.MOVED, at=self.command.clock.now()))
+        view = state_topics.read(self.old, STATE_TOPIC, self.command.by)
+        spec = state_topics.spec_of(view, self.spec.mirror, self.old.name)
+        return Reversed(spec=spec, plan=move.plan, topics=view.mirrored(spec.mirror), warnings=warnings)
+
+    # ── the returning topics ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self, reversal: Reversal) -> None:
+        """Only the mirror may write to the topics, and they are configured as mirror topics."""
+        names = [each.topic for each in reversal.topics]
+        mirrors = mirror_logins(self.clusters, self.command)
+        self.lock.confirm()
+        denied = {each.topic: each.denied for each in reversal.topics}
+        answers = self.old.opening.close(denied, self.command.by, mirrors)
+        self._must(answers, "ALTER on Cluster kafka-cluster")
+        self.checkpoint("denied")
+        self._wait_until_closed(names, mirrors)
+        self._configure(names, but=frozenset({MAX_MESSAGE_BYTES}))
+        self.checkpoint("configured")
+        self._lift(names)
+        self.checkpoint("lifted")
+        self._configure(names)
+        self._must_admit_the_mirror(names)
+
+    def _wait_until_closed(self, names: Sequence[str], mirrors: frozenset[str]) -> None:
+        """Raises WritersRemain: ACLs still allow somebody else to write."""
+        by = self.command.clock.deadline(_PROVE_SECONDS)
+        while True:
+            rules = self.old.opening.writing(names, self.command.by)
+            left = {name: to_deny(rules[name], mirrors) for name in names}
+            if not any(left.values()):
+                return
+            if not by.left(self.command.clock.monotonic()):
+                some = [f"{name}: {', '.join(who)}" for name, who in left.items() if who]
+                raise WritersRemain("; ".join(some[:5]))
+            self.command.clock.wait(_AGAIN_SECONDS)
+
+    def _configure(self, names: Sequence[str], but: frozenset[str] = frozenset()) -> None:
+        plans = topic_plans(self.clusters, names, self.command)
+        self.lock.confirm()
+        wanted = [
+            replace(each, changes={name: value for name, value in each.changes.items() if name not in but})
+            for each in plans
+        ]
+        take.make(self.old, wanted, self.command.by)
+
+    def _lift(self, names: Sequence[str]) -> None:
+        """The source fences of the topics, exactly as they were set; each is recorded as lifted."""
+        held = [each for each in self.lock.view().source_fences(self.spec.mirror) if each.topic in names]
+        standing = [each.before for each in held if each.before is not None and may_stand(each)]
+        if not standing:
+            return
+        self.lock.confirm()
+        self._must(self.old.fencing.lift(standing, self.command.by), "ALTER on Cluster kafka-cluster")
+        self.checkpoint("lifting")
+        self._record_lifted(held)
+
+    def _record_lifted(self, held: Iterable[FencedTopic]) -> None:
+        after = [replace(each, status=FenceStatus.LIFTED, reason="") for each in held]
+        before = self.lock.view().source_fences(self.spec.mirror)
+        if changed := fences_with(before, after, self.spec, self.command.clock.now()):
+            self.lock.append([changed])
+
+    def _must_admit_the_mirror(self, names: Sequence[str]) -> None:
+        """Raises MirrorShutOut: everybody is denied by an ACL that no source fence of this mirror has set."""
+        by = self.command.clock.deadline(_PROVE_SECONDS)
+        while True:
+            rules = self.old.opening.writing(names, self.command.by)
+            closed = [name for name in names if CLOSED in rules[name]]
+            if not closed:
+                return
+            if not by.left(self.command.clock.monotonic()):
+                raise MirrorShutOut(f"everybody is denied WRITE on {', '.join(closed[:5])} at {self.old.name!r}")
+            self.command.clock.wait(_AGAIN_SECONDS)
+
+    def _must(self, answers: Mapping[str, TanistError | None], right: str) -> None:
+        failed = {name: named(why, self.old, right) for name, why in answers.items() if why is not None}
+        if failed:
+            name, why = next(iter(failed.items()))
+            raise Interrupted(
+                f"{len(failed)} topic(s) could not be changed at {self.old.name!r}; {name}: {why}"
+            ) from why
+
+    # ── the new home ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _settle(self, reversal: Reversal) -> None:
+        """Write the mirror's state to the old source, which is its destination from now on.
+
+        The store is opened before the lock is confirmed: a command that lost the lock to another one is fenced here, or
+        finds out there.
+        """
+        by = self.command.by
+        self.old.open_store(OFFSETS_TOPIC, None, by, create=True).close()
+        self.checkpoint("ready")
+        with closing(self.old.open_store(STATE_TOPIC, self.spec.mirror, by, create=True)) as store:
+            view = store.catch_up(by)
+            self.lock.confirm()
+            records = self._records(reversal, self._ends(reversal))
+            keys = {each.key for each in records}
+            gone = {*left_over(view.keys_of(self.spec.mirror)), f"moved/{self.spec.mirror}"} & set(view) - keys
+            self.checkpoint("settling")
+            store.append([*(Tombstone(key) for key in sorted(gone)), *records], by)
+
+    def _ends(self, reversal: Reversal) -> dict[TopicPartition, int]:
+        """Where the logs of the old source end, and copying begins: what lies below is history.
+
+        Raises:
+            OffsetsOverlap: a log has grown since it was surveyed.
+        """
+        most = {TopicPartition(each.topic, n): end for each in reversal.topics for n, end in enumerate(each.free_from)}
+        found: dict[TopicPartition, int] = {}
+        for at, end in self.old.logs.true_ends(list(most), self.command.by).items():
+            if isinstance(end, TanistError):
+                raise end
+            if end > most[at]:
+                raise OffsetsOverlap(
+                    f"{at} ends at {end} at {self.old.name!r}, and only offsets from {most[at]} on are free"
+                )
+            found[at] = end
+        return found
+
+    def _records(self, reversal: Reversal, ends: Mapping[TopicPartition, int]) -> list[StateRecord]:
+        now, view = self.command.clock.now(), self.lock.view()
+        by = self.command.by
+        data_id, marker_id, start_id = (self.old.logs.new_producer_id(by) for _ in range(3))
+        spec = replace(
+            self.spec,
+            source=self.spec.destination,
+            destination=self.spec.source,
+            source_cluster_id=self.spec.destination_cluster_id,
+            destination_cluster_id=self.spec.source_cluster_id,
+            data_id=data_id,
+            marker_id=marker_id,
+            start_id=start_id,
+        )
+        plans = {
+            each.name: each for each in topic_plans(self.clusters, [t.topic for t in reversal.topics], self.command)
+        }
+        topics = [
+            replace(
+                plans[each.topic].desired(spec, each.promotion_epoch, now),
+                copy_starts=tuple(ends[TopicPartition(each.topic, n)] for n in range(len(each.free_from))),
+                denied=each.denied,
+            )
+            for each in reversal.topics
+        ]
+        epochs = [self._epoch(view, topic) for topic in view.removed(spec.mirror)]
+        return [spec, *topics, *epochs, *view.lineage(spec.mirror), *view.failovers(spec.mirror)]
+
+    def _epoch(self, view: StateView, topic: TopicDesired) -> PromotionEpoch:
+        """Without the topic id: that was the id of the topic at the other cluster."""
+        count = view.promotions(self.spec.mirror, topic.topic)
+        return PromotionEpoch(mirror=topic.mirror, mirror_id=topic.mirror_id, topic=topic.topic, count=count)
+
+
+# ── from the other side ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def last_move(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+    """The move that has brought the mirror to its present destination; None: there is none.
+
+    `clusters`: of the mirror as it is now. MOVING: the old destination has yet to be completed.
+    """
+    move = state_topics.read(clusters.source, STATE_TOPIC, command.by).move(clusters.spec.mirror)
+    if move is None or move.mirror_id != clusters.spec.mirror_id:
+        return None
+    return move if move.cluster_id == clusters.spec.destination_cluster_id else None
+
+
+def reversed_before(move: MirrorMove, clusters: ReturnContext, command: CommandContext) -> Reversed | None:
+    """What the reversal has done that `move` is of, while the mirror has not failed over since."""
+    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    topics = view.mirrored(clusters.spec.mirror)
+    return Reversed(spec=clusters.spec, plan=move.plan, topics=topics, changed=False) if topics else None
