@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bench import mm2_side, relay, tanist_side
@@ -40,7 +41,7 @@ class Measured:
     load: Load
     batch_kb: float
     relay_mb_per_cpu_s: float
-    """What a process reaches that passes the same bytes from socket to socket, and looks at none of them."""
+    """Median of as many rounds: what a process reaches that passes the same bytes from socket to socket, and looks at none of them."""
     rounds: dict[str, list[Figures]] = field(default_factory=dict)
 
 
@@ -50,7 +51,7 @@ def compare(pair: Pair, loads: Sequence[Load], rounds: int, say: Callable[[str],
     Raises:
         TanistError: a side did not do its work.
     """
-    found = [_loaded(pair, load, say) for load in loads]
+    found = [_loaded(pair, load, rounds, say) for load in loads]
     kept = tuple(load.topic for load in loads)
     for measured in found:
         say(f"{measured.load.title}: warm-up, not measured")
@@ -63,13 +64,14 @@ def compare(pair: Pair, loads: Sequence[Load], rounds: int, say: Callable[[str],
     return found
 
 
-def _loaded(pair: Pair, load: Load, say: Callable[[str], None]) -> Measured:
+def _loaded(pair: Pair, load: Load, rounds: int, say: Callable[[str], None]) -> Measured:
     def report(sent: int) -> None:
         if sent % _TELL_EVERY == 0:
             say(f"loading {load.title}: {sent / load.records:.0%}")
 
     produce(pair, load, report)
-    return Measured(load, batch_kilobytes(pair, load), relay.mb_per_cpu_s(pair, load))
+    relayed = median(relay.mb_per_cpu_s(pair, load) for _ in range(rounds))
+    return Measured(load, batch_kilobytes(pair, load), relayed)
 
 
 def _run(pair: Pair, mirrored: MirroredSide, load: Load, kept: tuple[str, ...]) -> Figures:
