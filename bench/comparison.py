@@ -41,7 +41,7 @@ class Measured:
     load: Load
     batch_kb: float
     relay_mb_per_cpu_s: float
-    """Median of as many rounds: what a process reaches that passes the same bytes from socket to socket, and looks at none of them."""
+    """Median of as many rounds: what a process reaches that passes the same bytes from socket to socket unseen."""
     rounds: dict[str, list[Figures]] = field(default_factory=dict)
 
 
