@@ -7,18 +7,21 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient
 
 from tanist_testkit.sandbox.jars import KAFKA_VERSION
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tanist_testkit.sandbox.processes import Guardian
     from tests.conftest import ClientConfig
+    from tests.kafka.failover.conftest import KafkaSide
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 RELEASES: Final = (
@@ -44,7 +47,7 @@ def pair(
 ) -> Iterator[Pair]:
     source, destination = request.param
     home = tmp_path_factory.mktemp("releases")
-    east = ClusterSpec(name="east", heap_mb=384, version=source)
+    east = ClusterSpec(name="east", heap_mb=384, version=source, properties={"log.cleaner.backoff.ms": "200"})
     with running(guardian, client_config, home, source=east, version=destination) as pair:
         yield pair
 
@@ -105,3 +108,57 @@ def test_a_mirror_and_its_failover_between_releases(pair: Pair) -> None:
     assert pair.west.read("old", isolation="read_committed") == source
     assert committed(pair, "billing") == 30
     assert pair.west.writes("old", range(100, 110))
+
+
+def is_created(side: KafkaSide, topic: str) -> bool:
+    """Whether it can be created: for a moment the one that was deleted still has its name."""
+    try:
+        side.topic(topic)
+    except KafkaException:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("pair", [RELEASES[0]], indirect=True)
+def test_records_of_a_recreated_topic_without_an_id_are_not_appended(pair: Pair) -> None:
+    """Below 2.8 topics have no ids: the end of the copy is compared with the new log, which is longer than it."""
+    pair.worker()
+    pair.east.topic("old")
+    assert pair.east.writes("old", range(50))
+    pair.tanist("mirrors", "create", "old", "--source", "east", "--topic", "old")
+    caught_up(pair)
+    copied = pair.west.read("old")
+    assert len(copied) == 50
+
+    client = AdminClient(pair.east.client("admin"))
+    client.delete_topics(["old"])["old"].result(20)
+    until(lambda: is_created(pair.east, "old"), 30)
+    assert pair.east.writes("old", range(1000, 1200))
+    pair.tanist("mirrors", "wait", "old", "--for", "state=FAILED", "--timeout", "90s")
+    described = json.loads(pair.tanist("mirrors", "describe", "old", "--json").out)["items"]
+    assert {item["error"] for item in described} == {"DIVERGED"}
+    assert pair.west.read("old") == copied
+
+
+@pytest.mark.parametrize("pair", RELEASES[:2], indirect=True)
+def test_holes_that_the_cleaner_of_an_old_release_made_are_copied(pair: Pair) -> None:
+    """Its batches have no delete horizon (KIP-534, from 3.1 on). More is cleaned while the topic is mirrored."""
+    pair.east.topic("old", cleanup_policy="compact", segment_ms="1000", min_cleanable_dirty_ratio="0.01")
+    until(lambda: holes(pair) > 50, 90)
+    pair.worker()
+    pair.tanist("mirrors", "create", "old", "--source", "east", "--topic", "old")
+    caught_up(pair)
+    pair.worker().send(signal.SIGKILL)
+    before = holes(pair)
+    until(lambda: holes(pair) > before + 50, 90)
+    pair.worker("w2")
+    caught_up(pair)
+    found = pair.tanist("validate", "old", "--level", "records", "--json").item
+    assert found["verdict"] == "EQUAL", found["reason"]
+
+
+def holes(pair: Pair) -> int:
+    """How many offsets of partition 0 have lost their record, after some more were written with one key."""
+    assert pair.east.writes("old", range(40))
+    offsets = [offset for partition, offset, _ in pair.east.read("old") if partition == 0]
+    return max(offsets) + 1 - len(offsets)
