@@ -147,17 +147,44 @@ def test_records_of_a_recreated_topic_without_an_id_are_not_appended(pair: Pair)
     assert pair.west.read("old") == copied
 
 
+@pytest.mark.parametrize("pair", [RELEASES[0], RELEASES[2]], indirect=True)
+def test_a_topic_that_is_deleted_at_a_source_with_zookeeper_stops_and_keeps_its_records(pair: Pair) -> None:
+    """2.8 has topic ids in some answers only, 2.4 in none. Another topic is copied all the time."""
+    pair.worker()
+    for topic in ("old", "beside"):
+        pair.east.topic(topic)
+        assert pair.east.writes(topic, range(20))
+    pair.tanist("mirrors", "create", "old", "--source", "east", "--topic", "old|beside")
+    caught_up(pair)
+    copied = pair.west.read("old")
+    client = AdminClient(pair.east.client("admin"))
+    client.delete_topics(["old"])["old"].result(20)
+    stopped = {("STOPPED", "SOURCE_TOPIC_DELETED")}
+    until(lambda: states(pair, "old") == stopped, 60, lambda: states(pair, "old"))
+    assert pair.east.writes("beside", range(20, 30))
+    pair.tanist("mirrors", "wait", "old", "--topic", "beside", "--for", "lag=0", "--timeout", "60s")
+    assert pair.west.read("beside") == pair.east.read("beside")
+    assert len(copied) == 20
+    assert pair.west.read("old") == copied
+
+
+def states(pair: Pair, topic: str) -> set[tuple[str, str | None]]:
+    """State and error of each partition of `topic`."""
+    described = json.loads(pair.tanist("mirrors", "describe", "old", "--json").out)["items"]
+    return {(item["state"], item["error"]) for item in described if item["topic"] == topic}
+
+
 @pytest.mark.parametrize("pair", RELEASES[:2], indirect=True)
 def test_holes_that_the_cleaner_of_an_old_release_made_are_copied(pair: Pair) -> None:
     """Its batches have no delete horizon (KIP-534, from 3.1 on). More is cleaned while the topic is mirrored."""
     pair.east.topic("old", cleanup_policy="compact", segment_ms="1000", min_cleanable_dirty_ratio="0.01")
-    until(lambda: holes(pair) > 50, 90)
+    until(lambda: holes(pair) > 50, 150)
     pair.worker()
     pair.tanist("mirrors", "create", "old", "--source", "east", "--topic", "old")
     caught_up(pair)
     pair.worker().send(signal.SIGKILL)
     before = holes(pair)
-    until(lambda: holes(pair) > before + 50, 90)
+    until(lambda: holes(pair) > before + 50, 150)
     pair.worker("w2")
     caught_up(pair)
     found = pair.tanist("validate", "old", "--level", "records", "--json").item
