@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import TanistError
-from tanist_testkit.demo import copying, failovers
+from tanist_testkit.demo import circle, copying, failovers
 from tanist_testkit.demo.stage import ABORTED, PLANNED, STORM, Stage
 from tanist_testkit.sandbox.command_line import CommandLine
 from tanist_testkit.sandbox.environment import environment
@@ -50,6 +50,10 @@ CHAPTERS: Final = (
     Chapter("The source is killed with kill -9, in mid-flight", failovers.kill_the_source),
     Chapter(f"An unplanned failover of mirror {STORM}", failovers.unplanned),
     Chapter("Producers and consumers go on at the destination; the loss is counted", failovers.go_on),
+    Chapter("The old source returns with records that nobody else has; they are rescued", circle.returned),
+    Chapter(f"Mirror {STORM} is reversed: the old source gets what was written since", circle.reverse),
+    Chapter(f"Failback: {STORM} fails over to the old source, as planned, and is reversed again", circle.fail_back),
+    Chapter("Every acknowledged record of both clusters is looked up", circle.account),
 )
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import TimedOut
-from tanist_testkit.demo import promises
+from tanist_testkit.demo import promises, runbook
 from tanist_testkit.demo.promises import Moved
 from tanist_testkit.demo.stage import ABORTED, AT_LEAST, FLOWS, MOVING, PLANNED, SEED, STAYING, STORM, TOPICS, WEST
 from tanist_testkit.sandbox.command_line import LONGEST_SECONDS
@@ -17,7 +17,7 @@ from tanist_testkit.verify.writing import Load
 from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from tanist_testkit.demo.promises import Promise
     from tanist_testkit.demo.stage import Stage
@@ -27,6 +27,8 @@ READ_BY_GROUP: Final = ("orders", "clicks", "payments")
 BEFORE_THE_KILL: Final = 8000
 TOLERATED: Final = 3 * sum(flow.rate for flow in FLOWS)
 """Offsets that the operator of the unplanned failover is ready to lose: what producers write in three seconds."""
+EASED: Final = 0.03
+"""Share of their rates at which producers go on while their cluster is dead."""
 DEAD_CALL_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 1.5
 """What has not moved for so long after the kill is taken to stand still."""
@@ -43,8 +45,8 @@ def orchestrate(stage: Stage) -> None:
 def planned(stage: Stage) -> Iterable[Promise]:
     """Producers write at the source until its fence stops them, and then at the destination."""
     load = stage.writing(stage.source, [MOVING], 1)
-    plan = _plan(stage, PLANNED, "planned")
-    _take_over(stage, plan, "east is to be rebuilt", fence_proof=3)
+    plan = runbook.planned(stage, PLANNED, "planned")
+    runbook.take_over(stage, plan, "east is to be rebuilt", fence_proof=3)
     load.stop(stage.soon())
     copy = stage.copied([MOVING.topic])
     later = stage.writing(stage.destination, [MOVING], 2)
@@ -59,12 +61,12 @@ def aborted(stage: Stage) -> Iterable[Promise]:
     """By hand, whoever runs the other failovers."""
     before = _kept_off(stage)
     load = stage.writing(stage.source, [STAYING], 3)
-    plan = _plan(stage, ABORTED, "planned")
-    _approve(stage, plan, "a rehearsal")
-    with stage.tanist.begun(*_run(stage, plan, "--fence-proof", "60s")) as command:
+    plan = runbook.planned(stage, ABORTED, "planned")
+    runbook.approve(stage, plan, "a rehearsal")
+    with stage.tanist.begun(*runbook.run(stage, plan, "--fence-proof", "60s")) as command:
         with suppress(TimedOut):  # then its promise is broken, and says so
             until(lambda: load.refused, stage.soon(), stage.clock, lambda: "no producer was refused", 0.1)
-        stage.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", _evidence(stage, plan))
+        stage.tanist.run("failover", "abort", ABORTED, *WEST, "--evidence", runbook.evidence(stage, plan))
         stage.screen.note(f"the run ended with {command.wait(LONGEST_SECONDS).code}")
     refused, at_abort = load.refused, load.acknowledged
     load.until(AT_LEAST, stage.soon())
@@ -98,7 +100,7 @@ def kill_the_source(stage: Stage) -> None:
     _until_known(stage)
     pids = " ".join(str(broker.pid) for broker in stage.home.source.brokers)
     stage.home.source.kill()
-    load.abandon()
+    load.ease(EASED)  # they go on trying until the source returns
     member.stop()
     stage.screen.event(f"kill -9 {pids} and their controller: all of east")
     stage.screen.say(f"{load.acknowledged:,} records were acknowledged, group {GROUP!r} had read {member.read:,}")
@@ -132,10 +134,10 @@ def _recorded(stage: Stage, key: str) -> list[dict[str, Any]]:
 def unplanned(stage: Stage) -> None:
     """The operator asks what it would cost, and goes on."""
     begun = stage.clock.monotonic()
-    plan = _plan(stage, STORM, "unplanned", "--max-loss", str(TOLERATED))
+    plan = runbook.planned(stage, STORM, "unplanned", "--max-loss", str(TOLERATED))
     stage.forecast = plan["forecast"]
     stage.safe = promises.safe_positions(stage.tanist.run("groups", "translate", STORM, *WEST, "--group", GROUP))
-    _take_over(stage, plan, "east is dead", max_loss=TOLERATED)
+    runbook.take_over(stage, plan, "east is dead", max_loss=TOLERATED)
     stage.screen.say(f"done {stage.clock.monotonic() - begun:.0f} s after somebody asked what it would cost")
 
 
@@ -147,9 +149,9 @@ def go_on(stage: Stage) -> Iterable[Promise]:
     member.until(_read_by_group(stage), stage.soon())  # while they write: the slowest may not have begun
     load.stop(stage.soon())
     member.stop()
-    dead.stop(stage.soon())
     copy, afterwards = stage.copied(TOPICS, stage.begins), load.acknowledged
-    moved = Moved(acknowledged=dead.traces(), copy=copy, refused=dead.refused, afterwards=afterwards)
+    moved = Moved(acknowledged=dead.traces(), copy=copy, refused=0, afterwards=afterwards)
+    stage.lives = [load]
     for place, at in sorted(stage.safe.items()):
         first = member.first[place].offset if place in member.first else "nothing"
         stage.screen.note(f"{GROUP} {place}: read up to {before.reached[place]}, safe was {at}, went on with {first}")
@@ -160,45 +162,3 @@ def go_on(stage: Stage) -> Iterable[Promise]:
 
 def _read_by_group(stage: Stage) -> list[Any]:
     return [place for place in stage.begins if place.topic in READ_BY_GROUP]
-
-
-# ── plan, approval, run ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _plan(stage: Stage, mirror: str, mode: str, *more: str) -> dict[str, Any]:
-    """A plan that was shown."""
-    (plan,) = stage.tanist.run("failover", "plan", mirror, *WEST, "--mode", mode, *more)
-    cost = plan["forecast"]
-    stage.screen.note(f"plan {plan['plan_hash']}: {', '.join(step['id'] for step in plan['steps'])}")
-    for each in plan["limitations"]:
-        stage.screen.note(f"accept {each['name']}: {each['detail']}")
-    seen, most = f"as seen {cost['age_ms']} ms ago", f"an estimated {cost['estimate']} by now"
-    stage.screen.note(f"forecast: {cost['offsets_at_risk']} offsets at risk, {seen}, {most}")
-    return plan
-
-
-def _take_over(stage: Stage, plan: Mapping[str, Any], reason: str, **limits: int) -> None:
-    """Has the plan approved, and runs it to its end. `limits`: parameters of the DAG, `max_loss` and `fence_proof`."""
-    if stage.airflow:
-        stage.airflow.take_over(plan["mirror"], reason, {"mode": plan["mode"], **limits})
-        return
-    _approve(stage, plan, reason, *(("--max-loss", str(limits["max_loss"])) if "max_loss" in limits else ()))
-    proof = ("--fence-proof", f"{limits['fence_proof']}s") if "fence_proof" in limits else ()
-    (record,) = stage.tanist.run(*_run(stage, plan, *proof), quiet=False)
-    stage.screen.note(f"{record['status']}, {record['seconds']} s of work")
-
-
-def _approve(stage: Stage, plan: Mapping[str, Any], reason: str, *more: str) -> None:
-    arguments = (plan["mirror"], plan["plan_hash"], *WEST, "--mode", plan["mode"], *more, "--reason", reason)
-    (approval,) = stage.tanist.run("failover", "approve", *arguments)
-    stage.screen.note(f"approved by {approval['approver']}: {reason}")
-
-
-def _run(stage: Stage, plan: Mapping[str, Any], *more: str) -> tuple[str, ...]:
-    """The command that runs an approved plan."""
-    evidence = ("--evidence", _evidence(stage, plan))
-    return ("failover", "run", plan["mirror"], *WEST, "--plan", plan["plan_hash"], *more, *evidence)
-
-
-def _evidence(stage: Stage, plan: Mapping[str, Any]) -> str:
-    return str(stage.home.evidence / plan["plan_hash"])

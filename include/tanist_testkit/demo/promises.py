@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tanist_testkit.verify.inspection import Inspection
     from tanist_testkit.verify.reading import ReadRecord
-    from tanist_testkit.verify.traces import Traces
+    from tanist_testkit.verify.traces import Trace, Traces
 
 # ── by hand: $EAST and $WEST are bootstrap servers, $DIR is where the demo lives ──────────────────────────────────────
 _ENDS: Final = "kafka-get-offsets.sh --bootstrap-server $EAST (then $WEST) --topic"
@@ -38,6 +38,7 @@ _PLANNED: Final = (
 _CONFIGS: Final = "kafka-configs.sh --bootstrap-server $EAST --describe --entity-type topics --entity-name refunds"
 _ACLS: Final = "kafka-acls.sh --bootstrap-server $EAST --list --topic refunds --resource-pattern-type match"
 _LOSS: Final = "$DIR/evidence has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
+_CIRCLE: Final = "$DIR/evidence/rescue has the ranges; kcat -C -b $WEST -t __quarantine.orders -e -f '%h %k\\n'"
 _RUNS: Final = "Airflow: the run's page, its task `report`; tanist failover status m2 -d west"
 _APPROVALS: Final = "kafka-console-consumer.sh --bootstrap-server $WEST --topic __mirror_approvals --from-beginning"
 
@@ -68,6 +69,13 @@ PROMISES: Final[Mapping[str, tuple[str, str]]] = {
     "tail": ("What is lost is the very end, never a record before a copied one", _LOSS),
     "producers": ("Producers go on at the destination", "kcat -C -b $WEST -t orders -p 0 -o -5 -e"),
     "safe commit": ("The consumer group goes on at exactly the next record after its last safe commit", _MOVED_GROUP),
+    "account": ("Every record that was sent since the kill is accounted for", _CIRCLE),
+    "both sides": ("Every record that either cluster has acknowledged is in the log or in quarantine", _CIRCLE),
+    "one record": (
+        "After the way back an offset names the same record on both clusters, apart from what was rescued",
+        _DIFF,
+    ),
+    "protected": ("After the failback the mirror runs in its first direction again", "tanist mirrors describe m1"),
     "runs": ("{} failovers went through Airflow, every task of theirs done", _RUNS),
     "shown": ("What was run is what the approver was shown", _APPROVALS),
     "four eyes": ("Nobody approves what they have asked for{}", _APPROVALS),
@@ -187,6 +195,69 @@ def of_loss(cost: Mapping[str, Any], moved: Moved) -> Iterator[Promise]:
     holes = sum(scattered(reported, moved.copy[place]) for place, reported in moved.acknowledged.items())
     yield none_of("tail", holes, f"{moved.absent:,} lost ones")
     yield promise("producers", "some taken", f"{moved.afterwards:,} taken", ok=moved.afterwards > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circle:
+    """A failover and the way back. `sent` and the numbers behind it: of the producers of all three primaries.
+
+    `old_source`, `copy`: what is read at both clusters in the end; `quarantine`: by the partitions that it was
+    rescued from.
+    """
+
+    sent: int
+    refused: int
+    unanswered: int
+    aborted: int
+    acknowledged: Traces
+    old_source: Traces
+    copy: Traces
+    quarantine: Traces
+
+    @property
+    def missing(self) -> int:
+        """Acknowledged records that are neither in the copy nor in quarantine."""
+        return sum(self._missing(place, trace) for place, trace in self.acknowledged.items())
+
+    def _missing(self, place: Place, acknowledged: Trace) -> int:
+        held = {*_digests(self.copy, place), *_digests(self.quarantine, place)}
+        return sum(each not in held for each in (*acknowledged.digests, *acknowledged.unplaced))
+
+    @property
+    def clashes(self) -> int:
+        """Offsets that name two records, or one that only one cluster has and nobody rescued."""
+        return sum(self._clashes(place) for place in self.old_source.keys() | self.copy.keys())
+
+    def _clashes(self, place: Place) -> int:
+        old, new = (_by_offset(traces, place) for traces in (self.old_source, self.copy))
+        rescued = _digests(self.quarantine, place)
+        only_old = sum(digest not in rescued for offset, digest in old.items() if offset not in new)
+        return only_old + sum(old.get(offset) != digest for offset, digest in new.items())
+
+    def lines(self) -> Iterator[str]:
+        """The numbers."""
+        told = f"{total(self.acknowledged):,} acknowledged, {self.refused:,} refused, {self.unanswered:,} unanswered"
+        yield f"{self.sent:,} sent = {told}, {self.aborted:,} aborted"
+        yield f"{total(self.quarantine):,} in quarantine, {self.missing:,} missing"
+
+
+def _digests(traces: Traces, place: Place) -> set[int]:
+    return set(traces[place].digests) if place in traces else set()
+
+
+def _by_offset(traces: Traces, place: Place) -> dict[int, int]:
+    return dict(zip(traces[place].offsets, traces[place].digests, strict=True)) if place in traces else {}
+
+
+def of_circle(found: Circle, partitions: Sequence[tuple[str, int | None]]) -> Iterator[Promise]:
+    """`partitions`: state and lag of each partition of the mirror in the end."""
+    known, rescued = total(found.acknowledged), total(found.quarantine)
+    told = known + found.refused + found.unanswered + found.aborted
+    yield promise("account", f"{found.sent:,} sent", f"{told:,} sent", ok=told == found.sent)
+    yield none_of("both sides", found.missing, f"{known:,} acknowledged records, {rescued:,} of them in quarantine")
+    yield none_of("one record", found.clashes, f"{total(found.copy):,} records")
+    good = sum(each == ("MIRRORING", 0) for each in partitions)
+    yield promise("protected", f"{len(partitions)} partitions", f"{good} partitions")
 
 
 def of_group(

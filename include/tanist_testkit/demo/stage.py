@@ -39,6 +39,7 @@ STAYING: Final = Flow(topic="refunds", partitions=2, rate=800, max_message_bytes
 MIRRORS: Final = {STORM: FLOWS, PLANNED: (MOVING,), ABORTED: (STAYING,)}
 TOPICS: Final = tuple(flow.topic for flow in FLOWS)
 WEST: Final = ("--destination", "west")
+EAST: Final = ("--destination", "east")
 SEED: Final = 1
 STEP_SECONDS: Final = 90.0
 AT_LEAST: Final = 500
@@ -66,6 +67,8 @@ class Stage:
     member: Member = field(init=False)
     forecast: Mapping[str, Any] = field(init=False)
     safe: dict[Place, int] = field(init=False)
+    lives: list[Load] = field(default_factory=list)
+    """What was written since the source died: at the new primary, and after the failback. `load` is that before."""
 
     @property
     def source(self) -> str:

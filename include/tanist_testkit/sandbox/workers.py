@@ -37,9 +37,9 @@ class Workers:
         self._processes: dict[str, Process] = {}
         self._ended: set[str] = set()
 
-    def start(self, worker: str) -> int:
-        """Its process id. Raises ProcessFailed."""
-        argv = [*TANIST, "fetcher", "run", *self._command, "--id", worker]
+    def start(self, worker: str, *more: str) -> int:
+        """Its process id. `more`: options that replace those of the command. Raises ProcessFailed."""
+        argv = [*TANIST, "fetcher", "run", *self._command, "--id", worker, *more]
         self._processes[worker] = self._guardian.spawn(argv, self.log(worker), bound=self._bound)
         self._ended.discard(worker)
         return self._processes[worker].pid

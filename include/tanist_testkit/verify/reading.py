@@ -98,7 +98,7 @@ def _bounds(client: Consumer, place: Place, by: Deadline, clock: Clock) -> LogEx
     return until(ask, by, clock, lambda: f"{place} does not tell where it ends: {refusals[-1:]}", _WAIT_SECONDS)
 
 
-def read(
+def read(  # noqa: PLR0913 -- its options, named
     bootstrap: str,
     logs: Mapping[Place, LogExtent],
     *,
@@ -106,8 +106,9 @@ def read(
     by: Deadline,
     clock: Clock,
     progress: Callable[[int], None] = lambda _records: None,
+    digest_of: Callable[[Message], int] = message_digest,
 ) -> Traces:
-    """Every record in `logs`; `progress` hears how many there are so far.
+    """Every record in `logs`; `progress` hears how many there are so far. `digest_of`: what is kept of a record.
 
     Raises:
         TimedOut: some partitions were not read to their end.
@@ -115,14 +116,14 @@ def read(
     """
     client = consumer(bootstrap, committed=committed)
     try:
-        return _LogReader(client, logs).whole(by, clock, progress)
+        return _LogReader(client, logs, digest_of).whole(by, clock, progress)
     finally:
         client.close()
 
 
 class _LogReader:
-    def __init__(self, client: Consumer, logs: Mapping[Place, LogExtent]) -> None:
-        self._client = client
+    def __init__(self, client: Consumer, logs: Mapping[Place, LogExtent], digest_of: Callable[[Message], int]) -> None:
+        self._client, self._digest_of = client, digest_of
         self.traces: Traces = {place: Trace(start=log.start, end=log.end) for place, log in logs.items()}
         self._adders = {place: (trace.offsets.append, trace.digests.append) for place, trace in self.traces.items()}
         self._open = {place for place, log in logs.items() if log.end > log.start}
@@ -148,7 +149,7 @@ class _LogReader:
             return
         add_offset, add_digest = self._adders[message.topic(), message.partition()]  # type: ignore[index]
         add_offset(message.offset())  # type: ignore[arg-type]
-        add_digest(message_digest(message))
+        add_digest(self._digest_of(message))
 
     def _note_problem(self, message: Message, problem: KafkaError) -> None:
         if problem.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001

@@ -10,7 +10,7 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import delete_before, settings
@@ -19,9 +19,9 @@ from tanist_testkit.verify.traces import Place, Trace, Traces, merged, total
 from tanist_testkit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Message
 
     from tanist.ports.clock import Clock, Deadline
 
@@ -32,6 +32,7 @@ _DELIVERY_MS: Final = 120_000
 _TRANSACTION_MS: Final = 20_000
 _IN_A_TRANSACTION: Final = 40
 _ABORTED: Final = 0.3
+_UNANSWERED: Final = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})  # noqa: SLF001
 
 Note: TypeAlias = "Callable[[FlowRecord, KafkaError | None, Message], None]"
 """Hears what became of a record; None: brokers have acknowledged it, the message tells where."""
@@ -93,7 +94,8 @@ class LoadWriter(threading.Thread):
     """One producer of one flow. `acknowledged` is complete once the thread has ended.
 
     A record whose fate is not known (its transaction's commit was not answered) is not among the acknowledged ones; the
-    comparison of the two logs looks at it all the same.
+    comparison of the two logs looks at it all the same. Once the thread has ended, each record that was `sent` is
+    acknowledged, `refused` by brokers, `unanswered`, or in a transaction that was `aborted` on purpose.
     """
 
     def __init__(
@@ -103,14 +105,13 @@ class LoadWriter(threading.Thread):
         super().__init__(name=f"writer-{flow.topic}-{number}", daemon=True)
         self.flow = flow
         self.acknowledged: Traces = defaultdict(Trace)
-        self.aborted = self.refused = 0
+        self.sent = self.aborted = self.refused = self.unanswered = 0
         self._servers = bootstrap
         self._number = number
         self._clock = clock
         self._dice = Random(f"{seed}/fate/{flow.topic}/{number}")  # noqa: S311 -- load, not secrets
         self._records = records(flow, number, clock, seed)
         self._stopping = threading.Event()
-        self._abandoned = False
         self._call_seconds = call_seconds
         self.died: BaseException | None = None
         self.pace = 1.0
@@ -118,11 +119,6 @@ class LoadWriter(threading.Thread):
 
     def stop(self) -> None:
         """What has been handed to the producer is still delivered, or its transaction ended."""
-        self._stopping.set()
-
-    def abandon(self) -> None:
-        """The cluster is dead: what it has not acknowledged until now it never will."""
-        self._abandoned = True
         self._stopping.set()
 
     def run(self) -> None:
@@ -138,9 +134,7 @@ class LoadWriter(threading.Thread):
     def _write_plain(self) -> None:
         writer = self._writer(enable_idempotence=True)
         for count in self._paced():
-            writer.write(self.flow.topic, islice(self._records, count), self._note)
-        if self._abandoned:
-            writer.producer.purge()
+            writer.write(self.flow.topic, self._counted(islice(self._records, count)), self._note)
         writer.producer.flush(_DELIVERY_MS / 1000)
 
     def write_exactly(self, count: int) -> None:
@@ -148,14 +142,21 @@ class LoadWriter(threading.Thread):
         writer, partitions = self._writer(enable_idempotence=True), self.flow.partitions
         numbered = enumerate(islice(self._records, count * partitions))
         spread = (record._replace(partition=number % partitions) for number, record in numbered)
-        writer.write(self.flow.topic, spread, self._note)
+        writer.write(self.flow.topic, self._counted(spread), self._note)
         writer.producer.flush(_CALL_SECONDS)
 
     def _note(self, record: FlowRecord, problem: KafkaError | None, message: Message) -> None:
         if problem is None:
             self.acknowledged[Place(self.flow.topic, record.partition)].add(message.offset(), record.digest)
+        elif problem.code() in _UNANSWERED:
+            self.unanswered += 1
         else:
             self.refused += 1
+
+    def _counted(self, sent: Iterable[FlowRecord]) -> Iterator[FlowRecord]:
+        for record in sent:
+            self.sent += 1
+            yield record
 
     def _paced(self) -> Iterable[int]:
         """How many records are due now, until stopped."""
@@ -194,7 +195,15 @@ class LoadWriter(threading.Thread):
 
     def _transaction(self, writer: LogWriter) -> int:
         """One transaction from begin to end; its records."""
-        wanted = list(islice(self._records, self._dice.randint(1, _IN_A_TRANSACTION)))
+        wanted = list(self._counted(islice(self._records, self._dice.randint(1, _IN_A_TRANSACTION))))
+        try:
+            self._written(writer, wanted)
+        except KafkaException:
+            self.unanswered += len(wanted)
+            raise
+        return len(wanted)
+
+    def _written(self, writer: LogWriter, wanted: Sequence[FlowRecord]) -> None:
         seen: list[tuple[FlowRecord, int | None]] = []
 
         def note(record: FlowRecord, problem: KafkaError | None, message: Message) -> None:
@@ -208,11 +217,10 @@ class LoadWriter(threading.Thread):
         if self._dice.random() < _ABORTED:
             producer.abort_transaction(self._call_seconds)
             self.aborted += len(wanted)
-            return len(wanted)
+            return
         producer.commit_transaction(self._call_seconds)
         for record, offset in seen:
             self.acknowledged[Place(self.flow.topic, record.partition)].add(offset, record.digest)
-        return len(wanted)
 
     def _writer(self, **more: object) -> LogWriter:
         common: dict[str, object] = {
@@ -263,11 +271,6 @@ class Load:
             _TICK_SECONDS,
         )
 
-    def abandon(self) -> None:
-        """The cluster is dead: nothing more will be acknowledged. `stop` does not wait long any more."""
-        for writer in self.writers:
-            writer.abandon()
-
     def stop(self, by: Deadline) -> None:
         """Returns when everything that was handed over has been acknowledged or given up.
 
@@ -302,6 +305,16 @@ class Load:
     def refused(self) -> int:
         """Records that the cluster did not take, so far."""
         return sum(writer.refused for writer in self.writers)
+
+    @property
+    def sent(self) -> int:
+        """Records that were handed to producers, so far."""
+        return sum(writer.sent for writer in self.writers)
+
+    @property
+    def unanswered(self) -> int:
+        """Records whose fate their producers do not know, so far."""
+        return sum(writer.unanswered for writer in self.writers)
 
     def traces(self) -> Traces:
         """Everything that was acknowledged; once stopped."""
