@@ -28,6 +28,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
 from tanist.domain.states import BROKEN_ROW, SOURCE_DELETED_ROW, TAKEN_IN_ROW, DesiredState, MirrorState
+from tanist.domain.tails import RetentionHeld, TopicTails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -109,6 +110,15 @@ class StateView(Mapping[str, StateRecord]):
         """What is recorded of the promotions of a topic, or of all topics, by topic and promotion epoch."""
         found = (each for each in self._all_of(TopicLineage, mirror) if topic in {None, each.topic})
         return tuple(sorted(found, key=lambda each: (each.topic, each.promotion_epoch)))
+
+    def tails(self, mirror: MirrorName) -> tuple[TopicTails, ...]:
+        """What is recorded of the divergent tails that promotions have left, by topic and promotion epoch."""
+        found = self._all_of(TopicTails, mirror)
+        return tuple(sorted(found, key=lambda each: (each.topic, each.promotion_epoch)))
+
+    def retention_held(self, mirror: MirrorName) -> dict[str, RetentionHeld]:
+        """The topics of the old source whose records are kept for their tails."""
+        return {each.topic: each for each in self._all_of(RetentionHeld, mirror)}
 
     def promoted(self, mirror: MirrorName, topic: str) -> bool:
         """Whether a topic has left its mirror, so that it must not be copied to any more."""

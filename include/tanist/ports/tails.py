@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.errors import TanistError
     from tanist.domain.failback.survey import TailCounts
-    from tanist.domain.names import TopicPartition
+    from tanist.domain.names import EpochMs, ProducerId, TopicPartition
     from tanist.ports.clock import Deadline
 
 
@@ -24,6 +24,147 @@ class CopiedSpan:
     end: int
     source_end: int
     last_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailCopy:
+    """A tail that is copied into a quarantine partition. `begin`, `end`: offsets of the source.
+
+    `start`: where the log of the quarantine partition ended before the first record of this tail. `producer_id`: the
+    only writer of the copies of this mirror and promotion.
+    """
+
+    source: TopicPartition
+    cluster_id: str
+    begin: int
+    end: int
+    into: TopicPartition
+    start: int
+    producer_id: ProducerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailDigest:
+    """Of the records of a tail, in their order. `digest`: SHA-256 of their offsets, times, keys, values and headers.
+
+    `first`, `last`: offsets at the source, None without records. `until`: in the quarantine partition, the offset
+    behind the last one; -1 for the source.
+    """
+
+    records: int
+    bytes: int
+    first: int | None
+    last: int | None
+    digest: str
+    until: int = -1
+
+
+class Quarantine(Protocol):
+    """Topics of the new primary that keep what only the old source had."""
+
+    def create(self, topic: str, partitions: int, by: Deadline) -> None:
+        """Create the quarantine topic, unless it exists; nothing in it expires."""
+        ...
+
+    def ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> Mapping[TopicPartition, int]:
+        """Where the logs of quarantine partitions end, once everything in them is committed."""
+        ...
+
+    def new_producer_id(self, by: Deadline) -> ProducerId:
+        """A producer id that nobody has written with."""
+        ...
+
+    def copy(self, tail: TailCopy, confirm: Callable[[], Deadline], by: Deadline) -> Iterator[int]:
+        """Append the records of a tail that are not there yet; yields how many there are after each append.
+
+        `confirm` is called before each append and returns until when it may be sent.
+        """
+        ...
+
+    def at_source(self, tail: TailCopy, by: Deadline) -> TailDigest:
+        """The records of a tail, read from the old source."""
+        ...
+
+    def rescued(self, tail: TailCopy, by: Deadline) -> TailDigest:
+        """The records of a tail, read from quarantine."""
+        ...
+
+
+class RescuedRecord(NamedTuple):
+    """A record in quarantine. `offset`: at the old source; `time`: ms since 1970; `rest`: key, value and headers."""
+
+    offset: int
+    time: int
+    key: bytes | None
+    rest: bytes
+
+
+class KeyWritten(NamedTuple):
+    """The last record of a key in a log. `own`: whether it is one of the new primary's own records."""
+
+    offset: int
+    time: int
+    rest: bytes
+    own: bool
+
+
+class Replayed(NamedTuple):
+    """What a log has of our replayed records. `offset`: at the old source, of the last one; None: not known.
+
+    `sequence`: how many were written; None: not known.
+    """
+
+    sequence: int | None
+    offset: int | None
+
+
+class Replays(Protocol):
+    """Appends rescued records to the topics that they belong to, at the new primary."""
+
+    def rescued(self, tail: TailCopy, by: Deadline) -> Iterator[RescuedRecord]:
+        """The records of a tail in quarantine, in the order of the old source."""
+        ...
+
+    def end(self, at: TopicPartition, by: Deadline) -> int:
+        """Where a log ends, once everything in it is committed."""
+        ...
+
+    def new_producer_id(self, by: Deadline) -> ProducerId:
+        """A producer id that nobody has written with."""
+        ...
+
+    def last_of_keys(
+        self,
+        at: TopicPartition,
+        span: tuple[int, int],
+        keys: Container[bytes],
+        own_from: int,
+        without: Container[int],
+        by: Deadline,
+    ) -> Mapping[bytes, KeyWritten]:
+        """Of each of `keys` the last record in a span of a log, which may begin before the log does.
+
+        From `own_from` on lie the new primary's own records. `without`: producer ids whose records do not count.
+        """
+        ...
+
+    def replayed(self, at: TopicPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
+        """What there is of the records of `producer_id` from `start` on, everything committed."""
+        ...
+
+    def append(
+        self, tail: TailCopy, records: Sequence[RescuedRecord], producer_id: int, sequence: int, by: Deadline
+    ) -> None:
+        """Append one batch to the partition that `tail` comes from; the headers say where each record comes from.
+
+        Raises:
+            OutOfOrderSequence: another number of records was written before. CouldNotTell: it may have been appended.
+        """
+        ...
+
+    def current(self, of: RescuedRecord, last: KeyWritten | None, now: EpochMs) -> RescuedRecord:
+        """The value that the key of a record has in the log: a copy of its last record, or else a tombstone."""
+        ...
 
 
 class DivergentTails(Protocol):

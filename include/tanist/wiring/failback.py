@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tanist.domain.moves import MoveStatus
 from tanist.domain.records import STATE_TOPIC
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failback.reverse import at_no_point, last_move, reverse, reversed_before
 from tanist.usecases.failback.survey import ReturnContext
+from tanist.wiring.failover import Folder
 from tanist.wiring.registry import side_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from tanist.domain.names import MirrorName
     from tanist.ports.cluster import Cluster
@@ -36,7 +40,11 @@ def returned(
     cluster_ids.same_as_pinned(spec, None, found)
     source, there = registry.open(spec.source, spec.source_cluster_id), registry.open(destination.name)
     return ReturnContext(
-        spec=spec, source=side_of(source), destination=destination, tails=source.divergent_tails(there)
+        spec=spec,
+        source=side_of(source),
+        destination=destination,
+        tails=source.divergent_tails(there),
+        quarantine=source.quarantine(there),
     )
 
 
@@ -58,3 +66,18 @@ def reverse_mirror(
     if move is not None and (done := reversed_before(move, clusters, context)) is not None:
         return done
     return reverse(request, clusters, context, checkpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """`manifest.json` in the folder of the evidence, replaced as a whole."""
+
+    path: Path
+
+    def check(self) -> None:
+        """Raise Misconfigured if it cannot be written; called before anything is changed."""
+        Folder(self.path).check()
+
+    def write(self, manifest: Mapping[str, Any]) -> None:
+        """Replace the manifest."""
+        Folder(self.path).replace("manifest.json", json.dumps(manifest, indent=2) + "\n")

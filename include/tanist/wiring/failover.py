@@ -134,8 +134,8 @@ class Folder:
     path: Path
 
     def flush(self, evidence: Evidence) -> None:
-        self._replace("evidence.json", as_json(evidence))
-        self._replace("evidence.html", as_page(evidence))
+        self.replace("evidence.json", as_json(evidence))
+        self.replace("evidence.html", as_page(evidence))
 
     def before(self) -> Evidence | None:
         """The evidence of earlier calls; None: none. Raises Misconfigured if the file is not valid evidence."""
@@ -158,7 +158,8 @@ class Folder:
         except OSError as why:
             raise Misconfigured(f"evidence cannot be written to {self.path}: {why.strerror}") from why
 
-    def _replace(self, name: str, text: str) -> None:
+    def replace(self, name: str, text: str) -> None:
+        """Replace the file `name` as a whole."""
         self.path.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self.path, prefix=f".{name}-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tanist.domain.failback.survey import PartitionSurvey, TailCounts, TailVerdict
+from tanist.domain.failback.survey import PartitionSurvey, TailCounts
 from tanist.domain.names import TopicPartition
+from tanist.domain.tails import TailVerdict
 from tanist.usecases.failback.survey import exit_code
 
 L, H = 100, 150

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from tanist.domain.acl_entries import to_deny
 from tanist.domain.checks import named
 from tanist.domain.errors import CouldNotTell, Refused, TanistError
-from tanist.domain.failback.survey import PartitionSurvey, TailVerdict
 from tanist.domain.failover.plan import Limitation, PlanHash, canonical, hash_of
+from tanist.domain.tails import TailVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
+    from tanist.domain.failback.survey import PartitionSurvey
 
 VERSION: Final = 1
 TAIL_STAYS_READABLE: Final = "TAIL_STAYS_READABLE"
@@ -59,8 +60,8 @@ class SurveyNotFinal(CouldNotTell):
 class TailUndecided(Refused):
     name = TAIL_UNDECIDED
     operator_action = (
-        "decide what becomes of these records first (`tanist failback survey` lists them), or accept that nobody has "
-        f"with --accept {TAIL_UNDECIDED}; nothing was changed"
+        "`tanist failback rescue` copies these records to the new primary, then decide what becomes of them; or accept "
+        f"that nobody has decided with --accept {TAIL_UNDECIDED}; nothing was changed"
     )
 
 
@@ -157,7 +158,7 @@ def problems(found: Iterable[PartitionSurvey], accepted: Collection[str]) -> Ite
                 yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons) or 'its tail is unknown'}")
             case _ if each.reasons:
                 yield SurveyNotFinal(f"{each.partition}: {'; '.join(each.reasons)}")
-            case TailVerdict.TAIL if TAIL_UNDECIDED not in accepted:
+            case TailVerdict.TAIL if not each.decided and TAIL_UNDECIDED not in accepted:
                 records = each.tail.records if each.tail else 0
                 yield TailUndecided(f"{each.partition} has {records} record(s) at the old source that nobody else has")
             case _:
@@ -197,6 +198,10 @@ def limitations(
             f"{records} record(s) that only the old source has stay in its log, where consumers read them: {where}",
             about=about,
         )
+    if undecided := [each for each in tails if not each.decided]:
+        records = sum(each.tail.records for each in undecided if each.tail)
+        where = named(str(each.partition) for each in undecided)
+        about = tuple(sorted(str(each.partition) for each in undecided))
         yield Limitation(TAIL_UNDECIDED, f"nobody has decided about {records} record(s): {where}", about=about)
     if short := [each for each in found if each.verdict is TailVerdict.SHORTER]:
         lost = sum(each.old_end - (each.common_end or 0) for each in short)

@@ -8,27 +8,12 @@ logs ends. The divergent tail is what the old source has from C up to E. Nobody 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from tanist.domain.tails import TailVerdict
 
 if TYPE_CHECKING:
     from tanist.domain.names import EpochMs, TopicPartition
-
-
-class TailVerdict(StrEnum):
-    """What became of one partition of the old source."""
-
-    NONE = "NO_TAIL"
-    """It has no record that the new primary lacks."""
-    TAIL = "TAIL"
-    """It has records that the new primary lacks, all at reserved offsets."""
-    OVERLAP = "OVERLAP"
-    """It has offsets beyond the reserve: there an offset names a record on each cluster."""
-    SHORTER = "SHORTER"
-    """It lacks records that were copied (a power cut, a backup); what it has is the same."""
-    DIVERGED = "DIVERGED"
-    """It lacks records that were copied, and has others at their offsets."""
-    UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +32,7 @@ class PartitionSurvey:
     """One partition, in offsets of the source. None: unknown, `reasons` say why.
 
     `old_end`: L; `reserve_end`: H; `end`: E; `common_end`: C. `reasons`: why `end` is not final, or unknown.
+    `decided`: the tail is rescued, and what was decided about it is done.
     """
 
     partition: TopicPartition
@@ -57,6 +43,7 @@ class PartitionSurvey:
     common_end: int | None = None
     tail: TailCounts | None = None
     reasons: tuple[str, ...] = ()
+    decided: bool = False
 
     @property
     def verdict(self) -> TailVerdict:

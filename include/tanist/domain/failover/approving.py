@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 from tanist.domain.errors import CouldNotTell, Misconfigured, Refused
 from tanist.domain.failover.plan import ApprovedPlan, hash_of
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tanist.domain.names import EpochMs, MirrorName
-    from tanist.domain.records import FailoverRun
+    from tanist.domain.records import FailoverRun, RunStatus
 
 APPROVALS_TOPIC: Final = "__mirror_approvals"
 UNPROTECTED: Final = "UNPROTECTED"
@@ -122,6 +122,19 @@ Entry: TypeAlias = Approval | Withdrawal
 """Whatever stands in the approvers' topic and can be read."""
 
 
+class ApprovedRun(Protocol):
+    """A run on record: of a failover, or of a decision about tails. `approval`: the id of the one that it is on."""
+
+    @property
+    def plan(self) -> str: ...
+    @property
+    def approval(self) -> str: ...
+    @property
+    def status(self) -> RunStatus: ...
+    @property
+    def reason(self) -> str: ...
+
+
 def signature(principal: str, on_behalf_of: str = "") -> str:
     """The approver as others read it: who was logged in, and for whom where that is somebody else.
 
@@ -141,7 +154,7 @@ def signature(principal: str, on_behalf_of: str = "") -> str:
 
 
 def choose(
-    entries: Sequence[Entry], runs: Iterable[FailoverRun], mirror: MirrorName, plan: str, request: str | None = None
+    entries: Sequence[Entry], runs: Iterable[ApprovedRun], mirror: MirrorName, plan: str, request: str | None = None
 ) -> Approval:
     """The approval of `plan` that holds longest, of those that answer the request and are neither withdrawn nor used.
 

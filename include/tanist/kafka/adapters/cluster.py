@@ -16,7 +16,9 @@ from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.opening import KafkaOpening
 from tanist.kafka.adapters.positions import KafkaPositions
 from tanist.kafka.adapters.producer_fencing import KafkaProducerFencing
+from tanist.kafka.adapters.quarantine import KafkaQuarantine
 from tanist.kafka.adapters.record_proofs import KafkaProofs
+from tanist.kafka.adapters.replaying import KafkaReplays
 from tanist.kafka.adapters.replicas import KafkaReplicas
 from tanist.kafka.adapters.state_reader import Follower
 from tanist.kafka.adapters.tail import BRIEF_MS
@@ -83,6 +85,14 @@ class KafkaCluster:
     def divergent_tails(self, destination: KafkaCluster) -> KafkaDivergentTails:
         """Compares the logs of this cluster, an old source, with those of `destination`."""
         return KafkaDivergentTails(self.router, destination.router)
+
+    def quarantine(self, destination: KafkaCluster) -> KafkaQuarantine:
+        """Copies what only this cluster has, an old source, to quarantine topics of `destination`."""
+        return KafkaQuarantine(self.router, destination.router, allow_small=destination.small_state)
+
+    def replays(self) -> KafkaReplays:
+        """Appends rescued records to topics of this cluster."""
+        return KafkaReplays(self.router)
 
     def open_store(
         self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.errors import CouldNotTell, Stopped, TanistError, TimedOut
+from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.failback.survey import TailCounts
 from tanist.domain.names import EpochMs
-from tanist.kafka.protocol.frames import FetchLimits
-from tanist.kafka.protocol.record_proof import visible
-from tanist.kafka.protocol.records_left import records_left
+from tanist.kafka.adapters.committed_records import committed
+from tanist.kafka.protocol.origin import key_of
 from tanist.kafka.wire.leaders import value
-from tanist.kafka.wire.requests import End, fetch, list_offsets, offset_for_leader_epoch
+from tanist.kafka.wire.requests import End, list_offsets, offset_for_leader_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import TypeVar
 
     from tanist.domain.names import TopicPartition
-    from tanist.kafka.protocol.records_left import RecordLeft
+    from tanist.kafka.adapters.committed_records import Committed
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import CopiedSpan
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 FIRST_WINDOW: Final = 64
 """Offsets compared at the end of the prefix; four times as many each time where they differ."""
-_READ_BYTES: Final = 1 << 20
 
 
 class KafkaDivergentTails:
@@ -80,13 +77,14 @@ class KafkaDivergentTails:
         self, router: Router, at: TopicPartition, begin: int, end: int, by: Deadline
     ) -> Iterator[tuple[int, bytes]]:
         """Key, value and headers of each. Times are left out: those of LogAppendTime are not copied."""
-        for _, record in _read(router, at, begin, end, by):
+        for record in committed(router, at, begin, end, by):
             yield record.offset, record.rest
 
     def _counts(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> TailCounts:
         counting = _Counting()
-        for base, record in _read(self._source, at, begin, end, by):
-            counting.add(base + record.time, record)
+        start = value(list_offsets(self._source, {at: End.EARLIEST}, by)[at])
+        for record in committed(self._source, at, max(begin, start), end, by):
+            counting.add(record)
         return counting.counts()
 
 
@@ -104,29 +102,6 @@ def _each(
     return found
 
 
-def _read(router: Router, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[tuple[int, RecordLeft]]:
-    """The committed records of a span, each with the time that its own counts from.
-
-    Raises:
-        CouldNotTell: the log cannot be read up to `end`.
-    """
-    while begin < end:
-        if not by.left(time.monotonic()):
-            raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
-        fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), _READ_BYTES)[at])
-        seen = visible(fetched.records, fetched.aborted)
-        for header, batch in seen.batches:
-            base = header.max_timestamp if header.is_log_append_time else header.base_timestamp
-            for record in records_left(header, batch):
-                if begin <= record.offset < end:
-                    yield base, record._replace(time=0) if header.is_log_append_time else record
-        if seen.until is None or seen.until <= begin:
-            if fetched.last_stable_offset >= end:
-                return  # a cleaner has taken the rest
-            raise CouldNotTell(f"{at} ends at offset {fetched.last_stable_offset} for readers, not at {end}")
-        begin = seen.until
-
-
 @dataclass(slots=True)
 class _Counting:
     records: int = 0
@@ -135,13 +110,13 @@ class _Counting:
     first: int | None = None
     last: int | None = None
 
-    def add(self, at: int, record: RecordLeft) -> None:
+    def add(self, record: Committed) -> None:
         self.records += 1
         self.size += len(record.rest)
-        if record.has_key:
-            self.keys.add(record.key)
-        self.first = at if self.first is None else min(self.first, at)
-        self.last = at if self.last is None else max(self.last, at)
+        if (key := key_of(record.rest)) is not None:
+            self.keys.add(key)
+        self.first = record.time if self.first is None else min(self.first, record.time)
+        self.last = record.time if self.last is None else max(self.last, record.time)
 
     def counts(self) -> TailCounts:
         return TailCounts(

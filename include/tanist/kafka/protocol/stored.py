@@ -11,8 +11,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import tanist.domain.lineage
-import tanist.domain.records  # noqa: F401 -- declares the records that KINDS names
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.kafka.protocol.values import plain, reader
 

@@ -1,4 +1,4 @@
-"""`tanist failback survey`: what the old source has that the new primary lacks. It changes nothing."""
+"""What the old source has that the new primary lacks: looked for, and compared. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tanist.domain.errors import Refused, TanistError, TopicNotInMirror
-from tanist.domain.failback.survey import PartitionSurvey, TailVerdict
+from tanist.domain.failback.pending import is_decided
+from tanist.domain.failback.survey import PartitionSurvey
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
 from tanist.domain.selection import Selection
+from tanist.domain.tails import TailVerdict
 from tanist.ports.tails import CopiedSpan
 from tanist.usecases.failover.coordinated import Coordinated
 from tanist.usecases.failover.source_seen import see_source
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.tails import DivergentTails
+    from tanist.ports.tails import DivergentTails, Quarantine
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_seen import SourceSeen
 
@@ -58,6 +60,7 @@ class ReturnContext:
     source: Cluster
     destination: Cluster
     tails: DivergentTails
+    quarantine: Quarantine
 
 
 def survey(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> tuple[PartitionSurvey, ...]:
@@ -69,18 +72,22 @@ def survey(clusters: ReturnContext, include: Sequence[str], command: CommandCont
     """
     both = MirrorSnapshot.of(clusters.spec, clusters.source, clusters.destination, None)
     view = both.destination.state(STATE_TOPIC, command.by)
-    promoted = _promoted(view, clusters.spec.mirror, include)
+    promoted = failed_over(view, clusters.spec.mirror, include)
     source = both.reachable_source()
     wanted = [topic for topic, _ in promoted]
     seen = see_source(clusters.spec, source, wanted, view, Coordinated(), command, whole=False)
     mapped = maps(both.destination.state(OFFSETS_TOPIC, command.by), clusters.spec)
-    found = [_begun(at, topic, entry, seen) for topic, entry in promoted for at in topic.all_partitions()]
+    found = [_begun(at, topic, entry, seen, view) for topic, entry in promoted for at in topic.all_partitions()]
     found = [_shifted(each) if each.partition in mapped else each for each in found]
     return tuple(_compared(found, view, clusters, command.by))
 
 
-def _promoted(view: StateView, mirror: MirrorName, include: Sequence[str]) -> list[tuple[TopicDesired, TopicLineage]]:
-    """The topics that have left the mirror by a promotion whose lineage is stored, with its last entry."""
+def failed_over(view: StateView, mirror: MirrorName, include: Sequence[str]) -> list[tuple[TopicDesired, TopicLineage]]:
+    """The topics that have left the mirror by a promotion whose lineage is stored, with its last entry.
+
+    Raises:
+        NothingFailedOver, TopicNotInMirror.
+    """
     last = {entry.topic: entry for entry in view.lineage(mirror)}
     others = view.of_other_mirrors(mirror)
     left = {t.topic: t for t in view.removed(mirror) if t.topic in last and t.topic not in others}
@@ -94,7 +101,9 @@ def _promoted(view: StateView, mirror: MirrorName, include: Sequence[str]) -> li
     return [(left[name], last[name]) for name in sorted(selection.of(left))]
 
 
-def _begun(at: TopicPartition, topic: TopicDesired, entry: TopicLineage, seen: SourceSeen) -> PartitionSurvey:
+def _begun(
+    at: TopicPartition, topic: TopicDesired, entry: TopicLineage, seen: SourceSeen, view: StateView
+) -> PartitionSurvey:
     """Where the log ends, and whether it can still grow."""
     begun = PartitionSurvey(
         partition=at,
@@ -107,7 +116,9 @@ def _begun(at: TopicPartition, topic: TopicDesired, entry: TopicLineage, seen: S
         return replace(begun, reasons=("the topic was deleted and re-created at the old source",))
     if at not in seen.true_ends:
         return replace(begun, reasons=(seen.ends.error(at) or "the old source does not have this partition",))
-    return replace(begun, end=seen.true_ends[at], reasons=tuple(_unsettled(at, seen)))
+    end = seen.true_ends[at]
+    decided = is_decided(view, entry.mirror, at, end)
+    return replace(begun, end=end, reasons=tuple(_unsettled(at, seen)), decided=decided)
 
 
 def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:
@@ -172,6 +183,7 @@ def survey_item(mirror: str, found: PartitionSurvey) -> dict[str, Any]:
         "old_end": found.old_end,
         "end": found.end,
         "reserve_end": found.reserve_end,
+        "decided": found.decided,
         "records": tail.records if tail else None,
         "bytes": tail.bytes if tail else None,
         "keys": tail.keys if tail else None,

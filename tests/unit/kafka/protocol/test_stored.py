@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
+from tanist.domain.failback.decision import ReplayProgress, TailDecision
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange
@@ -33,6 +34,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import DesiredState, MirrorState
+from tanist.domain.tails import PartitionTail, RetentionHeld, TailStage, TailVerdict, TopicTails
 from tanist.kafka.protocol.stored import Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")
@@ -121,6 +123,88 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
         (
             '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"old_cluster_id":"e",'
             '"new_cluster_id":"w","old_ends":[7,0],"reserve_ends":[9,0],"at":3}'
+        ),
+    ),
+    (
+        TopicTails(
+            mirror=MIRROR,
+            topic=PARTITION.topic,
+            promotion_epoch=2,
+            cluster_id="e",
+            tails=(
+                PartitionTail(
+                    partition=0,
+                    verdict=TailVerdict.TAIL,
+                    common_end=5,
+                    end=9,
+                    records=4,
+                    copied_from=1,
+                    copied_to=5,
+                    digest="d",
+                ),
+            ),
+            stage=TailStage.RESCUED,
+            quarantine="q",
+            producer_id=7,
+            at=EpochMs(3),
+        ),
+        "tail/east.to-west_1/orders.v1_a-b/2",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"cluster_id":"e","tails":'
+            '[{"partition":0,"verdict":"TAIL","common_end":5,"end":9,"records":4,"copied_from":1,"copied_to":5,'
+            '"digest":"d"}],"stage":"NOT_DECIDED","quarantine":"q","producer_id":7,"decision":"","at":3}'
+        ),
+    ),
+    (
+        RetentionHeld(
+            mirror=MIRROR,
+            topic=PARTITION.topic,
+            before=(("cleanup.policy", "compact"), ("retention.ms", None)),
+            topic_id="id",
+            at=EpochMs(3),
+        ),
+        "held/east.to-west_1/orders.v1_a-b",
+        (
+            '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","before":[["cleanup.policy","compact"],'
+            '["retention.ms",null]],"topic_id":"id","at":3}'
+        ),
+    ),
+    (
+        TailDecision(
+            mirror=MIRROR,
+            plan="abc",
+            plan_json="{}",
+            approval="0-1",
+            approver="alice",
+            status=RunStatus.RUNNING,
+            started_at=EpochMs(3),
+            at=EpochMs(4),
+        ),
+        "decision/east.to-west_1/abc",
+        (
+            '{"v":1,"mirror":"east.to-west_1","plan":"abc","plan_json":"{}","approval":"0-1","approver":"alice",'
+            '"status":"RUNNING","reason":"","started_at":3,"at":4}'
+        ),
+    ),
+    (
+        ReplayProgress(
+            mirror=MIRROR,
+            partition=PARTITION,
+            promotion_epoch=2,
+            plan="abc",
+            producer_id=7,
+            start=20,
+            sequence=3,
+            count=2,
+            begin=8,
+            end=12,
+            replayed=3,
+            at=EpochMs(4),
+        ),
+        "replay/east.to-west_1/orders.v1_a-b/3/2",
+        (
+            '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"promotion_epoch":2,'
+            '"plan":"abc","producer_id":7,"start":20,"sequence":3,"count":2,"begin":8,"end":12,"replayed":3,"at":4}'
         ),
     ),
     (
@@ -329,6 +413,25 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"old_cluster_id":"e","ne'
         'w_cluster_id":"w","old_ends":[7,0],"reserve_ends":[9,0],"topic_id":"","at":3,"mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","promotion_epoch":2,"cluster_id":"e","tails'
+        '":[{"partition":0,"verdict":"TAIL","common_end":5,"end":9,"records":4,"copied_from":1,"copied_to":5,'
+        '"digest":"d"}],"stage":"NOT_DECIDED","quarantine":"q","producer_id":7,"decision":"","at":3,"mirror_i'
+        'd":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","before":[["cleanup.policy","compact"],["re'
+        'tention.ms",null]],"topic_id":"id","at":3,"mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","plan":"abc","plan_json":"{}","approval":"0-1","approver":"alice","'
+        'status":"RUNNING","reason":"","started_at":3,"at":4,"mirror_id":""}'
+    ),
+    (
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"promotion_epoc'
+        'h":2,"plan":"abc","producer_id":7,"start":20,"sequence":3,"count":2,"begin":8,"end":12,"replayed":3,'
+        '"dropped":0,"restated":0,"done":false,"at":4,"mirror_id":""}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'

@@ -1,0 +1,93 @@
+"""What is left to be done with what old sources had and the new primary lacked; asked before anything overwrites it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import Check, Mode, Verdict, named
+from tanist.domain.failover.plan import plan_of
+from tanist.domain.records import RunStatus
+from tanist.domain.tails import PendingTail, TailStage, stored_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.state_view import StateView
+
+_NEXT = {
+    TailStage.UNKNOWN: "`tanist failback survey`, once the old source has returned",
+    TailStage.SURVEYED: "`tanist failback rescue`",
+    TailStage.RESCUED: "decide what becomes of them",
+    TailStage.DECIDED: "replay what was decided",
+}
+_WORDS = {
+    TailStage.UNKNOWN: "not surveyed",
+    TailStage.SURVEYED: "not rescued",
+    TailStage.RESCUED: "not decided",
+    TailStage.DECIDED: "not replayed",
+}
+
+
+def tails_of(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
+    """Of the last promotion of each topic that has left the mirror by an unplanned failover, how far its tails are.
+
+    `view`: of the state topic of the new primary. A planned failover copies everything, so it leaves no tail; one of
+    which no run is on record counts as unplanned.
+    """
+    left = {each.topic for each in view.removed(mirror)}
+    last = {each.topic: each.promotion_epoch for each in view.lineage(mirror) if each.topic in left}
+    planned = _planned(view, mirror)
+    found = stored_stage(((t, e) for t, e in last.items() if (t, e) not in planned), view.tails(mirror))
+    surveyed = {each.topic for each in found}
+    also = [
+        each
+        for each in view.tails(mirror)
+        if each.topic not in surveyed and last.get(each.topic) == each.promotion_epoch
+    ]
+    return tuple(sorted([*found, *stored_stage(((e.topic, e.promotion_epoch) for e in also), also)]))
+
+
+def pending(view: StateView, mirror: MirrorName) -> tuple[PendingTail, ...]:
+    """As `tails_of`, without those that are done."""
+    return tuple(each for each in tails_of(view, mirror) if each.stage is not TailStage.DONE)
+
+
+def is_decided(view: StateView, mirror: MirrorName, at: TopicPartition, end: int) -> bool:
+    """Whether what the old source has of a partition, up to `end`, was rescued, decided and replayed as decided.
+
+    To be asked before anything is copied to the old source again.
+    """
+    last = {each.topic: each.promotion_epoch for each in view.lineage(mirror)}
+    of = (each for each in view.tails(mirror) if each.topic == at.topic and each.promotion_epoch == last.get(at.topic))
+    found = next((each for each in of if each.stage is TailStage.DONE), None)
+    return found is not None and any(t.partition == at.partition and end <= t.end for t in found.tails)
+
+
+def tails_check(found: Iterable[PendingTail]) -> Check:
+    """How many topics of unplanned failovers are not surveyed, not rescued, not decided, not replayed."""
+    every = list(found)
+    counts = {stage: [each for each in every if each.stage is stage] for stage in _WORDS}
+    left = [each for stage in _WORDS for each in counts[stage]]
+    first = next((stage for stage in _WORDS if counts[stage]), None)
+    return Check(
+        name="tails",
+        verdict=Verdict.FAIL if left else Verdict.PASS,
+        observed=", ".join(f"{len(counts[stage])} {word}" for stage, word in _WORDS.items())
+        + f", of {len(every)} topic(s) after an unplanned failover",
+        limit="none pending",
+        age_ms=0,
+        reason=named(left) + (f"; next: {_NEXT[first]}" if first else ""),
+    )
+
+
+def _planned(view: StateView, mirror: MirrorName) -> set[tuple[str, int]]:
+    """Topic and promotion epoch of the promotions that planned failovers have made."""
+    done = (run for run in view.failovers(mirror) if run.status is RunStatus.DONE)
+    plans = (plan for run in done if (plan := plan_of(run)) is not None)
+    return {
+        (each.topic, each.promotion_epoch + 1)
+        for plan in plans
+        if plan.intent.mode is Mode.PLANNED
+        for each in plan.intent.topics
+    }

@@ -1,0 +1,150 @@
+"""Divergent tails on record: what an old source had that the new primary lacked, and what has been done about it.
+
+The records are in the state topic of the new primary. A tail is pending until its records are rescued, decided and, as
+far as that was decided, replayed: before that nothing may overwrite the old source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.state_record import MirrorRecord, stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PREFIX: Final = "__mirror_quarantine."
+_LONGEST: Final = 249
+
+
+class TailVerdict(StrEnum):
+    """What became of one partition of the old source."""
+
+    NONE = "NO_TAIL"
+    """It has no record that the new primary lacks."""
+    TAIL = "TAIL"
+    """It has records that the new primary lacks, all at reserved offsets."""
+    OVERLAP = "OVERLAP"
+    """It has offsets beyond the reserve: there an offset names a record on each cluster."""
+    SHORTER = "SHORTER"
+    """It lacks records that were copied (a power cut, a backup); what it has is the same."""
+    DIVERGED = "DIVERGED"
+    """It lacks records that were copied, and has others at their offsets."""
+    UNKNOWN = "UNKNOWN"
+
+
+class TailStage(StrEnum):
+    """How far the tails of a topic have come; a topic without tails is DONE as soon as that is known."""
+
+    UNKNOWN = "NOT_SURVEYED"
+    SURVEYED = "NOT_RESCUED"
+    RESCUED = "NOT_DECIDED"
+    DECIDED = "NOT_REPLAYED"
+    DONE = "DONE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTail:
+    """The tail of one partition: what the old source has from `common_end` up to `end`, in its offsets.
+
+    `records`: the committed ones. `copied_from`: where the rescued ones begin in the quarantine partition of the same
+    number, -1 before that is known; `copied_to`: where they end, -1 until all are there. `digest`: SHA-256 of them.
+    """
+
+    partition: int
+    verdict: TailVerdict
+    common_end: int
+    end: int
+    records: int
+    copied_from: int = -1
+    copied_to: int = -1
+    digest: str = ""
+
+
+@stored("tail", "mirror", "topic", "promotion_epoch")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTails(MirrorRecord):
+    """The tails that a promotion of a topic has left on the old source, all partitions, by number.
+
+    Written when the old source could not get more records. `cluster_id`: of the old source. `quarantine`: the topic
+    that the tails are copied to, `producer_id`: the only writer of those copies. `decision`: the hash of the approved
+    plan that says what becomes of them.
+    """
+
+    mirror: MirrorName
+    topic: str
+    promotion_epoch: int
+    cluster_id: str
+    tails: tuple[PartitionTail, ...]
+    stage: TailStage
+    quarantine: str = ""
+    producer_id: int = -1
+    decision: str = ""
+    at: EpochMs
+    mirror_id: str = ""
+
+    def with_records(self) -> tuple[PartitionTail, ...]:
+        """The partitions that have something to rescue."""
+        return tuple(each for each in self.tails if each.records)
+
+    def partition_of(self, tail: PartitionTail) -> TopicPartition:
+        """The partition of the old source."""
+        return TopicPartition(self.topic, tail.partition)
+
+
+@stored("held", "mirror", "topic")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionHeld(MirrorRecord):
+    """A topic of the old source whose records are kept until its tails are done; written before that is set.
+
+    `before`: what the topic itself had of the configs that are set, None where it had none. `topic_id`: at the source.
+    """
+
+    mirror: MirrorName
+    topic: str
+    before: tuple[tuple[str, str | None], ...]
+    topic_id: str = ""
+    at: EpochMs
+    mirror_id: str = ""
+
+
+HOLD: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Neither retention nor the log cleaner takes anything."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PendingTail:
+    """A failed-over topic whose tails are not done. `records`: not counted while it is not surveyed."""
+
+    topic: str
+    promotion_epoch: int
+    stage: TailStage
+    records: int = 0
+
+    def __str__(self) -> str:
+        counted = f" ({self.records} records)" if self.stage is not TailStage.UNKNOWN else ""
+        return f"{self.topic}: {self.stage}{counted}"
+
+
+def stored_stage(promotions: Iterable[tuple[str, int]], tails: Iterable[TopicTails]) -> tuple[PendingTail, ...]:
+    """Of each unplanned promotion (topic, promotion epoch) how far its tails have come, by topic; the done ones too."""
+    held = {(each.topic, each.promotion_epoch): each for each in tails}
+    found = []
+    for topic, epoch in sorted(promotions):
+        of = held.get((topic, epoch))
+        records = sum(each.records for each in of.tails) if of else 0
+        found.append(PendingTail(topic, epoch, of.stage if of else TailStage.UNKNOWN, records))
+    return tuple(found)
+
+
+def quarantine_topic(topic: str) -> str:
+    """The topic for the tails of `topic`. A long name is cut, because those of topics have at most 249 characters."""
+    name = _PREFIX + topic
+    if len(name) <= _LONGEST:
+        return name
+    digest = hashlib.sha256(topic.encode()).hexdigest()[:16]
+    return f"{name[: _LONGEST - len(digest) - 1]}.{digest}"

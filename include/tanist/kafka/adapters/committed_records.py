@@ -1,0 +1,62 @@
+"""The committed records of a span of a log, as they are stored."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tanist.domain.errors import CouldNotTell, TimedOut
+from tanist.kafka.protocol.frames import FetchLimits
+from tanist.kafka.protocol.record_proof import visible
+from tanist.kafka.protocol.records_left import records_left
+from tanist.kafka.wire.leaders import value
+from tanist.kafka.wire.requests import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tanist.domain.names import TopicPartition
+    from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+
+_READ_BYTES: Final = 1 << 20
+_EMPTY_ANSWERS: Final = 3
+"""So many answers without a record, one after the other: nothing is left there."""
+
+
+class Committed(NamedTuple):
+    """`time`: ms since 1970; `rest`: key, value and headers, as they are stored; `header`: of its batch."""
+
+    offset: int
+    time: int
+    rest: bytes
+    header: BatchHeader
+
+
+def committed(router: Router, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[Committed]:
+    """The records from `begin` up to `end` that are neither markers nor aborted, in their order.
+
+    Raises:
+        CouldNotTell: the log cannot be read up to `end`. TimedOut. BrokerError, CorruptBatch, UnsupportedBatch.
+    """
+    empty = 0
+    while begin < end:
+        if not by.left(time.monotonic()):
+            raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
+        fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), _READ_BYTES)[at])
+        seen = visible(fetched.records, fetched.aborted)
+        for header, batch in seen.batches:
+            stamped = header.is_log_append_time
+            for record in records_left(header, batch):
+                if begin <= record.offset < end:
+                    when = header.max_timestamp if stamped else header.base_timestamp + record.time
+                    yield Committed(record.offset, when, record.rest, header)
+        if seen.until is None or seen.until <= begin:
+            if fetched.last_stable_offset < end:
+                raise CouldNotTell(f"{at} ends at offset {fetched.last_stable_offset} for readers, not at {end}")
+            empty += 1
+            if empty >= _EMPTY_ANSWERS:
+                return  # a cleaner has taken the rest
+            continue
+        begin, empty = seen.until, 0

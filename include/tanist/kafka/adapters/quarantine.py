@@ -1,0 +1,215 @@
+"""Copies divergent tails into quarantine topics, each record once: the port `Quarantine`.
+
+As in the fetcher, each batch names our producer id and the number of records before it, so a broker takes it only
+behind those. What is copied already is read from the log itself: each record says in headers where it came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tanist.domain.broker_errors import OutOfOrderSequence, TopicAlreadyExists, UnknownTopicOrPartition
+from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.names import SEQUENCE_MODULUS, TopicPartition
+from tanist.kafka.adapters.committed_records import committed
+from tanist.kafka.adapters.settled_ends import settled_ends
+from tanist.kafka.adapters.state_layout import MIN_IN_SYNC, REPLICAS
+from tanist.kafka.adapters.topics import KafkaTopics
+from tanist.kafka.protocol.origin import Outgoing, RecordOrigin, batch_of, with_origin, without_origin
+from tanist.kafka.wire.leaders import value
+from tanist.kafka.wire.requests import End, append, init_producer_id, list_offsets
+from tanist.ports.tails import TailDigest
+from tanist.ports.topics import NewTopic, TopicFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from tanist.domain.names import ProducerId
+    from tanist.kafka.adapters.committed_records import Committed
+    from tanist.kafka.wire.router import Router
+    from tanist.ports.clock import Deadline
+    from tanist.ports.tails import TailCopy
+
+EPOCH: Final = 0
+CONFIGS: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "max.message.bytes": str(64 << 20),  # any batch of the source, also one that was compressed better
+    "message.timestamp.type": "CreateTime",
+}
+BATCH_BYTES = 500_000
+"""Of keys, values and headers, before they are compressed."""
+_BATCH_RECORDS: Final = 1_000
+_PAUSE: Final = 0.2
+_HEAD: Final = Struct(">qqi")
+
+
+class KafkaQuarantine:
+    """`source`: the old source; `destination`: the new primary. Owned by one thread."""
+
+    def __init__(self, source: Router, destination: Router, *, allow_small: bool = False) -> None:
+        self._source, self._destination = source, destination
+        self._topics, self._allow_small = KafkaTopics(destination), allow_small
+
+    def create(self, topic: str, partitions: int, by: Deadline) -> None:
+        facts = self._topics.describe([topic], by)[topic]
+        if isinstance(facts, UnknownTopicOrPartition):
+            replicas = min(REPLICAS, len(self._topics.brokers(by))) if self._allow_small else REPLICAS
+            in_sync = MIN_IN_SYNC if replicas >= REPLICAS else 1
+            configs = {**CONFIGS, "min.insync.replicas": str(in_sync)}
+            new = NewTopic(name=topic, partitions=partitions, replication_factor=replicas, configs=configs)
+            error = self._topics.create([new], by)[topic]
+            if error is not None and not isinstance(error, TopicAlreadyExists):
+                raise error
+            return
+        if isinstance(facts, TanistError):
+            raise facts
+        self._must_keep(facts)
+        if facts.partitions < partitions and (error := self._topics.grow(topic, partitions, by)):
+            raise error
+
+    def ends(self, partitions: Iterable[TopicPartition], by: Deadline) -> Mapping[TopicPartition, int]:
+        return {at: _must(end) for at, end in settled_ends(self._destination, partitions, by).items()}
+
+    def new_producer_id(self, by: Deadline) -> ProducerId:
+        return init_producer_id(self._destination, by)
+
+    def copy(self, tail: TailCopy, confirm: Callable[[], Deadline], by: Deadline) -> Iterator[int]:
+        while True:
+            try:
+                position = self._position(tail, by)
+                for batch in self._batches(tail, position, by):
+                    base = append(self._destination, {tail.into: batch.payload}, confirm())[tail.into]
+                    _must(base)
+                    yield batch.until
+            except TanistError as why:
+                passing = why.retriable or isinstance(why, OutOfOrderSequence)
+                if not passing or by.left(time.monotonic()) <= _PAUSE:
+                    raise
+                self._destination.pause(_PAUSE, by)
+                with suppress(TanistError):
+                    self._destination.refresh([tail.into.topic], by)
+            else:
+                return
+
+    def at_source(self, tail: TailCopy, by: Deadline) -> TailDigest:
+        digesting = _Digesting()
+        for record in self._tail(tail, tail.begin, by):
+            digesting.add(record.offset, record.time, record.rest)
+        return digesting.result()
+
+    def rescued(self, tail: TailCopy, by: Deadline) -> TailDigest:
+        digesting, until = _Digesting(), tail.start
+        for record, rest, origin in copies(self._destination, tail, by):
+            digesting.add(origin.offset, record.time, rest)
+            until = record.offset + 1
+        return digesting.result(until)
+
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tail(self, tail: TailCopy, begin: int, by: Deadline) -> Iterator[Committed]:
+        start = value(list_offsets(self._source, {tail.source: End.EARLIEST}, by)[tail.source])
+        return committed(self._source, tail.source, max(begin, start), tail.end, by)
+
+    def _position(self, tail: TailCopy, by: Deadline) -> _Position:
+        offset, count = tail.begin, 0
+        for _, _, origin in copies(self._destination, tail, by):
+            offset, count = origin.offset + 1, count + 1
+        return _Position(offset, count)
+
+    def _batches(self, tail: TailCopy, position: _Position, by: Deadline) -> Iterator[_Batch]:
+        pending: list[Outgoing] = []
+        size, count = 0, position.written
+        for record in self._tail(tail, position.offset, by):
+            origin = RecordOrigin(tail.cluster_id, tail.source, record.offset)
+            outgoing = Outgoing(record.time, with_origin(record.rest, origin))
+            if pending and (size + len(outgoing.rest) > BATCH_BYTES or len(pending) >= _BATCH_RECORDS):
+                yield _batch(pending, tail, count)
+                count += len(pending)
+                pending, size = [], 0
+            pending.append(outgoing)
+            size += len(outgoing.rest)
+        if pending:
+            yield _batch(pending, tail, count)
+
+    def _must_keep(self, facts: TopicFacts) -> None:
+        wrong = [f"{name}={facts.effective.get(name)}" for name in _KEEPS if facts.effective.get(name) != CONFIGS[name]]
+        if wrong:
+            raise CouldNotTell(f"quarantine topic {facts.name} may lose records: {', '.join(wrong)}")
+
+
+_KEEPS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+
+
+def copies(destination: Router, tail: TailCopy, by: Deadline) -> Iterator[tuple[Committed, bytes, RecordOrigin]]:
+    """The rescued records of a tail, each also as it was at the source.
+
+    Raises:
+        CouldNotTell: they are not in the order of the source, so one may be there twice.
+    """
+    end = _must(settled_ends(destination, [tail.into], by)[tail.into])
+    last = -1
+    for record in committed(destination, tail.into, tail.start, end, by):
+        if record.header.producer_id != tail.producer_id:
+            continue
+        rest, origin = without_origin(record.rest)
+        if (origin.cluster_id, origin.partition) != (tail.cluster_id, tail.source) or origin.offset <= last:
+            raise CouldNotTell(f"{tail.into} has at offset {record.offset} a record that does not follow: {origin}")
+        last = origin.offset
+        yield record, rest, origin
+
+
+class _Position(NamedTuple):
+    """The next offset of the source, and how many records came before."""
+
+    offset: int
+    written: int
+
+
+class _Batch(NamedTuple):
+    payload: bytearray
+    until: int
+
+
+def _batch(records: list[Outgoing], tail: TailCopy, count: int) -> _Batch:
+    payload = batch_of(records, tail.producer_id, EPOCH, count % SEQUENCE_MODULUS)
+    return _Batch(payload, count + len(records))
+
+
+@dataclass(slots=True)
+class _Digesting:
+    records: int = 0
+    size: int = 0
+    first: int | None = None
+    last: int | None = None
+    sum: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, offset: int, when: int, rest: bytes) -> None:
+        self.records += 1
+        self.size += len(rest)
+        self.first = offset if self.first is None else self.first
+        self.last = offset
+        self.sum.update(_HEAD.pack(offset, when, len(rest)))
+        self.sum.update(rest)
+
+    def result(self, until: int = -1) -> TailDigest:
+        return TailDigest(
+            records=self.records,
+            bytes=self.size,
+            first=self.first,
+            last=self.last,
+            digest=self.sum.hexdigest(),
+            until=until,
+        )
+
+
+def _must(answer: int | TanistError) -> int:
+    if isinstance(answer, TanistError):
+        raise answer
+    return answer

@@ -1,0 +1,119 @@
+"""`tanist failback survey`: holds what the old source has, compares it, and puts the tails on record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tanist.domain.tails import PartitionTail, TailStage, TailVerdict, TopicTails
+from tanist.usecases.failback.holding import hold, release
+from tanist.usecases.failback.survey import failed_over, survey
+from tanist.usecases.lock import changing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.failback.survey import PartitionSurvey
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.state_view import StateView
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+    from tanist.usecases.lock import LockedMirror, Rehearsal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """`not_held`: topics whose retention could not be held, or not be put back, and why."""
+
+    found: tuple[PartitionSurvey, ...]
+    recorded: tuple[TopicTails, ...]
+    not_held: Mapping[str, TanistError]
+
+
+def survey_and_record(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> Surveyed:
+    """Survey the topics, and record the tails of those whose old source cannot get more records.
+
+    Raises:
+        As `survey`. MirrorLocked: another operation of this mirror is at work.
+    """
+
+    def check(view: StateView) -> object:
+        return failed_over(view, clusters.spec.mirror, include)
+
+    with changing(clusters.destination, clusters.spec.mirror, "failback survey", command, check) as locked:
+        return surveyed(clusters, include, locked)
+
+
+def surveyed(clusters: ReturnContext, include: Sequence[str], locked: LockedMirror | Rehearsal) -> Surveyed:
+    """As `survey_and_record`, under the lock of the caller."""
+    view, mirror = locked.view(), clusters.spec.mirror
+    promoted = {entry.topic: entry for _, entry in failed_over(view, mirror, include)}
+    held = {(each.topic, each.promotion_epoch): each for each in view.tails(mirror)}
+    open_topics = [
+        topic
+        for topic, entry in promoted.items()
+        if (tails := held.get((topic, entry.promotion_epoch))) is None or tails.stage is not TailStage.DONE
+    ]
+    failed = hold(clusters, open_topics, locked)
+    found = survey(clusters, include, locked.command)
+    known: list[TopicTails] = []
+    changed: list[TopicTails] = []
+    for topic, entry in promoted.items():
+        partitions = [each for each in found if each.partition.topic == topic]
+        before = held.get((topic, entry.promotion_epoch))
+        now = _tails(clusters, entry, partitions, before, locked.command)
+        if now is not None:
+            known.append(now)
+        if now is not None and now != before:
+            changed.append(now)
+    if changed:
+        locked.append(changed)
+    done = [each.topic for each in known if each.stage is TailStage.DONE]
+    failed |= release(clusters, done, locked)
+    return Surveyed(found=found, recorded=tuple(known), not_held=failed)
+
+
+def _tails(
+    clusters: ReturnContext,
+    entry: TopicLineage,
+    found: Sequence[PartitionSurvey],
+    before: TopicTails | None,
+    command: CommandContext,
+) -> TopicTails | None:
+    """What is to be on record of a topic; None: the old source may still get records, or is not known."""
+    if not found or not all(each.final for each in found):
+        return before
+    known = {each.partition: each for each in before.tails} if before else {}
+    tails = tuple(_tail(each, known.get(each.partition.partition)) for each in found)
+    if before is not None and tails == before.tails:
+        return before
+    empty = not any(each.records for each in tails)
+    return TopicTails(
+        mirror=clusters.spec.mirror,
+        mirror_id=clusters.spec.mirror_id,
+        topic=entry.topic,
+        promotion_epoch=entry.promotion_epoch,
+        cluster_id=entry.old_cluster_id,
+        tails=tails,
+        stage=TailStage.DONE if empty else TailStage.SURVEYED,
+        quarantine=before.quarantine if before else "",
+        producer_id=before.producer_id if before else -1,
+        at=command.clock.now(),
+    )
+
+
+def _tail(found: PartitionSurvey, before: PartitionTail | None) -> PartitionTail:
+    """A partition as it is now; one that has got no more records since stays as it is on record."""
+    end, common = found.end or 0, found.common_end or 0
+    if before is not None and end <= before.end:
+        return before
+    records = found.tail.records if found.tail else 0
+    return PartitionTail(
+        partition=found.partition.partition,
+        verdict=found.verdict if records or found.verdict is not TailVerdict.TAIL else TailVerdict.NONE,
+        common_end=common if before is None or before.copied_from < 0 else before.common_end,
+        end=end,
+        records=records,
+        copied_from=before.copied_from if before else -1,
+    )

@@ -1,0 +1,219 @@
+"""`tanist failback rescue`: copies divergent tails to quarantine topics of the new primary, each record once.
+
+Observe, act, record: what is copied already is read from the quarantine itself, so a command that was killed anywhere
+is simply run again. A tail is rescued once both sides were read again and have the same digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.errors import CouldNotTell
+from tanist.domain.names import ProducerId, TopicPartition
+from tanist.domain.tails import TailStage, quarantine_topic
+from tanist.ports.tails import TailCopy
+from tanist.usecases.failback.recording import surveyed
+from tanist.usecases.failback.survey import failed_over
+from tanist.usecases.lock import LockedMirror, changing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.errors import TanistError
+    from tanist.domain.failback.survey import PartitionSurvey
+    from tanist.domain.state_view import StateView
+    from tanist.domain.tails import PartitionTail, TopicTails
+    from tanist.ports.clock import Deadline
+    from tanist.ports.tails import TailDigest
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+
+RESCUE_COLUMNS = (
+    "topic",
+    "partition",
+    "stage",
+    "begin",
+    "end",
+    "records",
+    "rescued",
+    "quarantine",
+    "quarantine_start",
+    "quarantine_end",
+)
+
+
+class RescueDiffers(CouldNotTell):
+    name, retriable = "RESCUE_DIFFERS", False
+    operator_action = (
+        "compare the quarantine topic with the old source by the manifest, remove the quarantine topic if it was "
+        "changed, then run `tanist failback rescue` again"
+    )
+
+
+def _nothing(*_said: object) -> None:
+    """The default of hooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescueTools:
+    """`report` hears of progress (partition, records so far, of); `checkpoint`: tests stop a rescue there.
+
+    `manifest`: is given the manifest whenever a topic is rescued.
+    """
+
+    manifest: Callable[[Mapping[str, Any]], None]
+    report: Callable[[TopicPartition, int, int], None] = field(default=_nothing)
+    checkpoint: Callable[[str], None] = field(default=_nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescueOutcome:
+    """`tails`: of the topics whose old source cannot get more records. `waiting`: the partitions of the others."""
+
+    tails: tuple[TopicTails, ...]
+    waiting: tuple[PartitionSurvey, ...]
+    not_held: Mapping[str, TanistError]
+
+
+def rescue(
+    clusters: ReturnContext, include: Sequence[str], tools: RescueTools, command: CommandContext
+) -> RescueOutcome:
+    """Survey, and rescue every tail of the topics whose old source cannot get more records.
+
+    Raises:
+        As `survey`. MirrorLocked: another operation of this mirror is at work. RescueDiffers: both were read again, and
+        differ. CouldNotTell, BrokerError: partial, run it again.
+    """
+
+    def check(view: StateView) -> object:
+        return failed_over(view, clusters.spec.mirror, include)
+
+    with changing(clusters.destination, clusters.spec.mirror, "failback rescue", command, check) as locked:
+        seen = surveyed(clusters, include, locked)
+        recorded = {each.topic for each in seen.recorded}
+        tails = seen.recorded
+        if isinstance(locked, LockedMirror):
+            tails = _Rescue(clusters, tools, locked).all(seen.recorded)
+        waiting = tuple(each for each in seen.found if each.partition.topic not in recorded)
+        return RescueOutcome(tails=tails, waiting=waiting, not_held=seen.not_held)
+
+
+@dataclass(slots=True)
+class _Rescue:
+    clusters: ReturnContext
+    tools: RescueTools
+    locked: LockedMirror
+
+    def all(self, tails: Sequence[TopicTails]) -> tuple[TopicTails, ...]:
+        found = list(tails)
+        for number, each in enumerate(found):
+            if each.stage is TailStage.SURVEYED:
+                found[number] = self._topic(each)
+                self.tools.manifest(manifest(self.clusters, found))
+        return tuple(found)
+
+    def _topic(self, tails: TopicTails) -> TopicTails:
+        tails = self._prepared(tails)
+        self.tools.checkpoint("prepared")
+        for tail in tails.with_records():
+            if tail.copied_to < 0:
+                tails = self._save(tails, self._partition(tails, tail))
+        return self._write(replace(tails, stage=TailStage.RESCUED))
+
+    def _prepared(self, tails: TopicTails) -> TopicTails:
+        """With the quarantine topic, its writer, and where each copy begins: stored before the first append."""
+        by, quarantine = self.locked.command.by, self.clusters.quarantine
+        name = tails.quarantine or quarantine_topic(tails.topic)
+        quarantine.create(name, len(tails.tails), by)
+        new = [each for each in tails.with_records() if each.copied_from < 0]
+        if not new and tails.producer_id >= 0:
+            return tails
+        self.tools.checkpoint("created")
+        producer_id = tails.producer_id if tails.producer_id >= 0 else quarantine.new_producer_id(by)
+        ends = quarantine.ends([TopicPartition(name, each.partition) for each in new], by)
+        begun = {each.partition: ends[TopicPartition(name, each.partition)] for each in new}
+        all_tails = tuple(replace(t, copied_from=begun.get(t.partition, t.copied_from)) for t in tails.tails)
+        return self._write(replace(tails, quarantine=name, producer_id=producer_id, tails=all_tails))
+
+    def _partition(self, tails: TopicTails, tail: PartitionTail) -> PartitionTail:
+        by, quarantine, copy = self.locked.command.by, self.clusters.quarantine, copy_of(tails, tail)
+        for count in quarantine.copy(copy, self._confirm, by):
+            self.tools.report(copy.source, count, tail.records)
+            self.tools.checkpoint("appended")
+        self.tools.checkpoint("copied")
+        theirs, ours = quarantine.at_source(copy, by), quarantine.rescued(copy, by)
+        if theirs.digest != ours.digest:
+            raise RescueDiffers(f"{copy.source}: {_words(theirs)} at the old source, {_words(ours)} in {copy.into}")
+        return replace(tail, records=ours.records, copied_to=ours.until, digest=ours.digest)
+
+    def _confirm(self) -> Deadline:
+        return self.locked.confirm_action()
+
+    def _save(self, tails: TopicTails, tail: PartitionTail) -> TopicTails:
+        changed = tuple(tail if each.partition == tail.partition else each for each in tails.tails)
+        return self._write(replace(tails, tails=changed))
+
+    def _write(self, tails: TopicTails) -> TopicTails:
+        tails = replace(tails, at=self.locked.command.clock.now())
+        self.locked.append([tails])
+        return tails
+
+
+def copy_of(tails: TopicTails, tail: PartitionTail) -> TailCopy:
+    """Where a tail is copied from and to."""
+    return TailCopy(
+        source=tails.partition_of(tail),
+        cluster_id=tails.cluster_id,
+        begin=tail.common_end,
+        end=tail.end,
+        into=TopicPartition(tails.quarantine, tail.partition),
+        start=max(0, tail.copied_from),
+        producer_id=ProducerId(tails.producer_id),
+    )
+
+
+def _words(found: TailDigest) -> str:
+    return f"{found.records} records, offsets {found.first} to {found.last}, digest {found.digest[:16]}"
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+MANIFEST_VERSION: Final = 1
+
+
+def manifest(clusters: ReturnContext, found: Sequence[TopicTails]) -> dict[str, Any]:
+    """What was rescued, as it goes into the evidence: ranges, counts and digests."""
+    spec = clusters.spec
+    return {
+        "schema_version": MANIFEST_VERSION,
+        "mirror": spec.mirror,
+        "mirror_id": spec.id,
+        "source_cluster_id": spec.source_cluster_id,
+        "destination_cluster_id": spec.destination_cluster_id,
+        "tails": [item for each in found for item in tail_items(spec.mirror, each)],
+    }
+
+
+def tail_items(mirror: str, tails: TopicTails) -> list[dict[str, Any]]:
+    """The partitions of a topic; None: not known yet, or nothing to rescue."""
+    return [
+        {
+            "mirror": mirror,
+            "topic": tails.topic,
+            "partition": each.partition,
+            "promotion_epoch": tails.promotion_epoch,
+            "cluster_id": tails.cluster_id,
+            "verdict": each.verdict,
+            "stage": tails.stage,
+            "begin": each.common_end,
+            "end": each.end,
+            "records": each.records,
+            "rescued": each.records if each.copied_to >= 0 else 0,
+            "quarantine": tails.quarantine or None,
+            "quarantine_start": each.copied_from if each.copied_from >= 0 else None,
+            "quarantine_end": each.copied_to if each.copied_to >= 0 else None,
+            "digest": each.digest or None,
+        }
+        for each in tails.tails
+    ]

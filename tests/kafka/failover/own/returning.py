@@ -1,0 +1,71 @@
+"""An old source that has died with records that nobody copied, and returns; and commands that kill themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.names import mirror_name
+from tanist.kafka.adapters import quarantine
+from tanist.kafka.wire.clock import SystemClock
+from tanist.settings import load
+from tanist.usecases.command import CommandContext
+from tanist.usecases.failback.rescue import RescueTools, rescue
+from tanist.wiring.failback import ManifestFile, returned
+from tanist.wiring.failover import is_process_dead, runner
+from tanist.wiring.registry import ClusterRegistry
+from tanist_testkit.sandbox import forks
+from tests.kafka.failover.conftest import COMMAND_SECONDS
+
+if TYPE_CHECKING:
+    from tests.kafka.failover.conftest import Pair
+
+KILLED: Final = "tests.kafka.failover.own.returning:main"
+
+
+def main() -> None:
+    """POINT NUMBER MIRROR EVIDENCE: `tanist failback rescue` that kills itself the NUMBERth time it reaches POINT."""
+    point, number, mirror, evidence = sys.argv[1:]
+    quarantine.BATCH_BYTES = 2_000
+    reached: list[str] = []
+
+    def checkpoint(name: str) -> None:
+        reached.append(name)
+        if name == point and reached.count(name) == int(number):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    clock = SystemClock()
+    command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
+    with ClusterRegistry(load(None, os.environ)) as world:
+        clusters = returned(world, world.connect("west"), mirror_name(mirror), command)
+        rescue(clusters, (), RescueTools(manifest=ManifestFile(Path(evidence)).write, checkpoint=checkpoint), command)
+
+
+def killed(pair: Pair, point: str, number: int, mirror: str) -> int:
+    """The exit code of a rescue that kills itself; 0: it came to its end before."""
+    asked = (point, str(number), mirror, str(pair.home / "evidence"))
+    done = forks.Command(KILLED, asked, pair.environment(), pair.home).wait(COMMAND_SECONDS)
+    assert done.code in {0, -9}, done.err
+    return done.code
+
+
+def messages(client: dict[str, Any], topic: str, partition: int) -> list[Any]:
+    """All messages of a partition."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition  # noqa: PLC0415
+
+    consumer = Consumer(client)
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found = []
+    while True:
+        message = consumer.poll(20)
+        assert message is not None
+        if (error := message.error()) is None:
+            found.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            consumer.close()
+            return found
+        else:
+            assert error.retriable(), error

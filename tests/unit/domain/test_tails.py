@@ -1,0 +1,51 @@
+"""Tails on record: what is pending after an unplanned failover."""
+
+from __future__ import annotations
+
+from tanist.domain.checks import Verdict
+from tanist.domain.failback.pending import tails_check
+from tanist.domain.names import EpochMs, MirrorName
+from tanist.domain.tails import (
+    PartitionTail,
+    PendingTail,
+    TailStage,
+    TailVerdict,
+    TopicTails,
+    quarantine_topic,
+    stored_stage,
+)
+
+
+def tails(topic: str, epoch: int, stage: TailStage, records: int = 4) -> TopicTails:
+    tail = PartitionTail(partition=0, verdict=TailVerdict.TAIL, common_end=5, end=9, records=records)
+    return TopicTails(
+        mirror=MirrorName("dr"),
+        topic=topic,
+        promotion_epoch=epoch,
+        cluster_id="e",
+        tails=(tail,),
+        stage=stage,
+        at=EpochMs(0),
+    )
+
+
+def test_promotion_without_a_record_is_not_surveyed() -> None:
+    found = stored_stage([("b", 1), ("a", 2)], [tails("a", 1, TailStage.DONE), tails("b", 1, TailStage.RESCUED)])
+    assert found == (PendingTail("a", 2, TailStage.UNKNOWN), PendingTail("b", 1, TailStage.RESCUED, 4))
+
+
+def test_check_counts_down_and_names_the_next_step() -> None:
+    stages = [TailStage.SURVEYED, TailStage.UNKNOWN, TailStage.DONE]
+    check = tails_check(PendingTail(f"t{n}", 1, stage, n) for n, stage in enumerate(stages))
+    assert check.verdict is Verdict.FAIL
+    assert check.observed.startswith("1 not surveyed, 1 not rescued, 0 not decided, 0 not replayed, of 3")
+    assert "t1: NOT_SURVEYED" in check.reason
+    assert "`tanist failback survey`" in check.reason
+    assert tails_check([PendingTail("t", 1, TailStage.DONE, 4)]).verdict is Verdict.PASS
+
+
+def test_long_names_have_quarantine_topics_of_their_own() -> None:
+    names = {quarantine_topic(letter * 249) for letter in "ab"} | {quarantine_topic("a" * 230)}
+    assert len(names) == 3
+    assert max(map(len, names)) <= 249
+    assert quarantine_topic("orders") == "__mirror_quarantine.orders"
