@@ -40,9 +40,7 @@ def returned(stage: Stage) -> None:
     until(lambda: _surveyed(stage), stage.soon(), stage.clock, lambda: "it may still get records", LOOK_SECONDS)
     manifest = ("--evidence", str(stage.home.evidence / "rescue"))
     rescued = stage.tanist.run("failback", "rescue", STORM, *WEST, *manifest, quiet=False)
-    stage.screen.say(
-        f"{sum(each['rescued'] for each in rescued):,} records that only east has are in quarantine at west"
-    )
+    stage.screen.say(f"{sum(each['rescued'] for each in rescued):,} records that only east has are in quarantine")
 
 
 def _surveyed(stage: Stage) -> bool:
@@ -62,6 +60,7 @@ def reverse(stage: Stage) -> None:
 
 def fail_back(stage: Stage) -> None:
     """A planned failover of the reversed mirror, under its producers; then it runs in its first direction again."""
+    until(lambda: _ready(stage), stage.soon(), stage.clock, lambda: "nothing can be failed over", LOOK_SECONDS)
     plan = runbook.planned(stage, STORM, "planned", at=EAST)
     runbook.by_hand(stage, plan, "back to east", at=EAST, fence_proof=3)
     stage.lives[-1].stop(stage.soon())
@@ -71,6 +70,14 @@ def fail_back(stage: Stage) -> None:
     load.stop(stage.soon())
     stage.lives.append(load)
     stage.tanist.run("mirrors", "wait", STORM, *WEST, *CAUGHT_UP)
+
+
+def _ready(stage: Stage) -> bool:
+    (plan,) = stage.tanist.run("failover", "plan", STORM, *EAST, "--mode", "planned", verdict=True)
+    blocking = [each for each in plan["limitations"] if each["blocks"]]
+    for each in blocking:
+        stage.screen.note(f"not yet, {each['name']}: {each['detail']}")
+    return not blocking
 
 
 def account(stage: Stage) -> Iterable[Promise]:
@@ -121,4 +128,4 @@ def _quarantine(stage: Stage) -> Traces:
 
 def _as_it_was(message: Message) -> int:
     headers: Any = message.headers()
-    return digest(message.key(), message.value(), headers[:-ORIGIN], message.timestamp()[1])  # type: ignore[arg-type]
+    return digest(message.key(), message.value(), headers[:-ORIGIN], message.timestamp()[1])

@@ -29,7 +29,7 @@ def take_over(stage: Stage, plan: Mapping[str, Any], reason: str, **limits: int)
     if stage.airflow:
         stage.airflow.take_over(plan["mirror"], reason, {"mode": plan["mode"], **limits})
         return
-    by_hand(stage, plan, reason, **limits)
+    by_hand(stage, plan, reason, WEST, **limits)
 
 
 def by_hand(stage: Stage, plan: Mapping[str, Any], reason: str, at: tuple[str, ...] = WEST, **limits: int) -> None:
