@@ -21,7 +21,7 @@ from tanist.domain.fences import FenceBefore, FenceKind
 from tanist.domain.names import BrokerId, DestinationOffset, TopicPartition
 from tanist.domain.records import STATE_TOPIC
 from tanist.ports.opening import NOBODY
-from tanist.ports.producer_fencing import Kept, ProducerFence
+from tanist.ports.producer_fencing import NO_HISTORY, Kept, ProducerFence
 from tanist.ports.replicas import ClusterSeen, InSync
 from tests.fakes.cluster import MemoryCluster
 from tests.fakes.topics import MemoryTopics
@@ -114,10 +114,17 @@ class MemoryProducerFencing:
         return {at: self._fence_producer(at, {each.data: 1, each.start: 1}) for at, each in producer_ids.items()}
 
     def copied_ends(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+        self,
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         self._cluster.answer()
-        return {at: self._copied_end(at, each) for at, each in producer_ids.items()}
+        found = {at: self._copied_end(at, each) for at, each in producer_ids.items()}
+        return {
+            at: end if isinstance(end, TanistError) else max(end, begun.get(at, DestinationOffset(0)))
+            for at, end in found.items()
+        }
 
     def reserve(
         self,

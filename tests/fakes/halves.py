@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tanist.ports.producer_fencing import NO_HISTORY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
@@ -35,9 +37,12 @@ class Halves:
         return {**first, **self.real.fence_data_producers(dict(ordered[middle:]), by)}
 
     def copied_ends(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+        self,
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        return self.real.copied_ends(producer_ids, by)
+        return self.real.copied_ends(producer_ids, by, begun)
 
     def reserve(
         self,

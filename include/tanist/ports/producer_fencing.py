@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from tanist.domain.names import DestinationOffset, TopicPartition
     from tanist.domain.recovery import ProducerIds
     from tanist.ports.clock import Deadline
+
+NO_HISTORY: Final[Mapping[TopicPartition, DestinationOffset]] = MappingProxyType({})
+"""All logs were empty when copying began."""
 
 
 class ProducerFence(StrEnum):
@@ -45,10 +49,14 @@ class ProducerFencing(Protocol):
         ...
 
     def copied_ends(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+        self,
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
         """The offset behind the last batch of records that the mirror has copied; the log start if there is none.
 
+        `begun`: where copying began in logs that had records before; nothing below it is read.
         Needs a fetch. What `keep` appends is no such batch.
         """
         ...

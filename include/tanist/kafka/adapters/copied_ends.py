@@ -29,11 +29,15 @@ _PAUSE_SECONDS: Final = 0.02
 
 
 def copied_ends(
-    router: Router, data_ids: Mapping[TopicPartition, ProducerId], by: Deadline
+    router: Router,
+    data_ids: Mapping[TopicPartition, ProducerId],
+    by: Deadline,
+    begun: Mapping[TopicPartition, DestinationOffset],
 ) -> dict[TopicPartition, DestinationOffset | TanistError]:
     """The offset behind the last batch of each data id below the committed end; the log start if there is none.
 
-    Not what a producer fence repeats: that has a higher producer epoch.
+    `begun`: where copying began, which stands for the log start. Not what a producer fence repeats: that has a higher
+    producer epoch.
     """
     found: dict[TopicPartition, DestinationOffset | TanistError] = {}
     left: dict[TopicPartition, _Search] = {}
@@ -41,7 +45,7 @@ def copied_ends(
         if isinstance(ends, TanistError):
             found[at] = ends
         else:
-            left[at] = _Search.of(data_ids[at], ends.start, ends.high_watermark)
+            left[at] = _Search.of(data_ids[at], max(ends.start, begun.get(at, 0)), ends.high_watermark)
     while left:
         found |= {at: end for at, search in left.items() if (end := search.end()) is not None}
         left = {at: search for at, search in left.items() if at not in found}

@@ -19,7 +19,7 @@ from tanist.kafka.adapters.keeping import DATA_EPOCH, Keeping
 from tanist.kafka.adapters.reserving import Reserving
 from tanist.kafka.adapters.settled_ends import settled_ends
 from tanist.kafka.wire.requests import Markers, write_markers
-from tanist.ports.producer_fencing import ProducerFence
+from tanist.ports.producer_fencing import NO_HISTORY, ProducerFence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -58,9 +58,12 @@ class KafkaProducerFencing:
         return self._fence(producer_ids, _DATA_ROLES, by)
 
     def copied_ends(
-        self, producer_ids: Mapping[TopicPartition, ProducerIds], by: Deadline
+        self,
+        producer_ids: Mapping[TopicPartition, ProducerIds],
+        by: Deadline,
+        begun: Mapping[TopicPartition, DestinationOffset] = NO_HISTORY,
     ) -> Mapping[TopicPartition, DestinationOffset | TanistError]:
-        return copied_ends(self._router, _data_ids(producer_ids), by) if producer_ids else {}
+        return copied_ends(self._router, _data_ids(producer_ids), by, begun) if producer_ids else {}
 
     def reserve(
         self,

@@ -77,18 +77,17 @@ class PlannedReversal:
 
 
 def mirror_logins(clusters: ReturnContext, command: CommandContext) -> frozenset[str]:
-    """The principals that the mirror's workers have, at either cluster; they are never denied."""
-    found: set[str] = set()
-    for side in (clusters.source, clusters.destination):
-        view = state_topics.read(side, STATE_TOPIC, command.by)
-        found |= principals(logins_of(view.workers()))
-        own = side.opening.principal()
-        found |= {own} if own else set()
-    return frozenset(found)
+    """The principals that workers have at either cluster, which are never denied; if none is known, those of ours."""
+    sides = (clusters.source, clusters.destination)
+    views = [state_topics.read(side, STATE_TOPIC, command.by) for side in sides]
+    found = {login for view in views for login in principals(logins_of(view.workers()))}
+    return frozenset(found or {login for side in sides if (login := side.opening.principal())})
 
 
-def plan(request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> PlannedReversal:
-    """The plan as the clusters are now.
+def plan(
+    request: ReversalRequest, clusters: ReturnContext, command: CommandContext, *, approves: bool = False
+) -> PlannedReversal:
+    """The plan as the clusters are now. `approves`: for an approver, who need not have the permissions to run it.
 
     Raises:
         NothingFailedOver: the mirror has failed over nothing. MirrorStillCopies: it has topics that it still mirrors.
@@ -107,7 +106,7 @@ def plan(request: ReversalRequest, clusters: ReturnContext, command: CommandCont
     there = state_topics.read(clusters.source, STATE_TOPIC, by)
     collected.problems += _owned(there, spec.mirror, spec.mirror_id)
     collected.attempt(lambda: must_be_free(there, spec.mirror, names))
-    if not collected.problems:  # what is missing there was reported by name
+    if not approves and not collected.problems:  # what is missing there was reported by name
         collected.attempt(lambda: topic_plans(clusters, names, command))
     collected.raise_all()
     writing = clusters.source.opening.writing(names, by)
@@ -250,7 +249,7 @@ def approve(
     valid_for_ms = round(valid_seconds * 1000)
     if not 0 < valid_for_ms <= LONGEST_MS:
         raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
-    made = plan(request, clusters, command).plan
+    made = plan(request, clusters, command, approves=True).plan
     if made.hash != plan_hash:
         raise AnotherReversal(f"{plan_hash} was requested, but the plan is now {made.hash}")
     side = clusters.destination

@@ -39,7 +39,8 @@ def recorded_lineage(context: StepContext, ours: Intent) -> tuple[TopicLineage, 
         return held
     partitions = [at for at in ours.partitions if at.topic not in known]
     writers = dict.fromkeys(partitions, context.spec.producer_ids)
-    answers = context.destination.producer_fencing.copied_ends(writers, context.by)
+    begun = {at: topic.copy_start(at.partition) for topic in context.wanted() for at in topic.all_partitions()}
+    answers = context.destination.producer_fencing.copied_ends(writers, context.by, begun)
     failed = {
         at: named(end, context.destination, f"READ on Topic {at.topic}")
         for at, end in answers.items()

@@ -206,7 +206,8 @@ class Observer:
         writers = spec.producer_ids
         barriers = known(destination.producer_fences(dict.fromkeys(partitions, writers), by))
         fenced = [at for at, barrier in barriers.items() if barrier is ProducerFence.FENCED]
-        strangers = foreign(destination, copies.found, writers, fenced, by)
+        begun = {at: int(topic.copy_start(at.partition)) for topic in wanted for at in topic.all_partitions()}
+        strangers = foreign(destination, copies.found, writers, fenced, by, begun)
         ours = {at: each for at, each in copies.found.items() if at not in fenced and strangers.get(at) is False}
         beyond = longer(destination, ours, offsets, source.true_ends, by)
         last = last_known(view, spec.mirror)

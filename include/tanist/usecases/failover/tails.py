@@ -26,12 +26,18 @@ def foreign(
     ours: ProducerIds,
     fenced: Collection[TopicPartition],
     by: Deadline,
+    begun: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, bool]:
     """Whether somebody else than the mirror wrote the last batch of each copy; not there: it could not be told.
 
-    Behind a barrier it is not asked: there others write by right. An empty log has no foreign end.
+    Behind a barrier it is not asked: there others write by right. An empty log has no foreign end; neither has one that
+    ends where copying begins (`begun`).
     """
-    last = {at: each.high_watermark - 1 for at, each in ends.items() if each.start < each.high_watermark}
+    last = {
+        at: each.high_watermark - 1
+        for at, each in ends.items()
+        if max(each.start, begun.get(at, 0)) < each.high_watermark
+    }
     asked = {at: offset for at, offset in last.items() if at not in fenced}
     try:
         answers = copies.last_producers(asked, by) if asked else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,10 @@ import pytest
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import COMMAND_SECONDS, Answer, Pair, running
+from tests.kafka.failover.killed_reversal import POINTS
 from tests.kafka.failover.test_real import QUICK
+from tests.kafka.failover.test_reserve import steadily
+from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 MIRROR: Final = "dr"
+KILLED: Final = "tests.kafka.failover.killed_reversal:main"
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +76,11 @@ def records(side: KafkaSide, topic: str) -> list[tuple[int, int, bytes | None]]:
     return side.read(topic, isolation="read_committed")
 
 
+def latest(side: KafkaSide, topic: str) -> dict[int, tuple[int, bytes | None]]:
+    """Of each partition the last record; in a compacted topic copies of a record may stand below it."""
+    return {partition: (offset, value) for partition, offset, value in records(side, topic)}
+
+
 def test_planned_failover_reverse_and_back(own: Pair) -> None:
     own.east.topic("orders")
     assert own.east.writes("orders", range(10))
@@ -113,10 +123,75 @@ def test_ten_switchovers_keep_every_record_at_its_offset(own: Pair) -> None:
         reverse(own, mirror, there)
         here, there = there, here
     tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
-    for topic in ("plain", "keyed"):
-        found = records(own.east, topic)
-        assert records(own.west, topic) == found
-        if topic == "plain":
-            assert sorted(int(value or 0) for _, _, value in found) == list(range(sent))
+    found = records(own.east, "plain")
+    assert records(own.west, "plain") == found
+    assert sorted(int(value or 0) for _, _, value in found) == list(range(sent))
+    assert latest(own.east, "keyed") == latest(own.west, "keyed")
     described = tanist(own, there, "mirrors", "lineage", mirror, "--topic", "plain", "--json")
     assert {"east", "west"} >= {row["cluster"] for row in json.loads(described.out)["items"]}
+
+
+def test_a_reversal_killed_at_any_point_is_completed_by_the_next_command(own: Pair) -> None:
+    """From either cluster, without another approval, and without a record too few or too many."""
+    mirror, sides = "killed", {"east": own.east, "west": own.west}
+    own.east.topic("killed")
+    tanist(own, "west", "mirrors", "create", mirror, "--source", "east", "--topic", "killed")
+    here, there, sent = "east", "west", 0
+    for number, point in enumerate(POINTS):
+        assert sides[here].writes("killed", range(sent, sent + 4))
+        sent += 4
+        fail_over(own, mirror, there)
+        plan = tanist(own, there, "mirrors", "reverse", mirror, "--dry-run", "--json").item
+        approval = ("--approve", plan["plan_hash"], "--reason", "drill")
+        tanist(own, there, "mirrors", "reverse", mirror, *approval, user="approver")
+        died = forks.Command(KILLED, (point, mirror, there), own.environment(), own.home).wait(COMMAND_SECONDS)
+        assert died.code == -9, died.err
+        locked = tanist(own, there, "mirrors", "alter", mirror, "--on-loss", "fail", expected=1)
+        assert "MIRROR_LOCKED" in locked.err
+        moved = POINTS.index(point) >= POINTS.index("state")
+        finished_at = here if moved and number % 2 else there
+        tanist(own, finished_at, "mirrors", "reverse", mirror)
+        here, there = there, here
+    tanist(own, there, "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    found = records(own.east, "killed")
+    assert records(own.west, "killed") == found
+    assert sorted(int(value or 0) for _, _, value in found) == list(range(sent))
+
+
+def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own: Pair) -> None:
+    """An unplanned failover: the old source returns with a tail, whose offsets no record of the new primary has."""
+    mirror = "tail"
+    own.east.topic("tail")
+    assert own.east.writes("tail", range(10))
+    tanist(own, "west", "mirrors", "create", mirror, "--source", "east", "--topic", "tail")
+    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    steadily(own.east, "tail", 4, 1000)
+    own.workers["west"].send(signal.SIGKILL)
+    assert own.east.writes("tail", range(100, 108))
+    own.workers["east"].send(signal.SIGKILL)
+    own.east.cluster.kill()
+    plan = tanist(own, "west", "failover", "plan", mirror, "--mode", "unplanned", "--json").item["plan_hash"]
+    approval = ("--mode", "unplanned", "--reason", "drill")
+    tanist(own, "west", "failover", "approve", mirror, plan, *approval, user="approver")
+    tanist(own, "west", "failover", "run", mirror, "--plan", plan, *QUICK, expected=None)
+    assert own.west.writes("tail", range(200, 210))
+    own.east.cluster.start()
+    begin(own, "west")
+    begin(own, "east")
+    until(lambda: tanist(own, "west", "failback", "survey", mirror, expected=None).code != 3, 60)
+    undecided = tanist(own, "west", "mirrors", "reverse", mirror, "--dry-run", expected=1)
+    assert "TAIL_UNDECIDED" in undecided.err
+    shown = reverse(own, mirror, "west", "--accept", "TAIL_UNDECIDED")
+    assert {"TAIL_STAYS_READABLE", "TAIL_UNDECIDED"} <= {each["name"] for each in shown["limitations"]}
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    east, west = records(own.east, "tail"), records(own.west, "tail")
+    tail = [row for row in east if 100 <= int(row[2] or 0) < 108]
+    assert len(tail) == 8
+    tail = [row for row in east if row not in west]
+    assert [row for row in east if row not in tail] == west
+    assert not {row[:2] for row in tail} & {row[:2] for row in west}
+    fail_over(own, mirror, "east")
+    assert own.east.writes("tail", range(300, 310))
+    reverse(own, mirror, "east")
+    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    assert [row for row in records(own.east, "tail") if row not in tail] == records(own.west, "tail")

@@ -1,0 +1,33 @@
+"""`tanist mirrors reverse` that kills itself, in a process of its own: POINT MIRROR DESTINATION."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from tanist.domain.names import mirror_name
+from tanist.kafka.wire.clock import SystemClock
+from tanist.settings import load
+from tanist.usecases.command import CommandContext
+from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.wiring.failback import returned, reverse_mirror
+from tanist.wiring.failover import is_process_dead, runner
+from tanist.wiring.registry import ClusterRegistry
+
+POINTS = ("moving", "denied", "configured", "lifting", "lifted", "ready", "settling", "state", "forgotten")
+
+
+def main() -> None:
+    """With these arguments of the command line."""
+    point, mirror, destination = sys.argv[1:]
+
+    def checkpoint(reached: str) -> None:
+        if reached == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    clock = SystemClock()
+    command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
+    with ClusterRegistry(load(None, os.environ)) as registry:
+        clusters = returned(registry, registry.connect(destination), mirror_name(mirror), command)
+        reverse_mirror(registry, clusters, ReversalRequest(), command, checkpoint)

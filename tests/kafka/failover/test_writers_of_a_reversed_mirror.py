@@ -1,0 +1,63 @@
+"""While a mirror is reversed only the mirror may write at its old source; after the failback it is as it was."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kafka.failover.own.test_reverse import begin, fail_over, records, reverse, tanist
+from tests.kafka.failover.test_real import rules_of
+
+if TYPE_CHECKING:
+    from tests.kafka.failover.conftest import Pair
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_only_the_mirror_may_write_at_the_old_source(pair: Pair) -> None:
+    """It copies what was written since the failover, at the same offsets."""
+    pair.worker()
+    begin(pair, "east")
+    pair.east.topic("denied")
+    assert pair.east.writes("denied", range(10))
+    tanist(pair, "west", "mirrors", "create", "denied", "--source", "east", "--topic", "denied")
+    fail_over(pair, "denied", "west")
+    assert pair.west.writes("denied", range(100, 104))
+    plan = reverse(pair, "denied", "west")
+    assert "User:app" in plan["topics"][0]["denied"]
+    assert not pair.east.writes("denied", range(1))
+    tanist(pair, "east", "mirrors", "wait", "denied", "--for", "lag=0", "--timeout", "60s")
+    assert records(pair.east, "denied") == records(pair.west, "denied")
+
+
+@pytest.mark.long
+def test_writers_are_denied_by_name_until_the_failback(pair: Pair) -> None:
+    """The mirror may write where it was shut out by the failover before; nobody else may, until the next one."""
+    pair.worker()
+    pair.east.topic("__mirror_approvals", 1, retention_ms="-1", message_timestamp_type="LogAppendTime")
+    begin(pair, "east")
+    pair.east.topic("returns")
+    assert pair.east.writes("returns", range(10))
+    before = rules_of(pair.east)
+    tanist(pair, "west", "mirrors", "create", "returns", "--source", "east", "--topic", "returns")
+    fail_over(pair, "returns", "west")
+    assert pair.west.writes("returns", range(100, 104))
+    plan = reverse(pair, "returns", "west")
+    assert "User:app" in plan["topics"][0]["denied"]
+    assert not {"MIRROR_TOPIC_WRITABLE"} & {each["name"] for each in plan["limitations"]}
+    assert not pair.east.writes("returns", range(1))
+    fail_over(pair, "returns", "east")
+    assert records(pair.east, "returns") == records(pair.west, "returns")
+    assert pair.east.writes("returns", range(200, 204))
+    assert not pair.west.writes("returns", range(1))
+    assert not pair.east.writes("returns", range(1), user="mirror")
+    added = rules_of(pair.east) - before
+    assert len(added) == 1, added
+    assert "User:mirror" in str(added)
+    reverse(pair, "returns", "east")
+    tanist(pair, "west", "mirrors", "wait", "returns", "--for", "lag=0", "--timeout", "60s")
+    assert records(pair.east, "returns") == records(pair.west, "returns")
+    assert not pair.west.writes("returns", range(1))
+    pair.workers["east"].send(signal.SIGTERM)
