@@ -114,7 +114,7 @@ class Operator:
         administer.alter(DR, administer.Alteration(max_start_fill=fill), self._west(), self._command())
 
     def add(self, topic: str) -> None:
-        desire.add(DR, [topic], self._west(), lambda _: self._east(), self._command(), promoted=True)
+        desire.add(DR, [topic], self._west(), lambda _: self._east(), self._command(), desire.Accepted(promoted=True))
 
     def delete(self, abandon: str = "") -> str:
         reported = administer.delete(DR, self._west(), self._command(), abandon=abandon)

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.options import MirrorArgument, Session, TopicsOption, asking
+from tanist.cli.options import WHY, MirrorArgument, Session, TopicsOption, asking, lasting
 from tanist.cli.output import emit, say, stages
+from tanist.domain.failback.decision import TailAction, TailClass
 from tanist.domain.names import mirror_name
 from tanist.domain.problems import refuse
 from tanist.domain.selection import pattern_problems
+from tanist.usecases.failback.deciding import DECISION_COLUMNS, approve_decision, decision_item, plan_decision
 from tanist.usecases.failback.recording import survey_and_record
+from tanist.usecases.failback.replay import REPLAY_COLUMNS, ReplayTools, replay_item
+from tanist.usecases.failback.replay import replay as replay_tails
 from tanist.usecases.failback.rescue import RESCUE_COLUMNS, RescueTools, tail_items
 from tanist.usecases.failback.rescue import rescue as rescue_tails
 from tanist.usecases.failback.survey import SURVEY_COLUMNS, exit_code, survey_item
+from tanist.usecases.failover.items import approval_item
 from tanist.wiring.failback import ManifestFile, returned
 
 if TYPE_CHECKING:
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The way back: what an old source has that the new primary lacks.")
 
 RESCUE_SECONDS = 3600.0
+APPROVAL_COLUMNS = ("mirror", "plan_hash", "approval", "approver", "expires_at_ms", "reason")
+_CLASSES = ", ".join(TailClass)
 EvidenceOption = Annotated[
     Path | None,
     typer.Option("--evidence", metavar="DIR", help="Directory for the manifest (default: ./evidence/rescue-NAME)."),
@@ -80,6 +87,97 @@ def rescue(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, ev
     emit(items, RESCUE_COLUMNS, now.as_json)
     if done.waiting:
         raise typer.Exit(3)
+
+
+ReplayOption = Annotated[
+    list[TailClass] | None, typer.Option("--replay", metavar="CLASS", help=f"Append these to their topics: {_CLASSES}.")
+]
+DropOption = Annotated[
+    list[TailClass] | None, typer.Option("--drop", metavar="CLASS", help=f"Leave these in quarantine: {_CLASSES}.")
+]
+
+
+def _actions(replayed: list[TailClass] | None, dropped: list[TailClass] | None) -> dict[TailClass, TailAction]:
+    if both := set(replayed or ()) & set(dropped or ()):
+        raise typer.BadParameter(f"--replay and --drop both name {', '.join(sorted(both))}")
+    return dict.fromkeys(replayed or (), TailAction.REPLAY) | dict.fromkeys(dropped or (), TailAction.DROP)
+
+
+@app.command()
+@asking(seconds=RESCUE_SECONDS)
+def decide(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    *,
+    replay: ReplayOption = None,
+    drop: DropOption = None,
+) -> None:
+    """Show what would become of rescued records, by class, and the hash to approve. Changes nothing.
+
+    conflict: the new primary has a newer record with the key; safe: it has none; unordered: no key; expired: retention
+    of the topic would delete it.
+
+    Example: tanist failback decide dr --destination west --replay safe --drop conflict --drop unordered
+    """
+    found = plan_decision(_opened(now, name, topic), topic or (), _actions(replay, drop), now.context)
+    item = decision_item(found)
+    emit([item], DECISION_COLUMNS, now.as_json, rows=item["tails"])
+    chosen = ", ".join(f"{action} {each}" for each, action in item["actions"].items())
+    say(f"{chosen}: plan {found.plan.hash}")
+
+
+@app.command()
+@asking(seconds=RESCUE_SECONDS)
+def approve(
+    now: Session,
+    name: MirrorArgument,
+    plan: Annotated[str, typer.Argument(metavar="HASH", help="The hash that `failback decide` shows.")],
+    *,
+    reason: Annotated[str, WHY],
+    valid: Annotated[float, lasting("--valid", "How long the approval is valid", "1h")] = 3600.0,
+    topic: TopicsOption = None,
+    replay: ReplayOption = None,
+    drop: DropOption = None,
+) -> None:
+    """Approve a decision, as the principal of this login. Give the same options as to `failback decide`.
+
+    Example: tanist failback approve dr 1c0ffee2 --destination west --replay safe --reason "seen by the owner"
+    """
+    clusters, actions = _opened(now, name, topic), _actions(replay, drop)
+    approval = approve_decision(plan, topic or (), actions, clusters, now.context, reason=reason, valid_seconds=valid)
+    say(f"{approval.approver} approved plan {approval.plan}")
+    emit([approval_item(approval)], APPROVAL_COLUMNS, now.as_json)
+
+
+@app.command()
+@asking(changes=True, seconds=RESCUE_SECONDS)
+def replay(
+    now: Session,
+    name: MirrorArgument,
+    *,
+    plan: Annotated[str, typer.Option("--plan", metavar="HASH", help="The approved plan.")],
+    evidence: EvidenceOption = None,
+) -> None:
+    """Carry out an approved decision: append what was chosen to the end of its topics, and settle the rest.
+
+    Run it again after an interruption: no record is appended twice.
+
+    Example: tanist failback replay dr --destination west --plan 1c0ffee2
+    """
+    clusters = _opened(now, name, None)
+    file = ManifestFile(evidence or Path("evidence") / f"rescue-{name}", "replay.json")
+    file.check()
+    tell = stages(now.context.clock)
+    tools = ReplayTools(
+        manifest=file.write,
+        report=lambda at, seen: tell(f"{at}: {seen.replayed} replayed, {seen.dropped} dropped"),
+    )
+    outcome = replay_tails(plan, clusters, tools, now.context)
+    for topic, why in sorted(outcome.not_released.items()):
+        say(f"warning: {topic} is still held at the old source, `tanist failback survey` puts it back: {why}")
+    item = replay_item(outcome)
+    emit([item], REPLAY_COLUMNS, now.as_json, rows=item["tails"])
 
 
 def _warn_not_held(failed: Mapping[str, TanistError]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,11 +14,14 @@ from tanist.domain.fences import commands_to_lift
 from tanist.domain.holes import Holes
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import mirror_name
-from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches
+from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches, TopicDesired
 from tanist.usecases.items import spec_item, topic_item
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest
 from tanist.usecases.mirrors.create import create as create_mirror
+
+if TYPE_CHECKING:
+    from tanist.ports.prefixes import LogPrefixes
 
 app = typer.Typer(
     no_args_is_help=True, help=("Create, change and show mirrors: topics of one cluster, kept identical on another.")
@@ -32,6 +35,13 @@ ExcludeOption = Annotated[
 ]
 PromotedOption = Annotated[
     bool, typer.Option("--promoted", help="Accept topics of this source that were failed over to another cluster.")
+]
+AdoptOption = Annotated[
+    bool,
+    typer.Option(
+        "--adopt",
+        help="Take destination topics that have records, if these are the source's first ones at identical offsets.",
+    ),
 ]
 ReplicationOption = Annotated[
     int | None,
@@ -86,6 +96,7 @@ def create(
     replication_factor: ReplicationOption = None,
     merge_small_batches: SmallBatchesOption = None,
     promoted: PromotedOption = False,
+    adopt: AdoptOption = False,
 ) -> None:
     """Register a mirror and create its mirror topics, which `tanist fetcher run` then copies.
 
@@ -106,7 +117,9 @@ def create(
         promoted=promoted,
     )
     destination = now.destination()
-    created = create_mirror(request, now.registry.connect(source), destination, announcing(now, "mirror"))
+    prefixes = now.registry.log_prefixes(source, destination) if adopt else None
+    created = create_mirror(request, now.registry.connect(source), destination, announcing(now, "mirror"), prefixes)
+    _say_adopted(created.topics)
     _warn(created.warnings)
     done = created.changed and not now.context.dry_run
     if not created.changed:
@@ -119,14 +132,27 @@ def create(
 
 @app.command()
 @asking(changes=True)
-def add(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, promoted: PromotedOption = False) -> None:
+def add(
+    now: Session,
+    name: MirrorArgument,
+    topic: TopicsOption = None,
+    *,
+    promoted: PromotedOption = False,
+    adopt: AdoptOption = False,
+) -> None:
     """Add topics of the source to a mirror.
 
     Example: tanist mirrors add dr --destination west --topic payments
     """
-    run = announcing(now, "add")
-    desired = desire.add(name, topic or (), now.destination(), now.registry.connect, run, promoted=promoted)
+    run, destination = announcing(now, "add"), now.destination()
+
+    def prefixes(spec: MirrorSpec) -> LogPrefixes:
+        return now.registry.log_prefixes(spec.source, destination, spec.source_cluster_id)
+
+    accepted = desire.Accepted(promoted=promoted, prefixes=prefixes if adopt else None)
+    desired = desire.add(name, topic or (), destination, now.registry.connect, run, accepted)
     _warn(desired.warnings)
+    _say_adopted(desired.topics)
     _show_topics(now, desired)
 
 
@@ -236,6 +262,13 @@ mirror_views.register(app)
 def _warn(warnings: tuple[str, ...]) -> None:
     for warning in warnings:
         say(f"warning: {warning}")
+
+
+def _say_adopted(topics: tuple[TopicDesired, ...]) -> None:
+    for topic in topics:
+        if topic.copy_starts:
+            starts = ", ".join(map(str, topic.copy_starts))
+            say(f"adopted {topic.topic}: copying begins at offset {starts} of its partitions, in order")
 
 
 def _show_topics(now: Session, desired: desire.Desired) -> None:

@@ -138,7 +138,7 @@ class AnotherCluster(Refused):
 
 class DestinationNotEmpty(Refused):
     name = "DESTINATION_TOPIC_NOT_EMPTY"
-    operator_action = "choose other topics, or delete the destination topic if its records are not needed"
+    operator_action = "choose other topics, delete it if its records are not needed, or take it with --adopt"
 
 
 class TopicMismatch(Refused):

@@ -28,7 +28,7 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_record import MirrorRecord, StateRecord, Tombstone, mirror_of
 from tanist.domain.states import BROKEN_ROW, SOURCE_DELETED_ROW, TAKEN_IN_ROW, DesiredState, MirrorState
-from tanist.domain.tails import RetentionHeld, TopicTails
+from tanist.domain.tails import ReplayProgress, RetentionHeld, TailDecision, TopicTails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -119,6 +119,19 @@ class StateView(Mapping[str, StateRecord]):
     def retention_held(self, mirror: MirrorName) -> dict[str, RetentionHeld]:
         """The topics of the old source whose records are kept for their tails."""
         return {each.topic: each for each in self._all_of(RetentionHeld, mirror)}
+
+    def decision(self, mirror: MirrorName, plan: str) -> TailDecision | None:
+        """The approved plan about divergent tails with this hash."""
+        return self._of(mirror, self._found(TailDecision, f"decision/{mirror}/{plan}"))
+
+    def decisions(self, mirror: MirrorName) -> tuple[TailDecision, ...]:
+        """All approved plans about divergent tails that have been begun."""
+        return tuple(self._all_of(TailDecision, mirror))
+
+    def replays(self, mirror: MirrorName) -> tuple[ReplayProgress, ...]:
+        """How far rescued records are replayed, by partition and promotion epoch."""
+        found = self._all_of(ReplayProgress, mirror)
+        return tuple(sorted(found, key=lambda each: (each.partition, each.promotion_epoch)))
 
     def promoted(self, mirror: MirrorName, topic: str) -> bool:
         """Whether a topic has left its mirror, so that it must not be copied to any more."""

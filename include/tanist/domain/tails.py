@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.names import EpochMs, MirrorName, TopicPartition
+from tanist.domain.records import RunStatus  # noqa: TC001 -- the codec reads the annotations
 from tanist.domain.state_record import MirrorRecord, stored
 
 if TYPE_CHECKING:
@@ -148,3 +149,50 @@ def quarantine_topic(topic: str) -> str:
         return name
     digest = hashlib.sha256(topic.encode()).hexdigest()[:16]
     return f"{name[: _LONGEST - len(digest) - 1]}.{digest}"
+
+
+@stored("decision", "mirror", "plan")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailDecision(MirrorRecord):
+    """An approved plan that is being carried out, or was. `plan_json`: the plan, word for word."""
+
+    mirror: MirrorName
+    plan: str
+    plan_json: str
+    approval: str
+    approver: str
+    status: RunStatus
+    reason: str = ""
+    started_at: EpochMs
+    at: EpochMs
+    mirror_id: str = ""
+
+
+@stored("replay", "mirror", "partition", "promotion_epoch")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayProgress(MirrorRecord):
+    """How far the rescued records of a partition are replayed; written before each batch.
+
+    `producer_id`: the only writer of replayed records of this partition, `start`: where its log ended before the first.
+    `sequence`: how many records were written before the batch, `count`: how many the batch has. `begin`, `end`: the
+    offsets of the old source that the batch decides. The other counts are of records before `end`; `batch`: how much
+    of them, in the same order, belongs to the batch.
+    """
+
+    mirror: MirrorName
+    partition: TopicPartition
+    promotion_epoch: int
+    plan: str
+    producer_id: int
+    start: int
+    sequence: int = 0
+    count: int = 0
+    begin: int
+    end: int
+    replayed: int = 0
+    dropped: int = 0
+    restated: int = 0
+    batch: tuple[int, ...] = (0, 0, 0)
+    done: bool = False
+    at: EpochMs
+    mirror_id: str = ""

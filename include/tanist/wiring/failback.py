@@ -45,6 +45,7 @@ def returned(
         destination=destination,
         tails=source.divergent_tails(there),
         quarantine=source.quarantine(there),
+        replays=there.replays(),
     )
 
 
@@ -70,14 +71,15 @@ def reverse_mirror(
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """`manifest.json` in the folder of the evidence, replaced as a whole."""
+    """A file in the folder of the evidence, replaced as a whole."""
 
     path: Path
+    name: str = "manifest.json"
 
     def check(self) -> None:
         """Raise Misconfigured if it cannot be written; called before anything is changed."""
         Folder(self.path).check()
 
     def write(self, manifest: Mapping[str, Any]) -> None:
-        """Replace the manifest."""
-        Folder(self.path).replace("manifest.json", json.dumps(manifest, indent=2) + "\n")
+        """Replace the file."""
+        Folder(self.path).replace(self.name, json.dumps(manifest, indent=2) + "\n")

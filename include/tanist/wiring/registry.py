@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
+    from tanist.ports.prefixes import LogPrefixes
     from tanist.settings import ClusterSettings, Settings
     from tanist.usecases.command import CommandContext
 
@@ -127,6 +128,10 @@ class ClusterRegistry:
         except TanistError as unknown:
             source = unknown
         return GroupContacts(destination=destination, positions=there.positions(spec.mirror), source=source)
+
+    def log_prefixes(self, source: str, destination: Cluster, cluster_id: str | None = None) -> LogPrefixes:
+        """Compares the logs of a destination with those of `source`; `cluster_id`: the only id accepted of it."""
+        return self.open(source, cluster_id).log_prefixes(self.open(destination.name))
 
     def describer(self, destination: Cluster, include: Sequence[str] = (".*",)) -> Describer:
         """The describer of mirrors of `destination`."""

@@ -150,7 +150,9 @@ def test_add_takes_no_topic_from_a_source_that_was_replaced_until_somebody_says_
     with pytest.raises(errors.SourceReplaced, match="payments"):
         desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run())
     assert not pair.west.calls
-    desire.add("dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(), promoted=True)
+    desire.add(
+        "dr", ["payments"], pair.west.side(), lambda _: pair.east.side(), a_run(), desire.Accepted(promoted=True)
+    )
     assert pair.wish("payments") is DesiredState.MIRRORING
     assert not pair.west.view(STATE_TOPIC).promoted(DR, "payments")
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Refused
 from tanist.domain.failover.plan import PlanHash, canonical, hash_of
-from tanist.domain.names import EpochMs, MirrorName, TopicPartition
-from tanist.domain.records import RunStatus  # noqa: TC001 -- the codec reads the annotations
-from tanist.domain.state_record import MirrorRecord, stored
+from tanist.domain.names import MirrorName
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
+    from tanist.domain.names import EpochMs
     from tanist.domain.records import MirrorSpec
     from tanist.domain.tails import TopicTails
 
@@ -150,51 +149,3 @@ def make_decision(
         tails=decided_tails(tails),
         actions=actions,
     )
-
-
-# ── what is stored ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@stored("decision", "mirror", "plan")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailDecision(MirrorRecord):
-    """An approved plan that is being carried out, or was. `plan_json`: the plan, word for word."""
-
-    mirror: MirrorName
-    plan: str
-    plan_json: str
-    approval: str
-    approver: str
-    status: RunStatus
-    reason: str = ""
-    started_at: EpochMs
-    at: EpochMs
-    mirror_id: str = ""
-
-
-@stored("replay", "mirror", "partition", "promotion_epoch")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayProgress(MirrorRecord):
-    """How far the rescued records of a partition are replayed; written before each batch.
-
-    `producer_id`: the only writer of replayed records of this partition, `start`: where its log ended before the first.
-    `sequence`: how many records were written before the batch, `count`: how many the batch has. `begin`, `end`: the
-    offsets of the old source that the batch decides. The other counts are of records before `end`.
-    """
-
-    mirror: MirrorName
-    partition: TopicPartition
-    promotion_epoch: int
-    plan: str
-    producer_id: int
-    start: int
-    sequence: int = 0
-    count: int = 0
-    begin: int
-    end: int
-    replayed: int = 0
-    dropped: int = 0
-    restated: int = 0
-    done: bool = False
-    at: EpochMs
-    mirror_id: str = ""

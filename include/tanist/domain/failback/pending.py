@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _NEXT = {
     TailStage.UNKNOWN: "`tanist failback survey`, once the old source has returned",
     TailStage.SURVEYED: "`tanist failback rescue`",
-    TailStage.RESCUED: "decide what becomes of them",
-    TailStage.DECIDED: "replay what was decided",
+    TailStage.RESCUED: "`tanist failback decide`",
+    TailStage.DECIDED: "`tanist failback replay`",
 }
 _WORDS = {
     TailStage.UNKNOWN: "not surveyed",

@@ -60,8 +60,8 @@ class SurveyNotFinal(CouldNotTell):
 class TailUndecided(Refused):
     name = TAIL_UNDECIDED
     operator_action = (
-        "`tanist failback rescue` copies these records to the new primary, then decide what becomes of them; or accept "
-        f"that nobody has decided with --accept {TAIL_UNDECIDED}; nothing was changed"
+        "`tanist failback rescue` copies these records to the new primary, `tanist failback decide` says what becomes "
+        f"of them; or accept that nobody has decided with --accept {TAIL_UNDECIDED}; nothing was changed"
     )
 
 

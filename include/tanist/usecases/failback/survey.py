@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
-    from tanist.ports.tails import DivergentTails, Quarantine
+    from tanist.ports.tails import DivergentTails, Quarantine, Replays
     from tanist.usecases.command import CommandContext
     from tanist.usecases.failover.source_seen import SourceSeen
 
@@ -61,6 +61,7 @@ class ReturnContext:
     destination: Cluster
     tails: DivergentTails
     quarantine: Quarantine
+    replays: Replays
 
 
 def survey(clusters: ReturnContext, include: Sequence[str], command: CommandContext) -> tuple[PartitionSurvey, ...]:

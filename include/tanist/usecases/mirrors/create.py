@@ -21,8 +21,10 @@ from tanist.domain.records import (
     TopicDesired,
 )
 from tanist.domain.selection import Selection, pattern_problems
+from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.mirrors import take
+from tanist.usecases.mirrors.adopt import Adoption
 from tanist.usecases.mirrors.ownership import must_be_free, take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
 from tanist.usecases.snapshot import ClusterSnapshot
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Clock, Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.ports.prefixes import LogPrefixes
     from tanist.usecases.command import CommandContext
     from tanist.usecases.mirrors.decide import TopicPlan
 
@@ -67,6 +70,7 @@ class CreateRequest:
     """None: fail for a new mirror; whatever an existing one has."""
     promoted: bool = False
     """Accept topics of this source that were failed over to another cluster."""
+    desired: DesiredState = DesiredState.MIRRORING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +95,12 @@ class Draft:
     view: StateView
     plans: tuple[TopicPlan, ...] = ()
     generations: Mapping[str, int] = field(default_factory=dict)
+    desired: DesiredState = DesiredState.MIRRORING
 
     def topics(self, now: EpochMs) -> tuple[TopicDesired, ...]:
         """The desired state of each topic."""
-        return tuple(plan.desired(self.spec, self.generations[plan.name], now) for plan in self.plans)
+        found = (plan.desired(self.spec, self.generations[plan.name], now) for plan in self.plans)
+        return tuple(replace(topic, desired=self.desired) for topic in found)
 
 
 def wrong(request: CreateRequest) -> tuple[TanistError, ...]:
@@ -119,8 +125,16 @@ def option_problems(replication_factor: int | None, max_start_fill: int = 0) -> 
     return tuple(found)
 
 
-def examine(request: CreateRequest, source: Cluster, destination: Cluster, context: CommandContext) -> Draft:
+def examine(
+    request: CreateRequest,
+    source: Cluster,
+    destination: Cluster,
+    context: CommandContext,
+    prefixes: LogPrefixes | None = None,
+) -> Draft:
     """Check the request against both clusters. Changes nothing.
+
+    `prefixes`: adopt topics that have records; it compares the logs of both clusters.
 
     Raises:
         Problems, or the single error: everything that is wrong.
@@ -143,16 +157,17 @@ def examine(request: CreateRequest, source: Cluster, destination: Cluster, conte
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
     found.attempt(lambda: state_topics.read(destination, OFFSETS_TOPIC, by))
     at_source, copies = ClusterSnapshot(cluster=source), ClusterSnapshot(cluster=destination)
-    situation = take.situation(copies, view, spec, by)
+    situation = take.situation(copies, view, spec, by, adopting=prefixes is not None)
     selection = Selection(request.include, request.exclude)
     names = found.attempt(lambda: take.selection_names(at_source, selection, by)) or ()
-    plans = found.attempt(lambda: take.examine(at_source, copies, names, situation, by)) or ()
+    adoption = found.attempt(lambda: Adoption.of(spec, view, at_source, prefixes, by)) if prefixes else None
+    plans = found.attempt(lambda: take.examine(at_source, copies, names, situation, by, adoption)) or ()
     mirror, promoted = spec.mirror, request.promoted
     entered = (
         found.attempt(lambda: promotion_epochs_on_add(at_source, view, mirror, names, by, acknowledged=promoted)) or {}
     )
     found.raise_all()
-    return Draft(spec=spec, exists=False, view=view, plans=plans, generations=entered)
+    return Draft(spec=spec, exists=False, view=view, plans=plans, generations=entered, desired=request.desired)
 
 
 def _spec(request: CreateRequest, pair: tuple[Cluster, Cluster], ids: tuple[str, str], clock: Clock) -> MirrorSpec:
@@ -206,9 +221,18 @@ def _describe(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
-def create(request: CreateRequest, source: Cluster, destination: Cluster, context: CommandContext) -> Created:
-    """Register a mirror and create its empty mirror topics; after a crash the same command completes it."""
-    draft = examine(request, source, destination, context)
+def create(
+    request: CreateRequest,
+    source: Cluster,
+    destination: Cluster,
+    context: CommandContext,
+    prefixes: LogPrefixes | None = None,
+) -> Created:
+    """Register a mirror and create its empty mirror topics; after a crash the same command completes it.
+
+    `prefixes`: as `examine` has it.
+    """
+    draft = examine(request, source, destination, context, prefixes)
     if draft.exists:
         known = draft.view.topics(draft.spec.mirror)
         return Created(spec=draft.spec, topics=known, changed=False)

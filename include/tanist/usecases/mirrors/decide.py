@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records."""
+    """The inputs that all topics of one command share. `returning`: their logs are continued, so they have records.
+
+    `adopting`: so are those of topics that have records, if they are prefixes of the source's.
+    """
 
     destination: str
     owners: Mapping[str, MirrorName]
@@ -34,11 +37,15 @@ class Situation:
     holes: Holes
     state_exists: bool = True
     returning: bool = False
+    adopting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """One topic that can be added. `changes`: configs to alter if an empty mirror topic exists already."""
+    """One topic that can be added. `changes`: configs to alter if the mirror topic exists already.
+
+    `copy_starts`: as `TopicDesired` has them, of a topic that is adopted.
+    """
 
     source: TopicFacts
     configs: TopicConfigs
@@ -46,6 +53,7 @@ class TopicPlan:
     deferred_acls: tuple[AclEntry, ...] = ()
     exists: bool = False
     changes: Mapping[str, str | None]
+    copy_starts: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -70,6 +78,7 @@ class TopicPlan:
             deferred_configs=self.configs.deferred,
             deferred_acls=self.deferred_acls,
             promotion_epoch=promotion_epoch,
+            copy_starts=self.copy_starts,
             changed_at=now,
         )
 
@@ -105,7 +114,7 @@ def plan_topic(source: TopicFacts, existing: DestinationTopic | None, situation:
 
 def _unfit(source: TopicFacts, existing: DestinationTopic, situation: Situation) -> TanistError | None:
     name, where = source.name, situation.destination
-    if existing.records and not situation.returning:
+    if existing.records and not (situation.returning or situation.adopting):
         return DestinationNotEmpty(f"{name!r} on {where!r} is not empty: {existing.records} offsets are in use")
     if existing.facts.partitions != source.partitions:
         found, wanted = existing.facts.partitions, source.partitions

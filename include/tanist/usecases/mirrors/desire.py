@@ -21,6 +21,7 @@ from tanist.domain.states import DesiredState
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.lock import changing
 from tanist.usecases.mirrors import forget, take
+from tanist.usecases.mirrors.adopt import Adoption
 from tanist.usecases.mirrors.ownership import take_in
 from tanist.usecases.mirrors.promotions import promotion_epochs_on_add, raised_promotions
 from tanist.usecases.snapshot import MirrorSnapshot
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tanist.domain.state_view import StateView
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
+    from tanist.ports.prefixes import LogPrefixes
     from tanist.usecases.command import CommandContext
     from tanist.usecases.lock import LockedMirror, Rehearsal
     from tanist.usecases.mirrors.decide import TopicPlan
@@ -136,19 +138,27 @@ def set_desired(
 # ── add ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Topics that are added although there is a reason against it.
+
+    `promoted`: those that were failed over from this source to another cluster. `prefixes`: those that have records at
+    the destination are adopted; of a mirror, it compares the logs of both clusters.
+    """
+
+    promoted: bool = False
+    prefixes: Callable[[MirrorSpec], LogPrefixes] | None = None
+
+
 def add(
     mirror: str,
     include: Sequence[str],
     destination: Cluster,
     connect: Callable[[str], Cluster],
     context: CommandContext,
-    *,
-    promoted: bool = False,
+    accepted: Accepted = Accepted(),
 ) -> Desired:
-    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives.
-
-    `promoted`: also topics that were failed over from this source to another cluster.
-    """
+    """Add topics of the source to a mirror. `connect` opens the source by the name that the spec gives."""
     name = checked(mirror, include)
     (destination_id,) = cluster_ids.identify((destination,), context)
     spec = state_topics.spec_of(state_topics.read(destination, STATE_TOPIC, context.by), name, destination.name)
@@ -158,9 +168,10 @@ def add(
 
     def examined(view: StateView) -> tuple[tuple[TopicPlan, ...], Mapping[str, int]]:
         both = MirrorSnapshot.of(state_topics.still(view, spec), source, destination)
-        plans = _examine(both, tuple(include), view, context.by)
+        prefixes = accepted.prefixes(both.spec) if accepted.prefixes else None
+        plans = _examine(both, tuple(include), view, prefixes, context.by)
         return plans, promotion_epochs_on_add(
-            both.reachable_source(), view, name, [p.name for p in plans], context.by, acknowledged=promoted
+            both.reachable_source(), view, name, [p.name for p in plans], context.by, acknowledged=accepted.promoted
         )
 
     with changing(destination, name, "mirrors add", context, examined) as mirror_now:
@@ -185,16 +196,19 @@ def _forget_earlier_maps(
         forget.runs(destination, mirror_now, back)
 
 
-def _examine(both: MirrorSnapshot, include: tuple[str, ...], view: StateView, by: Deadline) -> tuple[TopicPlan, ...]:
+def _examine(
+    both: MirrorSnapshot, include: tuple[str, ...], view: StateView, prefixes: LogPrefixes | None, by: Deadline
+) -> tuple[TopicPlan, ...]:
     spec, source, destination = both.spec, both.reachable_source(), both.destination
-    situation = take.situation(destination, view, spec, by)
+    situation = take.situation(destination, view, spec, by, adopting=prefixes is not None)
     names = take.selection_names(source, Selection(include, spec.exclude), by)
     taken = [
         TopicAlreadyInMirror(f"{n!r} is in mirror {situation.owners[n]!r}") for n in names if n in situation.owners
     ]
     if taken:
         refuse(taken)
-    return take.examine(source, destination, names, situation, by)
+    adoption = Adoption.of(spec, view, source, prefixes, by) if prefixes else None
+    return take.examine(source, destination, names, situation, by, adoption)
 
 
 def _apply(

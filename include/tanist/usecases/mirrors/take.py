@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
     from tanist.ports.cluster import Cluster
     from tanist.ports.topics import NewTopic, TopicFacts
+    from tanist.usecases.mirrors.adopt import Adoption
     from tanist.usecases.snapshot import ClusterSnapshot
 
 
@@ -43,8 +44,11 @@ def examine(
     names: Sequence[str],
     situation: Situation,
     by: Deadline,
+    adoption: Adoption | None = None,
 ) -> tuple[TopicPlan, ...]:
     """How each of the source's topics `names` is added. Changes nothing.
+
+    `adoption`: how topics are adopted that have records at the destination; None: they are refused.
 
     Raises:
         Problems, or the single error: everything that forbids it, at both clusters.
@@ -68,6 +72,10 @@ def examine(
     )
     new = [plan.new_topic() for plan in plans if not plan.exists and plan.name not in existing]
     found.problems += found.attempt(lambda: rehearse(destination.cluster, new, by)) or ()
+    if adoption is not None:
+        used = [plan for plan in plans if plan.name in existing and existing[plan.name].records]
+        adopted = found.attempt(lambda: adoption.adopt(used, existing, by)) or {}
+        plans = tuple(adopted.get(plan.name, plan) for plan in plans)
     found.raise_all()
     return plans
 
@@ -82,7 +90,9 @@ def _fenced(topic: TopicFacts, writers: Mapping[str, tuple[AclEntry, ...] | None
     return TopicFenced(f"{topic.name!r} has {limit} at the source, which blocks producers like a source fence")
 
 
-def situation(destination: ClusterSnapshot, view: StateView, wanted: MirrorSpec, by: Deadline) -> Situation:
+def situation(
+    destination: ClusterSnapshot, view: StateView, wanted: MirrorSpec, by: Deadline, *, adopting: bool = False
+) -> Situation:
     """The inputs that all topics of one command share."""
     return Situation(
         destination=destination.name,
@@ -91,6 +101,7 @@ def situation(destination: ClusterSnapshot, view: StateView, wanted: MirrorSpec,
         replication_factor=wanted.replication_factor,
         holes=wanted.holes,
         state_exists=bool(view),
+        adopting=adopting,
     )
 
 

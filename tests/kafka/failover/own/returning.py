@@ -13,6 +13,7 @@ from tanist.kafka.adapters import quarantine
 from tanist.kafka.wire.clock import SystemClock
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
+from tanist.usecases.failback import replay
 from tanist.usecases.failback.rescue import RescueTools, rescue
 from tanist.wiring.failback import ManifestFile, returned
 from tanist.wiring.failover import is_process_dead, runner
@@ -27,9 +28,12 @@ KILLED: Final = "tests.kafka.failover.own.returning:main"
 
 
 def main() -> None:
-    """POINT NUMBER MIRROR EVIDENCE: `tanist failback rescue` that kills itself the NUMBERth time it reaches POINT."""
-    point, number, mirror, evidence = sys.argv[1:]
-    quarantine.BATCH_BYTES = 2_000
+    """POINT NUMBER EVIDENCE MIRROR [PLAN]: a rescue, or a replay of PLAN, that kills itself.
+
+    It does so the NUMBERth time that it reaches POINT.
+    """
+    point, number, evidence, mirror, *plan = sys.argv[1:]
+    quarantine.BATCH_BYTES = replay.BATCH_BYTES = 2_000
     reached: list[str] = []
 
     def checkpoint(name: str) -> None:
@@ -39,14 +43,18 @@ def main() -> None:
 
     clock = SystemClock()
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)
+    write = ManifestFile(Path(evidence)).write
     with ClusterRegistry(load(None, os.environ)) as world:
         clusters = returned(world, world.connect("west"), mirror_name(mirror), command)
-        rescue(clusters, (), RescueTools(manifest=ManifestFile(Path(evidence)).write, checkpoint=checkpoint), command)
+        if plan:
+            replay.replay(plan[0], clusters, replay.ReplayTools(manifest=write, checkpoint=checkpoint), command)
+        else:
+            rescue(clusters, (), RescueTools(manifest=write, checkpoint=checkpoint), command)
 
 
-def killed(pair: Pair, point: str, number: int, mirror: str) -> int:
-    """The exit code of a rescue that kills itself; 0: it came to its end before."""
-    asked = (point, str(number), mirror, str(pair.home / "evidence"))
+def killed(pair: Pair, point: str, number: int, mirror: str, *plan: str) -> int:
+    """The exit code of a rescue or replay that kills itself; 0: it came to its end before."""
+    asked = (point, str(number), str(pair.home / "evidence"), mirror, *plan)
     done = forks.Command(KILLED, asked, pair.environment(), pair.home).wait(COMMAND_SECONDS)
     assert done.code in {0, -9}, done.err
     return done.code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tanist.domain.acl_entries import AclEntry
-from tanist.domain.failback.decision import ReplayProgress, TailDecision
 from tanist.domain.fences import FenceBefore, FencedTopic, FenceKind, FenceStatus
 from tanist.domain.lineage import TopicLineage
 from tanist.domain.losses import LostOffsets, LostRange
@@ -34,7 +33,15 @@ from tanist.domain.records import (
 )
 from tanist.domain.state_record import KINDS, StateRecord, Tombstone
 from tanist.domain.states import DesiredState, MirrorState
-from tanist.domain.tails import PartitionTail, RetentionHeld, TailStage, TailVerdict, TopicTails
+from tanist.domain.tails import (
+    PartitionTail,
+    ReplayProgress,
+    RetentionHeld,
+    TailDecision,
+    TailStage,
+    TailVerdict,
+    TopicTails,
+)
 from tanist.kafka.protocol.stored import Unreadable, decode, encode
 
 MIRROR = MirrorName("east.to-west_1")
@@ -429,9 +436,9 @@ WRITTEN: tuple[str, ...] = (
         'status":"RUNNING","reason":"","started_at":3,"at":4,"mirror_id":""}'
     ),
     (
-        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"promotion_epoc'
-        'h":2,"plan":"abc","producer_id":7,"start":20,"sequence":3,"count":2,"begin":8,"end":12,"replayed":3,'
-        '"dropped":0,"restated":0,"done":false,"at":4,"mirror_id":""}'
+        '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"promotion_epoch":2,'
+        '"plan":"abc","producer_id":7,"start":20,"sequence":3,"count":2,"begin":8,"end":12,"replayed":3,"dropped":0,'
+        '"restated":0,"batch":[0,0,0],"done":false,"at":4,"mirror_id":""}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","partition":{"topic":"orders.v1_a-b","partition":3},"state":"FAILED'

@@ -1,0 +1,186 @@
+"""`tanist failback decide` and `approve`: what is to become of rescued records, as a plan that somebody approves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from tanist.domain.errors import Misconfigured, Refused, TopicNotInMirror
+from tanist.domain.failback.decision import (
+    ClassesMissing,
+    NothingToDecide,
+    TailAction,
+    TailClass,
+    make_decision,
+)
+from tanist.domain.failover.approving import LONGEST_MS, ApprovalRequest, NoApproverTopic, command_request
+from tanist.domain.problems import refuse
+from tanist.domain.records import STATE_TOPIC
+from tanist.domain.selection import Selection
+from tanist.domain.tails import TailStage
+from tanist.usecases import state_topics
+from tanist.usecases.failback.classifying import records_from, rules_of, watch_keys
+from tanist.usecases.failback.rescue import copy_of
+from tanist.usecases.lock import ensure_unlocked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.failback.decision import DecisionPlan
+    from tanist.domain.failover.approving import Approval
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.state_view import StateView
+    from tanist.domain.tails import TopicTails
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+
+DECISION_COLUMNS = ("topic", "partition", "records", *(str(each) for each in TailClass), "compacted")
+
+
+class AnotherDecision(Refused):
+    name = "ANOTHER_DECISION"
+    operator_action = "`tanist failback decide` shows the current plan; nothing was approved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailCount:
+    """The records of a partition by class, as they were when the plan was made."""
+
+    partition: TopicPartition
+    counts: Mapping[TailClass, int]
+    compacted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDecision:
+    plan: DecisionPlan
+    counts: tuple[TailCount, ...]
+
+
+def plan_decision(
+    clusters: ReturnContext, include: Sequence[str], given: Mapping[TailClass, TailAction], command: CommandContext
+) -> PlannedDecision:
+    """The plan for all tails that are rescued and not decided; changes nothing.
+
+    `given`: by class. A class without records that is not given is dropped.
+
+    Raises:
+        NothingToDecide: no tail is rescued and undecided. ClassesMissing: a class has records, and is not given.
+    """
+    view, mirror = state_topics.read(clusters.destination, STATE_TOPIC, command.by), clusters.spec.mirror
+    ensure_unlocked(view, mirror)
+    tails = undecided_tails(view, mirror, include)
+    counts = tuple(each for of in tails for each in _counts(clusters, view, of, command))
+    total = sum((Counter(dict(each.counts)) for each in counts), Counter[TailClass]())
+    missing = [f"{each} ({total[each]} records)" for each in TailClass if total[each] and each not in given]
+    if missing:
+        raise ClassesMissing(f"nothing is said about {', '.join(missing)}")
+    actions = {each: given.get(each, TailAction.DROP) for each in TailClass}
+    return PlannedDecision(plan=make_decision(clusters.spec, tails, actions), counts=counts)
+
+
+def undecided_tails(view: StateView, mirror: MirrorName, include: Sequence[str]) -> tuple[TopicTails, ...]:
+    """The topics whose tails are rescued and not decided.
+
+    Raises:
+        NothingToDecide, TopicNotInMirror.
+    """
+    found = {each.topic: each for each in view.tails(mirror) if each.stage is TailStage.RESCUED}
+    if not found:
+        raise NothingToDecide(f"no tail of mirror {mirror!r} is rescued and undecided")
+    if not include:
+        return tuple(found[topic] for topic in sorted(found))
+    selection = Selection(tuple(include))
+    if idle := selection.idle(tuple(found)):
+        refuse(TopicNotInMirror(f"{text!r} matches no topic whose tails are rescued and undecided") for text in idle)
+    return tuple(found[topic] for topic in sorted(selection.of(found)))
+
+
+def entry_of(view: StateView, tails: TopicTails) -> TopicLineage:
+    """The lineage of the promotion that has left these tails.
+
+    Raises:
+        NothingToDecide: it is not on record any more.
+    """
+    for each in view.lineage(tails.mirror, tails.topic):
+        if each.promotion_epoch == tails.promotion_epoch:
+            return each
+    raise NothingToDecide(f"the promotion {tails.promotion_epoch} of topic {tails.topic} is not on record")
+
+
+def _counts(clusters: ReturnContext, view: StateView, tails: TopicTails, command: CommandContext) -> list[TailCount]:
+    rules = rules_of(clusters.destination.topics.describe([tails.topic], command.by)[tails.topic])
+    entry, now = entry_of(view, tails), command.clock.now()
+    found = []
+    for tail in tails.with_records():
+        watch = watch_keys(clusters, copy_of(tails, tail), entry, rules, frozenset(), command.by)
+        counts = Counter(watch.classify(each, now) for each in records_from(watch, 0, command))
+        found.append(TailCount(partition=tails.partition_of(tail), counts=counts, compacted=rules.compacted))
+    return found
+
+
+def approve_decision(  # noqa: PLR0913  # what an approver says, named
+    plan_hash: str,
+    include: Sequence[str],
+    given: Mapping[TailClass, TailAction],
+    clusters: ReturnContext,
+    command: CommandContext,
+    *,
+    reason: str,
+    valid_seconds: float,
+) -> Approval:
+    """Put our name under a plan, if the rescued tails still make it.
+
+    Raises:
+        AnotherDecision: they make another one. NoApproverTopic. AuthorizationFailed: we are no approver. Misconfigured.
+    """
+    if not reason.strip():
+        raise Misconfigured("an approval needs a --reason, which is stored with it")
+    valid_for_ms = round(valid_seconds * 1000)
+    if not 0 < valid_for_ms <= LONGEST_MS:
+        raise Misconfigured(f"--valid must be up to {LONGEST_MS / 3_600_000:.0f} h")
+    plan = plan_decision(clusters, include, given, command).plan
+    if plan.hash != plan_hash:
+        raise AnotherDecision(f"{plan_hash} was requested, but the plan is now {plan.hash}")
+    approvals = clusters.destination.approvals
+    if not approvals.exists(command.by):
+        if clusters.destination.opening.has_authorizer(command.by):
+            raise NoApproverTopic(f"destination {clusters.spec.destination!r} has none")
+        approvals.create(command.by)
+    signed = ApprovalRequest(
+        mirror=clusters.spec.mirror,
+        plan=plan_hash,
+        plan_json=plan.canonical_plan,
+        request=command_request(plan_hash, token_hex(8)),
+        reason=reason,
+        valid_for_ms=valid_for_ms,
+    )
+    return approvals.append(signed, command.by)
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def decision_item(found: PlannedDecision) -> dict[str, Any]:
+    """The plan, with the number of records by class as it is now."""
+    plan = found.plan
+    return {
+        "mirror": plan.mirror,
+        "plan_hash": plan.hash,
+        "actions": {str(name): str(action) for name, action in plan.actions.items()},
+        "tails": [_count_item(each) for each in found.counts],
+    }
+
+
+def _count_item(of: TailCount) -> dict[str, Any]:
+    counts = {str(each): of.counts.get(each, 0) for each in TailClass}
+    return {
+        "topic": of.partition.topic,
+        "partition": of.partition.partition,
+        "records": sum(counts.values()),
+        **counts,
+        "compacted": of.compacted,
+    }

@@ -1,0 +1,386 @@
+"""`tanist failback replay`: carries out an approved decision. Rescued records are appended to their topics, each once.
+
+Before each batch its range is stored, and the batch names how many records the same producer id has written before it.
+So a command that was killed learns from the log whether its last batch is there, and a late batch of it is refused.
+A record is classified directly before it is appended, because the new primary goes on writing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tanist.domain.broker_errors import OutOfOrderSequence
+from tanist.domain.errors import CouldNotTell, Refused, TanistError
+from tanist.domain.failback.decision import (
+    DecisionPlan,
+    TailAction,
+    TailClass,
+    decided_tails,
+)
+from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
+from tanist.domain.records import STATE_TOPIC, RunStatus
+from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
+from tanist.usecases import state_topics
+from tanist.usecases.failback.classifying import KeyWatch, records_from, rules_of, watch_keys
+from tanist.usecases.failback.deciding import entry_of
+from tanist.usecases.failback.holding import release
+from tanist.usecases.failback.rescue import copy_of
+from tanist.usecases.lock import LockedMirror, changing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tanist.domain.names import TopicPartition
+    from tanist.domain.state_view import StateView
+    from tanist.domain.tails import PartitionTail, TopicTails
+    from tanist.ports.tails import RescuedRecord
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+
+REPLAY_COLUMNS = ("topic", "partition", "records", "replayed", "dropped", "restated", "done")
+_MOST_RECORDS: Final = 1_000
+BATCH_BYTES = 500_000
+"""Of keys, values and headers, before they are compressed; less where the topic takes less."""
+_SHARE: Final = 0.8
+_PAUSE: Final = 0.2
+
+
+class DecisionRefused(NotPermitted):
+    name = "DECISION_NOT_PERMITTED"
+    operator_action = "run `tanist failback decide` again and have the new plan approved; nothing was changed"
+
+
+class DecisionUnfinished(Refused):
+    name = "DECISION_UNFINISHED"
+    operator_action = "finish it with `tanist failback replay NAME --plan HASH` first; nothing was changed"
+
+
+class ReplayUnknown(CouldNotTell):
+    name, retriable = "REPLAY_UNKNOWN", False
+    operator_action = (
+        "the topic no longer has the replayed records (retention, or it was re-created): compare it with the "
+        "quarantine topic, and copy what is missing by hand"
+    )
+
+
+def _nothing(*_said: object) -> None:
+    """The default of hooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTools:
+    """`manifest`: is given the counts at the end. `report` hears of progress; `checkpoint`: tests stop it there."""
+
+    manifest: Callable[[Mapping[str, Any]], None]
+    report: Callable[[TopicPartition, ReplayProgress], None] = field(default=_nothing)
+    checkpoint: Callable[[str], None] = field(default=_nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOutcome:
+    """`progress`: of every partition of the plan. `not_released`: topics whose retention is still held, and why."""
+
+    decision: TailDecision
+    plan: DecisionPlan
+    progress: tuple[ReplayProgress, ...]
+    not_released: Mapping[str, TanistError]
+
+
+def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: CommandContext) -> ReplayOutcome:
+    """Carry out an approved plan to its end, or go on with one that was cut short.
+
+    Raises:
+        NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished: nothing was changed.
+        ReplayUnknown. CouldNotTell, BrokerError: partial, run it again.
+    """
+    seen = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
+    held = seen.decision(clusters.spec.mirror, plan)
+    if held is not None and held.status is RunStatus.DONE:
+        return _outcome(held, seen, {})
+
+    def check(view: StateView) -> object:
+        return _permitted(plan, view, clusters, command)
+
+    with changing(clusters.destination, clusters.spec.mirror, f"failback replay {plan}", command, check) as locked:
+        decision = _permitted(plan, locked.view(), clusters, command)
+        if not isinstance(locked, LockedMirror):
+            return _outcome(decision, locked.view(), {})
+        return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json)).run()
+
+
+def _permitted(plan: str, view: StateView, clusters: ReturnContext, command: CommandContext) -> TailDecision:
+    """The decision as it is on record, or as it is begun on a fresh approval.
+
+    Raises:
+        NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished.
+    """
+    mirror = clusters.spec.mirror
+    held = view.decision(mirror, plan)
+    if held is not None and held.status is RunStatus.RUNNING:
+        return held
+    others = [each for each in view.decisions(mirror) if each.status is RunStatus.RUNNING]
+    if others:
+        raise DecisionUnfinished(f"plan {others[0].plan} of mirror {mirror!r} is not replayed yet")
+    approvals = clusters.destination.approvals
+    approval = choose(approvals.all(command.by), view.decisions(mirror), mirror, plan)
+    now = max(command.clock.now(), approvals.brokers_time(command.by) or 0)
+    if now >= approval.expires_at:
+        raise DecisionRefused(
+            f"approval {approval.id} was valid until {approval.expires_at} ms: approve the plan again"
+        )
+    try:
+        approved = DecisionPlan.read(approval.plan_json)
+    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
+        raise NotApproved(f"approval {approval.id} is not one of a decision about tails: {unreadable}") from unreadable
+    _must_fit(approved, view, clusters)
+    started = command.clock.now()
+    return TailDecision(
+        mirror=mirror,
+        mirror_id=clusters.spec.mirror_id,
+        plan=plan,
+        plan_json=approval.plan_json,
+        approval=approval.id,
+        approver=approval.approver,
+        status=RunStatus.RUNNING,
+        started_at=started,
+        at=started,
+    )
+
+
+def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> None:
+    """Raises NotPermitted if the rescued tails are not the approved ones."""
+    spec = clusters.spec
+    pinned = (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
+    if (plan.mirror, plan.mirror_id, plan.source_cluster_id, plan.destination_cluster_id) != pinned:
+        raise DecisionRefused("the plan is for another mirror, or for other clusters than the mirror has now")
+    tails = [each for each in view.tails(spec.mirror) if each.topic in plan.topics and each.stage is TailStage.RESCUED]
+    if decided_tails(tails) != plan.tails:
+        raise DecisionRefused(
+            "the rescued tails are not those of the plan: `tanist failback decide` shows the current one"
+        )
+
+
+@dataclass(slots=True)
+class _Replay:
+    clusters: ReturnContext
+    tools: ReplayTools
+    locked: LockedMirror
+    decision: TailDecision
+    plan: DecisionPlan
+
+    def run(self) -> ReplayOutcome:
+        tails = self._tails()
+        if any(each.stage is not TailStage.DECIDED for each in tails):
+            tails = [replace(each, stage=TailStage.DECIDED, decision=self.decision.plan) for each in tails]
+            self.locked.append([self.decision, *tails])
+        self.tools.checkpoint("decided")
+        for of in tails:
+            for tail in of.with_records():
+                self._partition(of, tail)
+        now = self.locked.command.clock.now()
+        done = replace(self.decision, status=RunStatus.DONE, at=now)
+        view = self.locked.append([done, *(replace(each, stage=TailStage.DONE, at=now) for each in tails)])
+        self.tools.checkpoint("done")
+        try:
+            failed = release(self.clusters, self.plan.topics, self.locked)
+        except TanistError as silent:
+            failed = dict.fromkeys(self.plan.topics, silent)
+        outcome = _outcome(done, view, failed)
+        self.tools.manifest({"schema_version": 1, **replay_item(outcome)})
+        return outcome
+
+    def _tails(self) -> list[TopicTails]:
+        epochs = {(each.topic, each.promotion_epoch) for each in self.plan.tails}
+        tails = self.locked.view().tails(self.clusters.spec.mirror)
+        return [each for each in tails if (each.topic, each.promotion_epoch) in epochs]
+
+    def _partition(self, tails: TopicTails, tail: PartitionTail) -> None:
+        clock, by = self.locked.command.clock, self.locked.command.by
+        while True:
+            try:
+                _Partition(self, tails, tail).run()
+            except TanistError as why:
+                passing = why.retriable or isinstance(why, OutOfOrderSequence)
+                if not passing or by.left(clock.monotonic()) <= _PAUSE:
+                    raise
+                clock.wait(_PAUSE)
+            else:
+                return
+
+
+class _Partition:
+    """The records of one partition, from where an earlier call has stopped."""
+
+    def __init__(self, owner: _Replay, tails: TopicTails, tail: PartitionTail) -> None:
+        self._owner, self._tails, self._tail = owner, tails, tail
+        self._clusters, self._locked = owner.clusters, owner.locked
+        self._at = tails.partition_of(tail)
+        self._now = owner.locked.command.clock.now
+
+    def run(self) -> None:
+        progress = self._progress()
+        if progress.done:
+            return
+        progress = self._settled(progress)
+        watch = self._watch(progress.producer_id)
+        limit = min(BATCH_BYTES, int(watch.rules.max_message_bytes * _SHARE))
+        chunk: list[RescuedRecord] = []
+        size = 0
+        for record in records_from(watch, progress.end, self._locked.command):
+            if chunk and (size + len(record.rest) > limit or len(chunk) >= _MOST_RECORDS):
+                progress = self._write(progress, watch, chunk)
+                chunk, size = [], 0
+            chunk.append(record)
+            size += len(record.rest)
+        if chunk:
+            progress = self._write(progress, watch, chunk)
+        self._store(replace(progress, begin=progress.end, end=self._tail.end, done=True))
+
+    def _progress(self) -> ReplayProgress:
+        found = [
+            each
+            for each in self._locked.view().replays(self._clusters.spec.mirror)
+            if (each.partition, each.promotion_epoch) == (self._at, self._tails.promotion_epoch)
+        ]
+        if found and found[0].plan == self._owner.decision.plan:
+            return found[0]
+        by, replays = self._locked.command.by, self._clusters.replays
+        begin = found[0].end if found else self._tail.common_end
+        progress = ReplayProgress(
+            mirror=self._clusters.spec.mirror,
+            mirror_id=self._clusters.spec.mirror_id,
+            partition=self._at,
+            promotion_epoch=self._tails.promotion_epoch,
+            plan=self._owner.decision.plan,
+            producer_id=replays.new_producer_id(by),
+            start=replays.end(self._at, by),
+            begin=begin,
+            end=begin,
+            at=self._now(),
+        )
+        self._store(progress)
+        return progress
+
+    def _settled(self, progress: ReplayProgress) -> ReplayProgress:
+        """Without a batch of which it is not known whether it was appended.
+
+        Raises:
+            ReplayUnknown: neither the log nor its leader tells.
+        """
+        if not progress.count:
+            return progress
+        by = self._locked.command.by
+        found = self._clusters.replays.replayed(self._at, progress.start, progress.producer_id, by)
+        sequence = 0 if found.sequence is None and not progress.sequence else found.sequence
+        if sequence == progress.sequence + progress.count or (found.offset or -1) >= progress.begin:
+            return replace(progress, sequence=progress.sequence + progress.count, count=0, batch=(0, 0, 0))
+        if sequence != progress.sequence:
+            raise ReplayUnknown(f"{self._at}: {progress.sequence} records were replayed, its log has {found.sequence}")
+        replayed, dropped, restated = progress.batch
+        return replace(
+            progress,
+            end=progress.begin,
+            count=0,
+            replayed=progress.replayed - replayed,
+            dropped=progress.dropped - dropped,
+            restated=progress.restated - restated,
+            batch=(0, 0, 0),
+        )
+
+    def _watch(self, producer_id: int) -> KeyWatch:
+        by, topic = self._locked.command.by, self._at.topic
+        rules = rules_of(self._clusters.destination.topics.describe([topic], by)[topic])
+        view = self._locked.view()
+        ids = {each.producer_id for each in view.replays(self._clusters.spec.mirror)} | {producer_id}
+        entry = entry_of(view, self._tails)
+        return watch_keys(self._clusters, copy_of(self._tails, self._tail), entry, rules, frozenset(ids), by)
+
+    def _write(self, progress: ReplayProgress, watch: KeyWatch, chunk: Sequence[RescuedRecord]) -> ReplayProgress:
+        """Decide about the records of `chunk`, and append what is to be appended as one batch."""
+        watch.look(self._locked.command.by)
+        outgoing: list[RescuedRecord] = []
+        replayed = restated = 0
+        for record in chunk:
+            action = self._owner.plan.actions[watch.classify(record, self._now())]
+            if action is TailAction.REPLAY:
+                outgoing.append(record)
+                replayed += 1
+            elif _to_restate(record, watch):
+                outgoing.append(self._clusters.replays.current(record, watch.last.get(record.key or b""), self._now()))
+                restated += 1
+        batch = (replayed, len(chunk) - replayed, restated)
+        progress = replace(
+            progress,
+            begin=progress.end,
+            end=chunk[-1].offset + 1,
+            count=len(outgoing),
+            replayed=progress.replayed + batch[0],
+            dropped=progress.dropped + batch[1],
+            restated=progress.restated + batch[2],
+            batch=batch,
+        )
+        if outgoing:
+            self._store(progress)
+            self._owner.tools.checkpoint("stored")
+            self._clusters.replays.append(
+                watch.copy, outgoing, progress.producer_id, progress.sequence, self._locked.confirm_action()
+            )
+            self._owner.tools.checkpoint("appended")
+        self._owner.tools.report(self._at, progress)
+        return replace(progress, sequence=progress.sequence + len(outgoing), count=0, batch=(0, 0, 0))
+
+    def _store(self, progress: ReplayProgress) -> None:
+        self._locked.append([replace(progress, at=self._now())])
+
+
+def _to_restate(record: RescuedRecord, watch: KeyWatch) -> bool:
+    """Whether a compacted topic needs the new primary's value once more, because the tail's stays at the old source.
+
+    A newer record of the key will be copied there anyway, and only the last record of a key counts.
+    """
+    key = record.key
+    return (
+        watch.rules.compacted
+        and key is not None
+        and not watch.is_newer(key)
+        and watch.last_offsets[key] == record.offset
+    )
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _outcome(decision: TailDecision, view: StateView, failed: Mapping[str, TanistError]) -> ReplayOutcome:
+    plan = DecisionPlan.read(decision.plan_json)
+    progress = tuple(each for each in view.replays(decision.mirror) if each.plan == decision.plan)
+    return ReplayOutcome(decision=decision, plan=plan, progress=progress, not_released=failed)
+
+
+def replay_item(found: ReplayOutcome) -> dict[str, Any]:
+    """A decision, and how far each partition of it is."""
+    by_partition = {(each.partition.topic, each.partition.partition): each for each in found.progress}
+    return {
+        "mirror": found.decision.mirror,
+        "plan_hash": found.decision.plan,
+        "status": found.decision.status,
+        "approver": found.decision.approver,
+        "actions": {str(each): str(found.plan.actions[each]) for each in TailClass},
+        "held": sorted(found.not_released),
+        "tails": [
+            _tail_item(each.topic, each.partition, each.records, by_partition.get((each.topic, each.partition)))
+            for each in found.plan.tails
+        ],
+    }
+
+
+def _tail_item(topic: str, partition: int, records: int, progress: ReplayProgress | None) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "records": records,
+        "replayed": progress.replayed if progress else 0,
+        "dropped": progress.dropped if progress else 0,
+        "restated": progress.restated if progress else 0,
+        "done": progress.done if progress else False,
+    }

@@ -1,0 +1,92 @@
+"""Adopting destination topics that have records: their logs are compared with the source's first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from tanist.domain.adoption import MirrorTopicPromoted
+from tanist.domain.errors import TanistError
+from tanist.domain.holes import is_compacted
+from tanist.domain.names import TopicPartition
+from tanist.domain.problems import refuse
+from tanist.domain.topic_configs import CLEANUP_POLICY
+from tanist.usecases.mirrors.promotions import read_promotions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tanist.domain.adoption import AdoptableLog
+    from tanist.domain.lineage import TopicLineage
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Deadline
+    from tanist.ports.prefixes import LogPrefixes
+    from tanist.usecases.mirrors.decide import TopicPlan
+    from tanist.usecases.mirrors.observe import DestinationTopic
+    from tanist.usecases.snapshot import ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """How the topics of one command are adopted. `lineage`: of each topic the last promotion that either side knows."""
+
+    prefixes: LogPrefixes
+    destination_id: str
+    lineage: Mapping[str, TopicLineage]
+
+    @classmethod
+    def of(
+        cls, spec: MirrorSpec, view: StateView, source: ClusterSnapshot, prefixes: LogPrefixes, by: Deadline
+    ) -> Self:
+        """Of a mirror, before it has topics or later. Raises what the source raises when its state is read."""
+        known = (*view.lineage(spec.mirror), *read_promotions(source, by).lineage(spec.mirror))
+        last = {each.topic: each for each in sorted(known, key=lambda each: each.promotion_epoch)}
+        return cls(prefixes, spec.destination_cluster_id, last)
+
+    def adopt(
+        self, plans: Sequence[TopicPlan], existing: Mapping[str, DestinationTopic], by: Deadline
+    ) -> dict[str, TopicPlan]:
+        """`plans` of topics that have records, with the offsets where their copying begins.
+
+        Raises:
+            MirrorTopicPromoted, NotAPrefix, or several: a topic is not adopted. CouldNotTell: its logs are not known.
+        """
+        problems: list[TanistError] = [
+            MirrorTopicPromoted(
+                f"{plan.name!r}: this cluster took over from the source at promotion {entry.promotion_epoch}"
+            )
+            for plan in plans
+            if (entry := self._took_over(plan, existing[plan.name])) is not None
+        ]
+        if problems:
+            refuse(problems)
+        found = self.compare(plans, by)
+        problems = [each for logs in found.values() for each in logs if isinstance(each, TanistError)]
+        if problems:
+            refuse(problems)
+        return {plan.name: replace(plan, copy_starts=_ends(found[plan.name])) for plan in plans}
+
+    def compare(self, plans: Sequence[TopicPlan], by: Deadline) -> dict[str, tuple[AdoptableLog | TanistError, ...]]:
+        """What the logs of each topic show, by partition."""
+        wanted = {
+            TopicPartition(plan.name, n): is_compacted(plan.source.effective.get(CLEANUP_POLICY, ""))
+            for plan in plans
+            for n in range(plan.source.partitions)
+        }
+        found = self.prefixes.adoptable(wanted, by)
+        return {
+            plan.name: tuple(found[TopicPartition(plan.name, n)] for n in range(plan.source.partitions))
+            for plan in plans
+        }
+
+    def _took_over(self, plan: TopicPlan, existing: DestinationTopic) -> TopicLineage | None:
+        """The promotion by which this very topic became the primary; None: there is none, or it was reversed since."""
+        last = self.lineage.get(plan.name)
+        if last is None or last.new_cluster_id != self.destination_id:
+            return None
+        return last if last.topic_id in {"", existing.facts.topic_id} else None
+
+
+def _ends(logs: Sequence[AdoptableLog | TanistError]) -> tuple[int, ...]:
+    return tuple(each.end for each in logs if not isinstance(each, TanistError))
