@@ -43,6 +43,8 @@ ACT_SECONDS: Final = 4.0
 _WATCH_MS: Final = 2_000
 """How long a heartbeat that our clock calls stale, or in the future, is watched for a change: clocks differ."""
 _LOOK_SECONDS: Final = 0.5
+PATIENCE_SECONDS: Final = 20.0
+"""How long the patient wait for a holder that a failover may preempt, such as a worker that sets source fences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Purpose:
 
     `plan`: the failover to run. `aborts`: undo that failover instead, even while another process runs it.
     `preemptible`: a failover may take over the lock without waiting. `waits`: watch a holder that may be dead.
-    `reverses`: complete an unfinished reversal.
+    `reverses`: complete an unfinished reversal. `patient`: wait a while for a holder that a failover may preempt.
     """
 
     operation: str
@@ -60,6 +62,7 @@ class Purpose:
     preemptible: bool = False
     waits: bool = False
     reverses: bool = False
+    patient: bool = False
 
 
 _LOOKING: Final = Purpose(operation="to look")
@@ -145,6 +148,8 @@ def changing(
     operation: str,
     command: CommandContext,
     check: Callable[[StateView], object] = _unchecked,
+    *,
+    patient: bool = False,
 ) -> Iterator[LockedMirror | Rehearsal]:
     """The mirror, locked for a change; in a dry run a rehearsal.
 
@@ -158,7 +163,7 @@ def changing(
     if command.dry_run:
         yield Rehearsal(spec, command, view)
         return
-    with mirror_lock(cluster, mirror, Purpose(operation=operation), command) as locked:
+    with mirror_lock(cluster, mirror, Purpose(operation=operation, patient=patient), command) as locked:
         yield locked
 
 
@@ -317,7 +322,11 @@ def _wait_until_free(
     Raises:
         MirrorLocked, RunUnderWay: the holder is alive, or may be alive and `purpose` does not wait.
     """
+    patience = command.clock.deadline(PATIENCE_SECONDS)
     held = _holder(look(), mirror, purpose, command)
+    while _is_brief(held, purpose, command) and patience.left(command.clock.monotonic()):
+        command.clock.wait(_LOOK_SECONDS)
+        held = _holder(look(), mirror, purpose, command)
     if held is None:
         return None
     age = command.clock.now() - held.at
@@ -333,6 +342,13 @@ def _wait_until_free(
         if (now.epoch, now.at) != (held.epoch, held.at):
             raise _locked_error(now, purpose)
     return _LockSeen(held.epoch, held.at)
+
+
+def _is_brief(held: MirrorLock | None, purpose: Purpose, command: CommandContext) -> bool:
+    """Whether to wait for the holder because it is alive and soon done."""
+    if held is None or not (purpose.patient and held.preemptible):
+        return False
+    return abs(command.clock.now() - held.at) < FRESH_MS
 
 
 def _must_be_free(

@@ -41,7 +41,9 @@ def survey_and_record(clusters: ReturnContext, include: Sequence[str], command: 
     def check(view: StateView) -> object:
         return failed_over(view, clusters.spec.mirror, include)
 
-    with changing(clusters.destination, clusters.spec.mirror, "failback survey", command, check) as locked:
+    with changing(
+        clusters.destination, clusters.spec.mirror, "failback survey", command, check, patient=True
+    ) as locked:
         return surveyed(clusters, include, locked)
 
 

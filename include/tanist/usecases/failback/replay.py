@@ -102,7 +102,9 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
     def check(view: StateView) -> object:
         return _permitted(plan, view, clusters, command)
 
-    with changing(clusters.destination, clusters.spec.mirror, f"failback replay {plan}", command, check) as locked:
+    with changing(
+        clusters.destination, clusters.spec.mirror, f"failback replay {plan}", command, check, patient=True
+    ) as locked:
         decision = _permitted(plan, locked.view(), clusters, command)
         if not isinstance(locked, LockedMirror):
             return _outcome(decision, locked.view(), {})

@@ -89,7 +89,9 @@ def rescue(
     def check(view: StateView) -> object:
         return failed_over(view, clusters.spec.mirror, include)
 
-    with changing(clusters.destination, clusters.spec.mirror, "failback rescue", command, check) as locked:
+    with changing(
+        clusters.destination, clusters.spec.mirror, "failback rescue", command, check, patient=True
+    ) as locked:
         seen = surveyed(clusters, include, locked)
         recorded = {each.topic for each in seen.recorded}
         tails = seen.recorded

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tanist.usecases.failback.survey import ReturnContext
     from tanist.usecases.mirrors.decide import TopicPlan
 
-PURPOSE: Final = Purpose(operation="mirrors reverse", waits=True, reverses=True)
+PURPOSE: Final = Purpose(operation="mirrors reverse", waits=True, reverses=True, patient=True)
 
 
 class MirrorStillCopies(Refused):

@@ -52,6 +52,18 @@ def test_a_lock_that_is_held_refuses_by_name_and_opens_nothing() -> None:
     held.append([])  # who was refused has fenced nobody
 
 
+def test_the_patient_wait_for_a_worker_that_sets_source_fences() -> None:
+    """The first survey of an old source that returned was refused, because a worker was just fencing it."""
+    world = FailoverWorld()
+    held = locked(world, "worker", SYNC)
+    begun = world.clock.monotonic()
+    heir = locked(world, "ann", Purpose(operation="failback survey", patient=True))
+    assert 0 < world.clock.monotonic() - begun <= FRESH_MS / 1000 + 2
+    assert heir.epoch == held.epoch + 1
+    with pytest.raises(MirrorLocked, match="ann holds the lock"):
+        locked(world, "worker", SYNC)
+
+
 def test_a_holder_that_went_silent_is_succeeded_and_does_nothing_any_more() -> None:
     world = FailoverWorld()
     frozen = locked(world, "ann")
