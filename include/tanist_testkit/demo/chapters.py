@@ -51,6 +51,7 @@ CHAPTERS: Final = (
     Chapter(f"An unplanned failover of mirror {STORM}", failovers.unplanned),
     Chapter("Producers and consumers go on at the destination; the loss is counted", failovers.go_on),
     Chapter("The old source returns with records that nobody else has; they are rescued", circle.returned),
+    Chapter("The owner of the data decides about them, and what was chosen is written again", circle.decide),
     Chapter(f"Mirror {STORM} is reversed: the old source gets what was written since", circle.reverse),
     Chapter(f"Failback: {STORM} fails over to the old source, as planned, and is reversed again", circle.fail_back),
     Chapter("Every acknowledged record of both clusters is looked up", circle.account),

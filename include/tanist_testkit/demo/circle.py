@@ -24,6 +24,7 @@ AT_EAST: Final = "e1"
 ORIGIN: Final = 4
 """Headers that a rescued record has more: cluster, topic, partition, offset."""
 LOOK_SECONDS: Final = 1.0
+DECISION: Final = ("--replay", "safe", "--drop", "conflict", "--drop", "unordered", "--drop", "expired")
 CAUGHT_UP: Final = ("--for", "lag=0", "--timeout", "90s")
 
 
@@ -41,6 +42,13 @@ def returned(stage: Stage) -> None:
     manifest = ("--evidence", str(stage.home.evidence / "rescue"))
     rescued = stage.tanist.run("failback", "rescue", STORM, *WEST, *manifest, quiet=False)
     stage.screen.say(f"{sum(each['rescued'] for each in rescued):,} records that only east has are in quarantine")
+
+
+def decide(stage: Stage) -> None:
+    """What has no newer record with its key at west is written there again; the rest stays in quarantine."""
+    (plan,) = stage.tanist.run("failback", "decide", STORM, *WEST, *DECISION)
+    stage.tanist.run("failback", "approve", STORM, plan["plan_hash"], *WEST, *DECISION, "--reason", "as agreed")
+    stage.tanist.run("failback", "replay", STORM, *WEST, "--plan", plan["plan_hash"], quiet=False)
 
 
 def _surveyed(stage: Stage) -> bool:
@@ -101,7 +109,7 @@ def account(stage: Stage) -> Iterable[Promise]:
 
 
 def _reverse(stage: Stage, at: tuple[str, ...], reason: str) -> None:
-    command = ("mirrors", "reverse", STORM, *at, "--accept", "TAIL_UNDECIDED")
+    command = ("mirrors", "reverse", STORM, *at)
     (plan,) = stage.tanist.run(*command, "--dry-run")
     for each in plan["limitations"]:
         stage.screen.note(f"accept {each['name']}: {each['detail']}")
