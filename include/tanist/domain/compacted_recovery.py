@@ -41,25 +41,51 @@ class CompactedLogReader(LogReader[H, Payload], Protocol[H, Payload]):
         """
         ...
 
+    def copied_until(self) -> SourceOffset | None:
+        """Everything before this source offset is known to be copied; None: nothing is known. It may be outdated."""
+        ...
+
 
 def recover_compacted_position(
     evidence: CompactedLogReader[H, Payload], producer_ids: ProducerIds, suspect_from: DestinationOffset | None = None
 ) -> ResumePoint:
     """Decide where copying resumes. Arguments and errors as of `recover_position`.
 
-    Everything below the gap markers at the end of the log was copied, whether it is still there or not; the markers
-    themselves may be surplus. So the position is where they begin, through the offset map.
+    Gap markers at the end of the log may be surplus, and a cleaner removes such ones, too: what lies between the last
+    data batch and the markers that are left was copied only as far as is known. See `_copied_until`.
     """
     ends = committed_ends(evidence)
     tail = last_data(evidence, producer_ids, ends, suspect_from)
     offsets = evidence.offset_map()
     look_below(evidence, producer_ids, ends, tail, offsets)
     if not tail.data:
-        return without_data(evidence, ends, offsets, tail.markers_from)
+        return without_data(evidence, ends, offsets, _copied_until(evidence, offsets, ends.start, tail.markers_from))
     header, _ = tail.data[-1]
     if (at := evidence.contradiction([payload for _, payload in tail.data], offsets)) is not None:
         raise Diverged(f"source offset {at} holds another record than the destination where it should be")
-    position = SourceOffset(offsets.origin(DestinationOffset(tail.markers_from - 1)) + 1)
+    until = _copied_until(evidence, offsets, DestinationOffset(header.next_offset), tail.markers_from)
+    position = SourceOffset(offsets.origin(DestinationOffset(until - 1)) + 1)
     sequence = after(header.base_sequence, header.next_offset - header.base_offset)
     last = EpochMs(header.max_timestamp)
     return above_log_start(evidence, ends, ResumePoint(position, ends.end, sequence, last_timestamp=last))
+
+
+def _copied_until(
+    evidence: CompactedLogReader[H, Payload],
+    offsets: OffsetMap,
+    data_until: DestinationOffset,
+    markers_from: DestinationOffset,
+) -> DestinationOffset:
+    """Up to where the mirror partition is a copy. Nothing is left between `data_until` and `markers_from`.
+
+    A cleaner removed it: gap markers, which may have been surplus, or batches that had only tombstones, of a producer
+    id that the broker had forgotten. Too far would skip records of the source. Not far enough would append tombstones
+    again, at other offsets. So the stored position decides, within both bounds.
+    """
+    if data_until == markers_from:
+        return markers_from
+    known = evidence.copied_until()
+    if known is None:
+        return data_until
+    reached = offsets.locate(SourceOffset(known - 1)) + 1 if known > 0 else 0
+    return DestinationOffset(min(max(data_until, reached), markers_from))

@@ -179,7 +179,8 @@ class SourceEnd:
     """Last known ends of one source partition, for the loss forecast when the source is down.
 
     `rate`: its highest recent growth in offsets per second; an older peak counts less. `log_start`: its log start
-    offset. `caught_up_at`: see `CaughtUp`. None: unknown, or written by a worker that did not report it.
+    offset. `caught_up_at`: see `CaughtUp`. `copied_until`: everything before this offset was copied. None: unknown, or
+    written by a worker that did not report it.
     """
 
     partition: TopicPartition
@@ -188,6 +189,7 @@ class SourceEnd:
     rate: float = 0.0
     log_start: SourceOffset | None = None
     caught_up_at: EpochMs | None = None
+    copied_until: SourceOffset | None = None
 
 
 @stored("ends", "mirror", "chunk")

@@ -45,7 +45,7 @@ class Assigned:
     topic that is not compacted from the first hole on that is found. `source_topic_id`: the topic that was added to the
     mirror, None: its brokers are older than 2.8. `tombstones_kept_ms`: `delete.retention.ms` of the source.
     `copy_start`: as `TopicDesired.copy_starts` has it, 0: the mirror topic was empty.
-    `caught_up_at`: as stored when the partition was assigned; the worker knows better afterwards.
+    `caught_up_at`, `copied_until`: as stored when the partition was assigned; the worker knows better afterwards.
     """
 
     spec: MirrorSpec
@@ -60,6 +60,7 @@ class Assigned:
     tombstones_kept_ms: int = DEFAULT_DELETE_RETENTION_MS
     copy_start: DestinationOffset = DestinationOffset(0)  # noqa: RUF009
     caught_up_at: EpochMs | None = field(default=None, compare=False)
+    copied_until: SourceOffset | None = field(default=None, compare=False)
 
     @property
     def mirror_partition(self) -> MirrorPartition:

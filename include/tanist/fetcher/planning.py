@@ -166,13 +166,14 @@ def assigned(
             tombstones_kept_ms=int(configs.get(DELETE_RETENTION, DEFAULT_DELETE_RETENTION_MS)),
         )
         old = former.get(each.mirror_partition)
-        found[each.mirror_partition] = old if old == new else replace(new, caught_up_at=_caught_up_at(each, view))
+        found[each.mirror_partition] = old if old == new else _with_progress(new, view)
     return found
 
 
-def _caught_up_at(mine: Owned, view: StateView) -> EpochMs | None:
-    end = view.source_end(mine.spec.mirror, mine.state_partition, mine.partition)
-    return end.caught_up_at if end is not None else None
+def _with_progress(new: Assigned, view: StateView) -> Assigned:
+    """With what the worker before has stored."""
+    end = view.source_end(new.spec.mirror, new.state_partition, new.partition)
+    return new if end is None else replace(new, caught_up_at=end.caught_up_at, copied_until=end.copied_until)
 
 
 def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]) -> dict[str, SourceEnds]:
@@ -189,6 +190,7 @@ def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]
                 stable,
                 log_start=report.source_log_start,
                 caught_up_at=report.caught_up_at,
+                copied_until=report.position,
             )
             packed.setdefault(chunk, []).append((end, seen))
     found = [_packed(*chunk, ends) for chunk, ends in packed.items()]

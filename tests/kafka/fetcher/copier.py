@@ -124,6 +124,7 @@ class Copier:
                 client_id=f"test-{self.name}-{key.broker}",
                 remembered_ms=self.remembered_ms,
                 losses=self.store,
+                state=self.store.catch_up,
             ),
         )
         self.made.append(lane)

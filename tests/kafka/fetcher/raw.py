@@ -45,11 +45,14 @@ def forget_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tanist.fetcher.engines.batches.appending.next_move", careless)
 
 
-def surplus(rig: Rig, at: TopicPartition, count: int = 1) -> None:
-    """Fillers that nobody asked for, as a late request of a former owner leaves them."""
+def surplus(rig: Rig, at: TopicPartition, count: int = 1, *, later: int = 0) -> None:
+    """Fillers that nobody asked for, as a late request of a former owner leaves them.
+
+    `later`: by how much their epoch is above that of the fillers before them.
+    """
     known = producers(rig.destination, at).get(rig.spec.marker_id)
     end = rig.destination.end(at)
-    epoch = max(known.producer_epoch, 0) if known else 0
+    epoch = max(known.producer_epoch, 0) + later if known else 0
     markers = Markers(rig.spec.marker_id, epoch, range(end, end + count))
     assert requests.write_markers(rig.destination.router, {at: markers}, soon()) == {at: None}
     until(lambda: rig.destination.end(at) == end + count, 20)

@@ -62,6 +62,7 @@ class Logs:
     expected_sequence: int | None = None
     committed: int | None = None
     contradicts: SourceOffset | None = None
+    progress: int | None = None
     compared: list[Kept] = field(default_factory=list)
 
     def copy_ends(self) -> CopyEnds:
@@ -79,6 +80,9 @@ class Logs:
 
     def source_start(self) -> SourceStart:
         return SourceStart(SourceOffset(self.source_log_start), SourceOffset(self.source_log_start))
+
+    def copied_until(self) -> SourceOffset | None:
+        return None if self.progress is None else SourceOffset(self.progress)
 
     def next_sequence(self) -> int | None:
         return self.expected_sequence
@@ -107,15 +111,33 @@ def test_gap_markers_at_the_end_may_be_surplus_so_the_source_is_read_from_where_
     assert (found.position, found.end, found.sequence) == (5, 7, 5)
 
 
-def test_what_a_cleaner_has_taken_behind_the_last_batch_was_copied() -> None:
-    """Batches of a producer id that the broker has forgotten, or gap markers: nothing of them is copied again."""
-    found = recover_compacted_position(Logs([Kept(0, 5), marker(9)], 10), IDS)
-    assert (found.position, found.end, found.sequence) == (9, 10, 5)
+@pytest.mark.parametrize(("progress", "position"), [(None, 5), (0, 5), (3, 5), (7, 7), (9, 9), (10, 9)])
+def test_what_a_cleaner_has_taken_behind_the_last_batch_was_copied_as_far_as_is_known(
+    progress: int | None, position: int
+) -> None:
+    """Batches of a producer id that the broker has forgotten, or gap markers, which may have been surplus."""
+    found = recover_compacted_position(Logs([Kept(0, 5), marker(9)], 10, progress=progress), IDS)
+    assert (found.position, found.end, found.sequence) == (position, 10, 5)
 
 
-def test_a_log_that_was_emptied_continues_at_its_end() -> None:
-    found = recover_compacted_position(Logs([], 40, expected_sequence=40), IDS)
-    assert (found.position, found.end, found.sequence) == (40, 40, 40)
+@pytest.mark.parametrize(("progress", "position"), [(6, 6), (8, 8), (12, 9)])
+def test_how_far_is_known_is_told_of_the_source_so_the_map_translates_it(progress: int, position: int) -> None:
+    run = OffsetRange(SourceOffset(3), DestinationOffset(5))
+    found = recover_compacted_position(
+        Logs([Kept(0, 3), Kept(5, 8, 3), marker(11)], 12, runs=(run,), progress=progress), IDS
+    )
+    assert (found.position, found.end, found.sequence) == (position, 12, 6)
+
+
+@pytest.mark.parametrize(("progress", "position"), [(40, 40), (30, 30), (50, 40)])
+def test_a_log_that_was_emptied_continues_where_copying_had_come(progress: int, position: int) -> None:
+    found = recover_compacted_position(Logs([], 40, expected_sequence=40, progress=progress), IDS)
+    assert (found.position, found.end, found.sequence) == (position, 40, 40)
+
+
+def test_a_log_that_was_emptied_is_copied_again_where_nothing_is_known() -> None:
+    """What the source still has of it are tombstones, or it never was copied."""
+    assert recover_compacted_position(Logs([], 40, expected_sequence=40), IDS).position == 0
     assert recover_compacted_position(Logs([], 0), IDS).position == 0
 
 

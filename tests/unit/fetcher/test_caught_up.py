@@ -44,6 +44,7 @@ REPORT = Report(
     source_last_stable=SourceOffset(9),
     observed_at=EpochMs(70_000),
     caught_up_at=EpochMs(50_000),
+    position=SourceOffset(7),
 )
 
 
@@ -55,7 +56,8 @@ def test_the_next_worker_knows_it_and_the_same_worker_is_not_assigned_again_for_
     assert (first[key].caught_up_at, first[key].tombstones_kept_ms) == (None, 60_000)
     later = fold(view, source_ends({key: REPORT}, mine).values())
     assert assigned(mine, later, {SLICE: 1}, first, EpochMs(0))[key] is first[key]
-    assert assigned(mine, later, {SLICE: 2}, {}, EpochMs(0))[key].caught_up_at == 50_000
+    after = assigned(mine, later, {SLICE: 2}, {}, EpochMs(0))[key]
+    assert (after.caught_up_at, after.copied_until) == (50_000, 7)
 
 
 def test_a_mirror_of_an_earlier_version_has_the_default_of_kafka() -> None:

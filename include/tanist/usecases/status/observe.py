@@ -12,6 +12,7 @@ from tanist.domain.checks import Mode
 from tanist.domain.errors import AnotherCluster, NoStateTopic, TanistError
 from tanist.domain.failover.facts import Facts, SourceFacts, SourceState
 from tanist.domain.failover.health import groups_check, judged, workers_check
+from tanist.domain.failover.recorded_losses import losses_check
 from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, FailoverRun, MirrorSpec, WorkerAlive
 from tanist.usecases import cluster_ids, state_topics
 from tanist.usecases.failover import standing
@@ -126,18 +127,20 @@ def _seen(reading: StatusContext, spec: MirrorSpec, destination: ClusterSnapshot
     look = _look(reading, clusters, both, wanted, destination_id)
     followed = destination.state(GROUPS_TOPIC, run.by).groups_followed(spec)
     now = run.clock.now()
+    offsets = destination.state(OFFSETS_TOPIC, run.by)
+    ends = Observed(state=view, offsets=offsets, source=look.source, destination=look.destination)
+    rows = assemble(spec, wanted, ends)
     past = (
         workers_check(alive, now),
         groups_check(followed, now),
+        losses_check(spec, rows),
         *standing.checks(both, reading.silence, run),
     )
     intents = {mode: intent_of(spec, FailoverRequest(mode=mode), wanted) for mode in Mode}
-    offsets = destination.state(OFFSETS_TOPIC, run.by)
-    ends = Observed(state=view, offsets=offsets, source=look.source, destination=look.destination)
     return MirrorStatus(
         spec=spec,
         status=judged(intents, look.facts, past),
-        rows=assemble(spec, wanted, ends),
+        rows=rows,
         workers=alive,
         runs=tuple(sorted(view.failovers(spec.mirror), key=lambda each: each.started_at)),
     )

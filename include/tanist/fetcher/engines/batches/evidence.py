@@ -22,7 +22,7 @@ from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
 
     from tanist.domain.copying import Step
@@ -119,6 +119,7 @@ class WireLogReader:
         self._epochs: dict[int, tuple[int, int]] = {}
         """Of the batches of the source, as they were first read: leader epoch and end, by the first offset of each."""
         self.map_read: OffsetMap | None = None
+        self.progress: Callable[[], SourceOffset | None] = lambda: None
 
     def epoch_before(self, position: SourceOffset) -> int:
         """The leader epoch of the batch of the source that ends at `position`, as it was first read; -1: it was not."""
@@ -212,6 +213,9 @@ class WireLogReader:
             first = next((h.base_offset for h, _ in walk(fetched.records)), earliest)
             self._start = SourceStart(SourceOffset(earliest), SourceOffset(min(first, earliest)))
         return self._start
+
+    def copied_until(self) -> SourceOffset | None:
+        return self.progress()
 
     def next_sequence(self) -> int | None:
         producers = value(requests.describe_producers(self._destination, [self._at], self._by)[self._at])

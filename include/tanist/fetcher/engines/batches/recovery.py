@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.appending import Pipeline
@@ -48,6 +49,7 @@ class Recovery:
         self._runs = runs
         self._clock = tools.clock
         self._losses = LossRecords(tools)
+        self._state = tools.state
 
     def recover(self, partitions: Sequence[BatchPartition]) -> list[Phase | TanistError]:
         """COPY, FILL_START or the error, for each. A cluster that is down is queried once, not once per partition."""
@@ -131,7 +133,15 @@ class Recovery:
         return deleted_keys(of.at, self._routers, ends, position, by)
 
     def _evidence(self, of: BatchPartition, ends: CopyEnds, by: Deadline) -> WireLogReader:
-        return WireLogReader(of.assigned, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)
+        reader = WireLogReader(of.assigned, ends, self._routers, self._runs, by, holes=of.holes is not Holes.REFUSE)
+        reader.progress = partial(self._copied_until, of, by)
+        return reader
+
+    def _copied_until(self, of: BatchPartition, by: Deadline) -> SourceOffset | None:
+        """As `CompactedLogReader` has it: what this worker knows, or the one before has stored."""
+        stored = self._state(by).source_end(of.assigned.spec.mirror, of.assigned.state_partition, of.at)
+        known = (of.pipeline.landed_until, of.assigned.copied_until, stored.copied_until if stored else None)
+        return max((each for each in known if each is not None), default=None)
 
     def _another_topic(self, of: BatchPartition, by: Deadline) -> SourceTopicRecreated | None:
         """Whether the source's log differs because it is that of another topic of the same name."""
