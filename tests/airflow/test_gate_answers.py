@@ -69,7 +69,7 @@ def run_of(user: str | None = "bob", *, tries: int = 1, clears: int = 0, **param
 
 
 def answered(context: Context, **event: Any) -> str:
-    return PlanGate(task_id="approve")._answered(context, YES | event)
+    return PlanGate(task_id="approve").answered(context, YES | event)
 
 
 def test_an_approver_who_did_not_ask_may_say_yes() -> None:

@@ -240,7 +240,7 @@ def _planned(context: Context) -> str | None:
 
 
 def _record(params: FailoverParams, plan: str) -> FailoverRun | None:
-    with at_work(OPEN_SECONDS) as task, params.clusters(task) as clusters:
+    with at_work(OPEN_SECONDS) as task, params.clusters(task, follow=True) as clusters:
         return statuses.record(clusters, plan, task.context)
 
 

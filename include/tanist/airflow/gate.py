@@ -69,18 +69,22 @@ class PlanGate(ApprovalOperator):
             if (held := params.to_adopt(clusters, task.context)) is not None:
                 self.log.info(adopted_page(held))
                 return {"plan": held.plan, "approver": held.approver, "approval": held.approval, "asked": False}
-            _must_be_the_first_time(context)
+            must_be_the_first_time(context)
             self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
             found = planning.plan(params.request, clusters, task.context)
             planning.must_not_be_blocked(found)
-        self.body = plan_page(found)
         tolerated = found.plan.intent.loss_tolerance
         shown = {"plan": found.plan.hash, "words": found.plan.canonical_plan, "loss_tolerance": tolerated}
+        return self.ask(context, plan_page(found), shown)
+
+    def ask(self, context: Context, page: str, shown: Mapping[str, Any]) -> Any:
+        """Ask with `page`; `shown` is given to `execute_complete`."""
+        self.body = page
         try:
             return super().execute(context)
         except TaskAwaitingInput as asking:
             raise TaskAwaitingInput(
-                method_name=asking.method_name, kwargs={"shown": shown}, timeout=asking.timeout
+                method_name=asking.method_name, kwargs={"shown": dict(shown)}, timeout=asking.timeout
             ) from None
 
     def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
@@ -92,7 +96,7 @@ class PlanGate(ApprovalOperator):
         params = FailoverParams.of(context)
         with translate_errors():
             try:
-                who = self._answered(context, event)
+                who = self.answered(context, event)
             except SaidNo as no:
                 raise SaidNo(f"{no.reason}{_take_back(params, _text(shown, 'plan'), no.reason)}") from None
         logins = {params.destination: params.approver}
@@ -115,7 +119,7 @@ class PlanGate(ApprovalOperator):
         self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
         return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
 
-    def _answered(self, context: Context, event: dict[str, Any]) -> str:
+    def answered(self, context: Context, event: dict[str, Any]) -> str:
         """The user who approved, as Airflow has recorded it; raises NotAnswered if there is no valid approval."""
         try:
             answer = super().execute_complete(context, event) if not _rejected(event) else None
@@ -133,11 +137,11 @@ class PlanGate(ApprovalOperator):
         if who not in variables.approvers():
             raise NotAnswered(f"{name or who} is not an approver (TANIST_APPROVERS={','.join(variables.approvers())})")
         if variables.four_eyes() and requester(context) in {who, name}:
-            raise NotAnswered(f"{name or who} requested this failover, so another user must approve it")
+            raise NotAnswered(f"{name or who} requested this run, so another user must approve it")
         return name or who
 
 
-def _must_be_the_first_time(context: Context) -> None:
+def must_be_the_first_time(context: Context) -> None:
     """Refuse a run that was cleared: Airflow does not record who cleared it, so four eyes cannot be checked."""
     if context["ti"].try_number > 1 or context["dag_run"].clear_number:
         raise NotAnswered("a run asks only once, and this run was cleared or lost its process: trigger a new run")

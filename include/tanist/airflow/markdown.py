@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.failover.health import Status
     from tanist.domain.records import FailoverRun
+    from tanist.usecases.failback.reversal import PlannedReversal
     from tanist.usecases.failover.planning import Planned
 
 _MOST_NAMED = 50
@@ -43,6 +44,22 @@ def plan_page(planned: Planned) -> str:
         worst = sorted(by_partition.items(), key=lambda each: -each[1])[:_MOST_NAMED]
         parts.append("**Offsets at risk**\n\n" + table(("partition", "offsets"), worst))
     return "\n\n".join(parts)
+
+
+def reversal_page(planned: PlannedReversal) -> str:
+    """The plan of a reversal for an approver: hash, topics and limitations."""
+    made = planned.plan
+    rows = [
+        (each.topic, len(each.free_from), each.promotion_epoch, each.markers, ", ".join(each.denied))
+        for each in made.topics
+    ]
+    found = [{"blocks": False, "usual": False, "name": each.name, "detail": each.detail} for each in made.limitations]
+    what = (
+        f"Plan `{made.hash}`: mirror `{made.mirror}` is reversed; {len(made.topics)} topic(s) are copied back, only "
+        "what was written since their failover."
+    )
+    columns = ("topic", "partitions", "promotions", "gap markers", "principals that are denied WRITE")
+    return "\n\n".join((what, _limitations(found), table(columns, rows)))
 
 
 def adopted_page(record: FailoverRun) -> str:

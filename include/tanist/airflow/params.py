@@ -23,6 +23,7 @@ from tanist.usecases.failover.adopting import must_be_asked_for
 from tanist.usecases.failover.context import Timeouts
 from tanist.usecases.failover.planning import FailoverRequest
 from tanist.usecases.failover.unfinished import unfinished
+from tanist.wiring.failback import moved_to
 from tanist.wiring.failover import failover_clusters
 
 if TYPE_CHECKING:
@@ -251,8 +252,10 @@ class FailoverParams:
         return replace(self.request, loss_tolerance=(shown or {}).get("loss_tolerance", self.request.loss_tolerance))
 
     @contextmanager
-    def clusters(self, task: FailoverTask) -> Iterator[FailoverContext]:
-        """Both clusters of the mirror."""
-        there = task.registry.connect(self.destination)
-        with failover_clusters(task.registry, there, mirror_name(self.mirror), task.context) as clusters:
+    def clusters(self, task: FailoverTask, *, follow: bool = False) -> Iterator[FailoverContext]:
+        """Both clusters of the mirror. `follow`: also of one that has moved since, for what changes nothing."""
+        there, mirror = task.registry.connect(self.destination), mirror_name(self.mirror)
+        if follow and (moved := moved_to(task.registry, there, mirror, task.context)) is not None:
+            there = moved
+        with failover_clusters(task.registry, there, mirror, task.context) as clusters:
             yield clusters

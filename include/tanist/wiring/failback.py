@@ -49,6 +49,17 @@ def returned(
     )
 
 
+def moved_to(
+    registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, context: CommandContext
+) -> Cluster | None:
+    """The configured cluster that a mirror has moved to from `destination`; None: it has not moved, or elsewhere."""
+    view = state_topics.read(destination, STATE_TOPIC, context.by)
+    move = view.move(mirror)
+    if view.mirror(mirror) is not None or move is None or move.destination not in registry.names():
+        return None
+    return registry.connect(move.destination)
+
+
 def reverse_mirror(
     registry: ClusterRegistry,
     clusters: ReturnContext,

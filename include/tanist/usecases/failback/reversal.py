@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import ANYBODY, AclEntry
 from tanist.domain.errors import MirrorExists, Misconfigured, Refused, TanistError, TopicNotInMirror
-from tanist.domain.failback.reversal import Reversal, TopicCannotReturn, limitations, problems, returning
+from tanist.domain.failback.pending import pending
+from tanist.domain.failback.reversal import (
+    TAIL_UNDECIDED,
+    Reversal,
+    TailUndecided,
+    TopicCannotReturn,
+    limitations,
+    problems,
+    returning,
+)
 from tanist.domain.failover.approving import (
     LONGEST_MS,
     ApprovalRequest,
@@ -32,10 +41,11 @@ from tanist.usecases.mirrors.promotions import read_promotions
 from tanist.usecases.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tanist.domain.failback.survey import PartitionSurvey
     from tanist.domain.failover.approving import Approval
+    from tanist.domain.moves import MirrorMove
     from tanist.domain.names import MirrorName
     from tanist.domain.state_view import StateView
     from tanist.usecases.command import CommandContext
@@ -62,10 +72,14 @@ class AnotherReversal(AnotherPlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReversalRequest:
-    """`exclude`: topics that stay behind, as regular expressions. `accept`: limitations that must be named."""
+    """`exclude`: topics that stay behind, as regular expressions. `accept`: limitations that must be named.
+
+    `answers`: of the run of an orchestrator, the request that its approval answers; None: a command asks.
+    """
 
     exclude: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()
+    answers: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +116,7 @@ def plan(
     found = survey(clusters, _literal(_candidates(view, spec.mirror) - behind.keys()), command)
     names = tuple(sorted({each.partition.topic for each in found}))
     collected = ProblemCollector(problems(found, request.accept))
+    collected.problems += _undecided(view, spec.mirror, behind, request)
     collected.problems += _unfit(view, clusters, names, command)
     there = state_topics.read(clusters.source, STATE_TOPIC, by)
     collected.problems += _owned(there, spec.mirror, spec.mirror_id)
@@ -136,6 +151,11 @@ def plan(
     )
 
 
+def unfinished(clusters: ReturnContext, command: CommandContext) -> MirrorMove | None:
+    """The reversal that was interrupted; None: there is none."""
+    return state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(clusters.spec.mirror)
+
+
 def _candidates(view: StateView, mirror: MirrorName) -> set[str]:
     """The topics that were promoted.
 
@@ -165,6 +185,18 @@ def _literal(names: set[str]) -> tuple[str, ...]:
     import re  # noqa: PLC0415
 
     return tuple(re.escape(name) for name in sorted(names))
+
+
+def _undecided(
+    view: StateView, mirror: MirrorName, behind: Collection[str], request: ReversalRequest
+) -> list[TanistError]:
+    """Tails of topics that stay behind: once the mirror has moved, no command rescues them any more."""
+    if TAIL_UNDECIDED in request.accept:
+        return []
+    left = [each for each in pending(view, mirror) if each.topic in behind]
+    return [
+        TailUndecided(f"the divergent tails of {each.topic!r}, which stays behind, are {each.stage}") for each in left
+    ]
 
 
 def _unfit(
@@ -229,7 +261,7 @@ def topic_plans(clusters: ReturnContext, names: Sequence[str], command: CommandC
 # ── approval ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def approve(
+def approve(  # noqa: PLR0913  # what an approver says, named
     plan_hash: str,
     request: ReversalRequest,
     clusters: ReturnContext,
@@ -237,8 +269,9 @@ def approve(
     *,
     reason: str,
     valid_seconds: float,
+    on_behalf_of: str = "",
 ) -> Approval:
-    """Put our name under the plan, if the clusters still make it.
+    """Put our name under the plan, if the clusters still make it. `on_behalf_of`: for whom, if not for ourselves.
 
     Raises:
         AnotherReversal: they make another one. Misconfigured. NoApproverTopic. AuthorizationFailed: we are no approver.
@@ -261,14 +294,15 @@ def approve(
         mirror=clusters.spec.mirror,
         plan=plan_hash,
         plan_json=made.canonical_plan,
-        request=command_request(plan_hash, token_hex(8)),
+        request=request.answers or command_request(plan_hash, token_hex(8)),
         reason=reason,
         valid_for_ms=valid_for_ms,
+        on_behalf_of=on_behalf_of,
     )
     return side.approvals.append(signed, command.by)
 
 
-def approval_of(made: Reversal, clusters: ReturnContext, command: CommandContext) -> Approval:
+def approval_of(made: Reversal, request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> Approval:
     """The approval of the plan that the clusters make now.
 
     Raises:
@@ -280,7 +314,7 @@ def approval_of(made: Reversal, clusters: ReturnContext, command: CommandContext
         raise ReversalNotApproved(f"plan {made.hash} of mirror {mirror!r} is not approved: {how}")
     entries = side.approvals.all(command.by)
     try:
-        found = choose(entries, (), mirror, made.hash)
+        found = choose(entries, (), mirror, made.hash, request.answers)
     except NotApproved as missing:
         raise ReversalNotApproved(f"{missing.reason}: {how}") from missing
     if found.expires_at < command.clock.now():

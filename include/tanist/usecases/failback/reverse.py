@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.acl_entries import CLOSED, to_deny
+from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import Interrupted, MirrorExists, TanistError, TimedOut
 from tanist.domain.failback.reversal import OffsetsOverlap, Reversal
 from tanist.domain.fences import FenceStatus, may_stand
@@ -32,6 +33,7 @@ from tanist.domain.records import (
 from tanist.domain.state_record import Tombstone
 from tanist.domain.topic_configs import MAX_MESSAGE_BYTES
 from tanist.usecases import state_topics
+from tanist.usecases.failback.holding import release
 from tanist.usecases.failback.reversal import PURPOSE, approval_of, mirror_logins, plan, topic_plans
 from tanist.usecases.lock import mirror_lock
 from tanist.usecases.mirrors import forget, take
@@ -91,17 +93,21 @@ def reverse(
         NotApproved: with the command that approves the plan. MirrorLocked: another command changes the mirror.
         What `plan` raises; then nothing was changed.
     """
-    view = state_topics.read(clusters.destination, STATE_TOPIC, command.by)
-    moving = view.moving(clusters.spec.mirror)
-    started = moving or _approved(request, clusters, command)
-    with mirror_lock(clusters.destination, clusters.spec.mirror, PURPOSE, command) as lock:
-        run = _Run(clusters, command, lock, checkpoint)
-        return run.complete(started, begun=moving is not None)
+    mirror = clusters.spec.mirror
+    if state_topics.read(clusters.destination, STATE_TOPIC, command.by).moving(mirror) is None:
+        _approved(request, clusters, command)
+    with mirror_lock(clusters.destination, mirror, PURPOSE, command) as lock:
+        state_topics.still(lock.view(), clusters.spec)
+        move = lock.view().moving(mirror)
+        if move is None:
+            move = _approved(request, clusters, command)
+            lock.append([move])
+        return _Run(clusters, command, lock, checkpoint).complete(move)
 
 
 def _approved(request: ReversalRequest, clusters: ReturnContext, command: CommandContext) -> MirrorMove:
     made = plan(request, clusters, command).plan
-    approval = approval_of(made, clusters, command)
+    approval = approval_of(made, request, clusters, command)
     spec = clusters.spec
     return MirrorMove(
         mirror=spec.mirror,
@@ -138,9 +144,7 @@ class _Run:
     def primary(self) -> Cluster:
         return self.clusters.destination
 
-    def complete(self, move: MirrorMove, *, begun: bool) -> Reversed:
-        if not begun:
-            self.lock.append([move])
+    def complete(self, move: MirrorMove) -> Reversed:
         self.checkpoint("moving")
         there = state_topics.read(self.old, STATE_TOPIC, self.command.by).mirror(self.spec.mirror)
         if there is not None and there.mirror_id != self.spec.mirror_id:
@@ -152,6 +156,7 @@ class _Run:
             self._settle(reversal)
             warnings = remember_longer(self.old, self.command.by)
         self.checkpoint("state")
+        self._release({each.topic for each in reversal.topics})
         for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
             self.lock.confirm()
             forget.everything(self.primary, self.lock, topic)
@@ -161,15 +166,21 @@ class _Run:
         spec = state_topics.spec_of(view, self.spec.mirror, self.old.name)
         return Reversed(spec=spec, plan=move.plan, topics=view.mirrored(spec.mirror), warnings=warnings)
 
+    def _release(self, returning: set[str]) -> None:
+        """Put back what topics that stay behind had before their records were held: nobody will do so later."""
+        held = self.lock.view().retention_held(self.spec.mirror)
+        failed = release(self.clusters, sorted(held.keys() - returning), self.lock)
+        if there := {topic: why for topic, why in failed.items() if not isinstance(why, UnknownTopicOrPartition)}:
+            self._must(there, "ALTER_CONFIGS on Topic")
+
     # ── the returning topics ──────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self, reversal: Reversal) -> None:
         """Only the mirror may write to the topics, and they are configured as mirror topics."""
         names = [each.topic for each in reversal.topics]
         mirrors = mirror_logins(self.clusters, self.command)
-        self.lock.confirm()
         denied = {each.topic: each.denied for each in reversal.topics}
-        answers = self.old.opening.close(denied, self.command.by, mirrors)
+        answers = self.old.opening.close(denied, self.lock.confirm_action(), mirrors)
         self._must(answers, "ALTER on Cluster kafka-cluster")
         self.checkpoint("denied")
         self._wait_until_closed(names, mirrors)
@@ -195,12 +206,10 @@ class _Run:
 
     def _configure(self, names: Sequence[str], but: frozenset[str] = frozenset()) -> None:
         plans = topic_plans(self.clusters, names, self.command)
-        self.lock.confirm()
-        wanted = [
-            replace(each, changes={name: value for name, value in each.changes.items() if name not in but})
-            for each in plans
-        ]
-        take.make(self.old, wanted, self.command.by)
+        for each in plans:
+            changes = {name: value for name, value in each.changes.items() if name not in but}
+            if changes:
+                take.make(self.old, [replace(each, changes=changes)], self.lock.confirm_action())
 
     def _lift(self, names: Sequence[str]) -> None:
         """The source fences of the topics, exactly as they were set; each is recorded as lifted."""
@@ -208,8 +217,7 @@ class _Run:
         standing = [each.before for each in held if each.before is not None and may_stand(each)]
         if not standing:
             return
-        self.lock.confirm()
-        self._must(self.old.fencing.lift(standing, self.command.by), "ALTER on Cluster kafka-cluster")
+        self._must(self.old.fencing.lift(standing, self.lock.confirm_action()), "ALTER on Cluster kafka-cluster")
         self.checkpoint("lifting")
         self._record_lifted(held)
 
@@ -303,7 +311,8 @@ class _Run:
             for each in reversal.topics
         ]
         epochs = [self._epoch(view, topic) for topic in view.removed(spec.mirror)]
-        return [spec, *topics, *epochs, *view.lineage(spec.mirror), *view.failovers(spec.mirror)]
+        history = (*view.lineage(spec.mirror), *view.failovers(spec.mirror), *view.tails(spec.mirror))
+        return [spec, *topics, *epochs, *history]
 
     def _epoch(self, view: StateView, topic: TopicDesired) -> PromotionEpoch:
         """Without the topic id: that was the id of the topic at the other cluster."""

@@ -8,6 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as At
 
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -98,7 +100,12 @@ def test_planned_failover_reverse_and_back(own: Pair) -> None:
     tanist(own, "west", "mirrors", "wait", MIRROR, "--for", "lag=0", "--timeout", "60s")
     assert records(own.east, "orders") == records(own.west, "orders")
     assert own.west.writes("orders", range(110, 120))
+    own.west.commit("billing", "orders", 7)
+    until(lambda: "billing" in tanist(own, "east", "state", "dump", "--key", "group/dr").out, 40)
     fail_over(own, MIRROR, "east")
+    consumer = Consumer(own.east.client(group_id="billing"))
+    assert consumer.committed([At("orders", 0)], timeout=20)[0].offset == 7
+    consumer.close()
     assert records(own.east, "orders") == records(own.west, "orders")
     assert own.east.writes("orders", range(200, 210))
     reverse(own, MIRROR, "east")

@@ -1,0 +1,53 @@
+"""Fail back: let a mirror that has failed over copy to its old source, and fail over to it. Then protect it again.
+
+`survey` compares the old source with the new primary, `reverse` lets the mirror copy what was written since (`tanist
+mirrors reverse`), `in_step` waits until all of it is copied, and `validate` compares both. The steps from `open_run` on
+are those of `mirror_failover`: a planned failover to the old source. Then the mirror is reversed again, so that it runs
+in its first direction.
+
+- Trigger it with the mirror, the present primary and the cluster to fail back to.
+- Three questions go to the approvers: the reversal, the failover, the next reversal. Each approval is written to
+  Kafka through the connection `<cluster>_approver` of the mirror's destination at that time.
+- A fetcher of the old source must run: it copies.
+- **If anything fails before the switch is done, trigger the DAG again with the same parameters.** What is done is
+  skipped. After the switch only the last reversal may be left: `tanist mirrors reverse`.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, chain, task, teardown
+
+from tanist.airflow import failback, failover
+from tanist.airflow.gate import PlanGate
+from tanist.airflow.validation import AFTERWARDS, Validate
+
+BEFORE_THE_SWITCH = (failover.open_run, failover.undo, failover.observe, failover.plan)
+
+with DAG(
+    "mirror_failback",
+    description="Copy a mirror back to its old source, fail over to it, and reverse it again",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=1000,
+    params=failback.PARAMS | {"validate": AFTERWARDS},
+    tags=["tanist", "kafka"],
+    default_args={"owner": "tanist", "retries": 5, "retry_delay": timedelta(seconds=5)},
+) as dag:
+    chain(
+        task(multiple_outputs=False)(failback.survey)(),
+        failback.ReversalGate(task_id="approve_reversal"),
+        task(multiple_outputs=False)(failback.reverse)(),
+        task(multiple_outputs=False)(failback.in_step)(),
+        Validate(task_id=failover.VALIDATE, level="validate", retries=1),
+        *(task(multiple_outputs=False)(each)() for each in BEFORE_THE_SWITCH),
+        PlanGate(task_id=failover.GATE),
+        *(
+            task(task_id=name, doc_md=title, multiple_outputs=False)(failover.step)(name)
+            for name, title in failover.STEPS
+        ),
+        failback.ReversalGate(task_id="approve_next_reversal", again=True),
+        task(multiple_outputs=False)(failback.reverse_again)(),
+        # Runs whatever became of the others; its failure is the run's: a run is green only where the switch is done.
+        teardown(task(multiple_outputs=False)(failover.report))().as_teardown(on_failure_fail_dagrun=True),
+    )

@@ -1,0 +1,207 @@
+"""The tasks of a failback before and after its switch, which is a failover: the tasks of `tanist.airflow.failover`.
+
+Each is a call of the use cases that the command line calls, too; a task that was done before changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import Param, get_current_context
+
+from tanist.airflow import variables
+from tanist.airflow.gate import VALID_SECONDS, NotAnswered, PlanGate, must_be_the_first_time, requester
+from tanist.airflow.markdown import reversal_page
+from tanist.airflow.params import PARAMS as FAILOVER_PARAMS
+from tanist.airflow.params import parameters, request_of
+from tanist.airflow.tasks import TASK_SECONDS, at_work, busy_or_retriable, translate_errors
+from tanist.domain.checks import Mode
+from tanist.domain.errors import TanistError
+from tanist.domain.failback.reversal import TO_ACCEPT
+from tanist.domain.moves import MirrorMoved
+from tanist.domain.names import mirror_name
+from tanist.usecases.failback import reversal
+from tanist.usecases.failback.reversal import ReversalRequest
+from tanist.usecases.failback.survey import survey as survey_of
+from tanist.usecases.failback.survey import survey_item
+from tanist.usecases.mirrors.wait import Goal, GoalNotReached, wait_for
+from tanist.wiring.failback import returned, reverse_mirror
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from tanist.airflow.tasks import FailoverTask
+    from tanist.usecases.failback.survey import ReturnContext
+
+IN_STEP_SECONDS: Final = 3600.0
+_NAMED: Final = 100
+"""Partitions that the survey's XCom lists."""
+PARAMS: Final = FAILOVER_PARAMS | {
+    "destination": Param(
+        type="string",
+        pattern=FAILOVER_PARAMS["destination"].schema["pattern"],
+        title="Fail back to",
+        description="The connection id of the old source, which takes over again.",
+    ),
+    "primary": Param(
+        type="string",
+        pattern=FAILOVER_PARAMS["destination"].schema["pattern"],
+        title="Present primary",
+        description="The connection id of the cluster that has taken over: the mirror's destination now.",
+    ),
+    "mode": Param(
+        Mode.PLANNED.value,
+        type="string",
+        enum=[Mode.PLANNED.value],
+        title="Mode",
+        description="A failback is a planned failover of the reversed mirror.",
+    ),
+    "exclude": Param(
+        [],
+        type="array",
+        items={"type": "string"},
+        title="Topics that stay behind",
+        description="Regular expressions that match whole topic names; these topics are not copied back.",
+    ),
+    "accept": Param(
+        [],
+        type="array",
+        items={"type": "string", "enum": list(TO_ACCEPT)},
+        title="Limitations to accept",
+        description="TAIL_UNDECIDED: nobody has decided about records that only the old source has; they stay there.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailbackParams:
+    """Which mirror, from where to where. `primary`: its destination before the first reversal."""
+
+    mirror: str
+    primary: str
+    destination: str
+    request: ReversalRequest
+
+    @classmethod
+    def of(cls, context: Context) -> FailbackParams:
+        """The parameters of this run. Raises as `parameters`."""
+        found = parameters(context)
+        request = ReversalRequest(
+            exclude=tuple(found["exclude"]), accept=tuple(found["accept"]), answers=request_of(context)
+        )
+        return cls(mirror=found["mirror"], primary=found["primary"], destination=found["destination"], request=request)
+
+    def home(self, *, again: bool) -> str:
+        """The mirror's destination before the reversal; `again`: before the one that follows the failback."""
+        return self.destination if again else self.primary
+
+    def clusters(self, task: FailoverTask, *, again: bool) -> ReturnContext | None:
+        """Both clusters of the mirror; None: it has been reversed already.
+
+        Raises:
+            MirrorMoved: it moved to a cluster that this run does not name.
+        """
+        home = task.registry.connect(self.home(again=again))
+        try:
+            return returned(task.registry, home, mirror_name(self.mirror), task.context)
+        except MirrorMoved as moved:
+            if moved.destination != self.home(again=not again):
+                raise
+            return None
+
+
+def survey() -> dict[str, Any]:
+    """What the old source has that the new primary lacks. Fails if the mirror cannot be reversed, and says why."""
+    params = FailbackParams.of(get_current_context())
+    with at_work() as task:
+        if (clusters := params.clusters(task, again=False)) is None:
+            return {"mirror": params.mirror, "reversed": True}
+        found = survey_of(clusters, (), task.context)
+        reversal.plan(params.request, clusters, task.context)
+    rows = [survey_item(params.mirror, each) for each in found[:_NAMED]]
+    return {"mirror": params.mirror, "reversed": False, "partitions": rows}
+
+
+class ReversalGate(PlanGate):
+    """Shows the plan of a reversal, and writes the approval of exactly that plan once an approver answers Approve.
+
+    If the mirror is reversed already, or an approved reversal is unfinished, the gate does not ask. `again`: the
+    reversal that follows the failback.
+    """
+
+    def __init__(self, *, again: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.again = again
+        self.subject = "Copy {{ params.mirror }} back to its old source?"
+
+    def execute(self, context: Context) -> Any:
+        """Ask with the plan in the question. Raises as that of `PlanGate`."""
+        params = FailbackParams.of(context)
+        with at_work() as task:
+            clusters = params.clusters(task, again=self.again)
+            if clusters is None or reversal.unfinished(clusters, task.context) is not None:
+                return {"asked": False}
+            must_be_the_first_time(context)
+            self.assigned_users = [{"id": name, "name": name} for name in variables.approvers()]
+            found = reversal.plan(params.request, clusters, task.context)
+        return self.ask(context, reversal_page(found), {"plan": found.plan.hash})
+
+    def execute_complete(self, context: Context, event: dict[str, Any], shown: dict[str, Any] | None = None) -> Any:
+        """Write the approval with the name of the user who answered. Raises as that of `PlanGate`."""
+        params = FailbackParams.of(context)
+        with translate_errors():
+            who = self.answered(context, event)
+        home = params.home(again=self.again)
+        with at_work(TASK_SECONDS, {home: f"{home}_approver"}) as task:
+            if (clusters := params.clusters(task, again=self.again)) is None:
+                raise NotAnswered("the mirror was reversed since the question was asked")
+            approval = reversal.approve(
+                str((shown or {}).get("plan", "")),
+                params.request,
+                clusters,
+                task.context,
+                reason=f"asked for by {requester(context)} in Airflow, run {context['dag_run'].run_id}",
+                valid_seconds=VALID_SECONDS,
+                on_behalf_of=f"{who} via Airflow",
+            )
+        self.log.info("%s approved plan %s: approval %s", approval.approver, approval.plan, approval.id)
+        return {"plan": approval.plan, "approver": approval.approver, "approval": approval.id, "asked": True}
+
+
+def reverse() -> dict[str, Any]:
+    """Reverse the mirror, so that it copies to the old source. Raises as `again`."""
+    return _reversed(again=False)
+
+
+def reverse_again() -> dict[str, Any]:
+    """After the failback: reverse the mirror, so that it runs in its first direction again. Raises as `reverse`."""
+    return _reversed(again=True)
+
+
+def _reversed(*, again: bool) -> dict[str, Any]:
+    params = FailbackParams.of(get_current_context())
+    with at_work(again=busy_or_retriable) as task:
+        if (clusters := params.clusters(task, again=again)) is None:
+            return {"mirror": params.mirror, "changed": False}
+        done = reverse_mirror(task.registry, clusters, params.request, task.context)
+    return {
+        "mirror": params.mirror,
+        "changed": done.changed,
+        "plan": done.plan,
+        "source": done.spec.source,
+        "destination": done.spec.destination,
+    }
+
+
+def in_step() -> dict[str, Any]:
+    """Wait until everything that was written since the failover is copied to the old source."""
+    params = FailbackParams.of(get_current_context())
+    with at_work(IN_STEP_SECONDS, again=_may_catch_up) as task:
+        describer = task.registry.describer(task.registry.connect(params.destination))
+        rows = wait_for(mirror_name(params.mirror), Goal(None), describer, task.context)
+    return {"mirror": params.mirror, "partitions": len(rows)}
+
+
+def _may_catch_up(error: TanistError) -> bool:
+    return error.retriable or isinstance(error, GoalNotReached)

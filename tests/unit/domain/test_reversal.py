@@ -1,0 +1,101 @@
+"""The plan of a reversal: what is refused, what an approver accepts, and what a hash binds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tanist.domain.acl_entries import ANYBODY, CLOSED, AclEntry, to_deny
+from tanist.domain.failback.reversal import ReturningTopic, Reversal, limitations, problems, returning
+from tanist.domain.failback.survey import PartitionSurvey, TailCounts
+from tanist.domain.failover.plan import Limitation
+from tanist.domain.moves import left_over
+from tanist.domain.names import TopicPartition
+
+AT = TopicPartition("orders", 0)
+EVEN = PartitionSurvey(
+    partition=AT, promotion_epoch=1, old_end=10, reserve_end=20, end=10, common_end=10, tail=TailCounts()
+)
+TAIL = replace(EVEN, end=14, tail=TailCounts(records=4))
+OVERLAP = replace(EVEN, end=21, tail=TailCounts(records=11))
+SHORT = replace(EVEN, end=7, common_end=7)
+OTHER = replace(EVEN, end=9, common_end=7)
+APP, MIRROR = "User:app", "User:mirror"
+
+
+def allow(who: str) -> AclEntry:
+    return AclEntry(who, "*", allowed=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        (EVEN, None),
+        (SHORT, None),
+        (replace(TAIL, decided=True), None),
+        (TAIL, "TAIL_UNDECIDED"),
+        (OVERLAP, "OFFSETS_OVERLAP"),
+        (OTHER, "LOG_DIVERGED"),
+        (replace(EVEN, end=None), "SURVEY_NOT_FINAL"),
+        (replace(EVEN, reasons=("producers may still write",)), "SURVEY_NOT_FINAL"),
+    ],
+)
+def test_a_log_is_copied_to_only_where_its_end_is_final_and_free(found: PartitionSurvey, name: str | None) -> None:
+    assert [each.name for each in problems([found], ())] == ([name] if name else [])
+    accepted = [each.name for each in problems([found], ("TAIL_UNDECIDED",))]
+    assert accepted == ([name] if name not in {None, "TAIL_UNDECIDED"} else [])
+
+
+def test_a_log_may_reach_up_to_the_reserve_and_one_that_lost_records_only_to_its_end() -> None:
+    longer = replace(TAIL, partition=TopicPartition("orders", 1))
+    topic = returning("orders", 1, [longer, SHORT], [allow(APP), allow(MIRROR), CLOSED], [MIRROR])
+    assert topic == ReturningTopic(topic="orders", promotion_epoch=1, free_from=(7, 20), denied=(APP,), ends=(7, 14))
+    assert topic.markers == 6
+
+
+def test_writers_are_denied_but_those_who_are_already_and_never_everybody() -> None:
+    rules = [allow(APP), allow("User:other"), allow(ANYBODY), allow(MIRROR), AclEntry("User:other", "*", allowed=False)]
+    assert to_deny(rules, [MIRROR]) == (APP,)
+
+
+def test_what_an_approver_accepts_is_named_with_what_it_is_about() -> None:
+    found = {each.name: each.about for each in limitations([TAIL, SHORT], {"old": "why"}, {"orders": "why"})}
+    assert found == {
+        "TAIL_STAYS_READABLE": ("orders-0",),
+        "TAIL_UNDECIDED": ("orders-0",),
+        "SOURCE_LOST_RECORDS": ("orders-0",),
+        "TOPICS_STAY_BEHIND": ("old",),
+        "MIRROR_TOPIC_WRITABLE": ("orders",),
+    }
+    assert list(limitations([EVEN], {}, {})) == []
+
+
+def test_a_plan_is_read_back_as_it_was_hashed_and_binds_all_but_where_logs_end() -> None:
+    topic = ReturningTopic(topic="orders", promotion_epoch=1, free_from=(7,), denied=(APP,), ends=(7,))
+    plan = Reversal(
+        mirror="dr",
+        mirror_id="i",
+        source_cluster_id="W",
+        destination_cluster_id="E",
+        topics=(topic,),
+        limitations=(Limitation("TAIL_STAYS_READABLE", "x"),),
+    )
+    again = Reversal.read(plan.canonical_plan)
+    assert (again.hash, again.topics) == (plan.hash, (replace(topic, ends=()),))
+    assert replace(plan, topics=(replace(topic, ends=(6,)),)).hash == plan.hash
+    others = (
+        replace(plan, mirror_id="j"),
+        replace(plan, source_cluster_id="X"),
+        replace(plan, limitations=()),
+        replace(plan, topics=(replace(topic, free_from=(8,)),)),
+        replace(plan, topics=(replace(topic, promotion_epoch=2),)),
+        replace(plan, topics=(replace(topic, denied=()),)),
+    )
+    assert plan.hash not in {each.hash for each in others}
+
+
+def test_a_cluster_that_becomes_the_source_keeps_what_is_true_of_its_logs() -> None:
+    kept = ("generation/dr/t", "lineage/dr/t/1", "lost/dr/t/0", "moved/dr")
+    gone = ("mirror/dr", "topic/dr/t", "partition/dr/t/0", "fence/dr", "lock/dr", "failover/dr/h")
+    assert left_over((*kept, *gone)) == gone
