@@ -52,12 +52,14 @@ def returned(
 def moved_to(
     registry: ClusterRegistry, destination: Cluster, mirror: MirrorName, context: CommandContext
 ) -> Cluster | None:
-    """The configured cluster that a mirror has moved to from `destination`; None: it has not moved, or elsewhere."""
+    """The cluster that a mirror has moved to from `destination`; None: it has not moved.
+
+    Raises:
+        Misconfigured: that cluster is not configured here.
+    """
     view = state_topics.read(destination, STATE_TOPIC, context.by)
     move = view.move(mirror)
-    if view.mirror(mirror) is not None or move is None or move.destination not in registry.names():
-        return None
-    return registry.connect(move.destination)
+    return None if view.mirror(mirror) is not None or move is None else registry.connect(move.destination)
 
 
 def reverse_mirror(

@@ -1,4 +1,4 @@
-"""`tanist mirrors reverse` that kills itself, in a process of its own: POINT MIRROR DESTINATION."""
+"""`tanist mirrors reverse` that kills or stops itself, in a process of its own: POINT MIRROR DESTINATION [SIGNAL]."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ POINTS = ("moving", "denied", "configured", "lifting", "lifted", "ready", "settl
 
 def main() -> None:
     """With these arguments of the command line."""
-    point, mirror, destination = sys.argv[1:]
+    point, mirror, destination, *more = sys.argv[1:]
+    sent = signal.Signals[more[0]] if more else signal.SIGKILL
 
     def checkpoint(reached: str) -> None:
         if reached == point:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), sent)
 
     clock = SystemClock()
     command = CommandContext(clock=clock, by=clock.deadline(60), holder=runner(), is_process_dead=is_process_dead)

@@ -18,6 +18,7 @@ from tanist.domain.acl_entries import CLOSED, to_deny
 from tanist.domain.broker_errors import UnknownTopicOrPartition
 from tanist.domain.errors import Interrupted, MirrorExists, TanistError, TimedOut
 from tanist.domain.failback.reversal import OffsetsOverlap, Reversal
+from tanist.domain.failover.limitations import SILENT_MS
 from tanist.domain.fences import FenceStatus, may_stand
 from tanist.domain.moves import MirrorMove, MoveStatus, left_over
 from tanist.domain.names import TopicPartition
@@ -164,6 +165,11 @@ class _Run:
         self.lock.leave(replace(move, status=MoveStatus.MOVED, at=self.command.clock.now()))
         view = state_topics.read(self.old, STATE_TOPIC, self.command.by)
         spec = state_topics.spec_of(view, self.spec.mirror, self.old.name)
+        if not any(self.command.clock.now() - each.at <= SILENT_MS for each in view.workers()):
+            idle = (
+                f"no fetcher of {spec.destination!r} is running: `tanist fetcher run --destination {spec.destination}`"
+            )
+            warnings = (*warnings, idle)
         return Reversed(spec=spec, plan=move.plan, topics=view.mirrored(spec.mirror), warnings=warnings)
 
     def _release(self, returning: set[str]) -> None:

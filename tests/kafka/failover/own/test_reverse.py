@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 
 from tanist_testkit.sandbox import forks
 from tanist_testkit.sandbox.spec import ClusterSpec
@@ -202,3 +204,40 @@ def test_records_that_nobody_copied_stay_at_their_offsets_in_the_old_source(own:
     reverse(own, mirror, "east")
     tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
     assert [row for row in records(own.east, "tail") if row not in tail] == records(own.west, "tail")
+
+
+@pytest.mark.parametrize("point", ["moving", "configured", "settling", "state"])
+def test_a_reversal_that_wakes_up_after_the_next_one_changes_nothing(own: Pair, point: str) -> None:
+    """It was frozen; another command has completed the reversal, and the mirror has failed back."""
+    mirror = f"frozen-{point}"
+    own.east.topic(mirror)
+    assert own.east.writes(mirror, range(10))
+    tanist(own, "west", "mirrors", "create", mirror, "--source", "east", "--topic", mirror)
+    fail_over(own, mirror, "west")
+    plan = tanist(own, "west", "mirrors", "reverse", mirror, "--dry-run", "--json").item["plan_hash"]
+    tanist(own, "west", "mirrors", "reverse", mirror, "--approve", plan, "--reason", "drill", user="approver")
+    frozen = forks.Command(KILLED, (point, mirror, "west", "SIGSTOP"), own.environment(), own.home)
+    dump = ("state", "dump", "--key", f"moved/{mirror}")
+    until(lambda: "MOVING" in tanist(own, "west", *dump).out, 60)
+    tanist(own, "west", "mirrors", "reverse", mirror)
+    tanist(own, "east", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    fail_over(own, mirror, "east")
+    assert own.east.writes(mirror, range(10, 20))
+    before = [rules_and_state(own, side, mirror) for side in ("east", "west")]
+    frozen.send(signal.SIGCONT)
+    assert frozen.wait(COMMAND_SECONDS).code != 0
+    assert [rules_and_state(own, side, mirror) for side in ("east", "west")] == before
+    reverse(own, mirror, "east")
+    tanist(own, "west", "mirrors", "wait", mirror, "--for", "lag=0", "--timeout", "60s")
+    assert records(own.east, mirror) == records(own.west, mirror)
+
+
+def rules_and_state(pair: Pair, side: str, mirror: str) -> tuple[object, ...]:
+    """What a late command could have changed: records of the mirror, and configs of its topic."""
+    kinds = ("mirror", "topic", "moved", "generation", "lineage")
+    found = [tanist(pair, side, "state", "dump", "--key", f"{kind}/{mirror}").out for kind in kinds]
+    at = {"east": pair.east, "west": pair.west}[side]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, mirror)
+    client = AdminClient(at.client("admin"))
+    [configs] = client.describe_configs([resource]).values()
+    return (*found, {name: each.value for name, each in configs.result(20).items()})
