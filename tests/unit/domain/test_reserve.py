@@ -15,6 +15,7 @@ from tanist.domain.failover.reserve import (
     DEFAULT_RESERVE,
     MARGIN_MS,
     MARKERS_PER_SECOND,
+    NEAR_RESERVE,
     at_most,
     budget_of,
     of_reserve,
@@ -101,10 +102,13 @@ def test_what_does_not_fit_is_named_with_its_number() -> None:
     assert not list(of_reserve(intent(50), facts(dead(A, end=60))))
 
 
-def test_a_planned_failover_reserves_nothing() -> None:
-    planned = intents()[Mode.PLANNED]
-    assert reserve(planned, facts(dead(end=60))).partitions == ()
-    assert not list(of_reserve(planned, facts(dead(end=60))))
+def test_a_planned_failover_reserves_offsets_behind_a_near_fence_only() -> None:
+    """A transactional producer that was refused again and again had used 64 more offsets when its source returned."""
+    planned, seen = intents()[Mode.PLANNED], facts(partition(A), partition(B))
+    assert reserve(replace(planned), replace(seen, source=replace(seen.source, authorizer=True))).partitions == ()
+    near = replace(seen, source=replace(seen.source, authorizer=False))
+    assert {each.granted for each in reserve(planned, near).partitions} == {NEAR_RESERVE}
+    assert not list(of_reserve(planned, near))
 
 
 def test_a_source_that_was_seen_after_its_attested_end_blocks() -> None:

@@ -1,7 +1,9 @@
-"""The reserve of an unplanned failover: offsets that the old source may have used, and the new primary leaves unused.
+"""The reserve of a failover: offsets the old source may have used or may still use, which the new primary leaves unused.
 
 Nobody knows where a source ended that does not answer. Its last known end and its rate tell how far it may have come
-(`at_most`). As long as its real end is not larger, no offset names two records, on both clusters together.
+(`at_most`). As long as its real end is not larger, no offset names two records, on both clusters together. A planned
+failover drains to the true end; but behind a near fence, which refuses records by their size, transactional producers
+that try again and again go on spending offsets of the source on the markers of their aborts.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ MARKERS_PER_SECOND: Final = 30_000
 """Gap markers that a leader takes (measured)."""
 DEFAULT_RESERVE: Final = 10 * MARKERS_PER_SECOND
 """Offsets of each leader: ten seconds."""
+NEAR_RESERVE: Final = 1_000
+"""Offsets of each partition behind a near fence: one producer that is refused ten times a second takes 100 s for it."""
 MARGIN_MS: Final = 1_000
 """The last known end is as old as this, or a little older, when it is recorded; and markers follow behind a fence."""
 SKEW_MS: Final = 5_000
@@ -121,13 +125,15 @@ def at_most(each: PartitionFacts, dead_since: EpochMs | None, now: EpochMs) -> S
 def reserve(intent: Intent, facts: Facts) -> Reserve:
     """What is reserved, within the budget of each leader: small reserves first, so that most partitions have theirs.
 
-    Nothing in a planned failover, which drains to the true end.
+    In a planned failover, which drains to the true end, only behind a near fence.
     """
-    if intent.mode is Mode.PLANNED:
+    planned = intent.mode is Mode.PLANNED
+    if planned and facts.source.authorizer is not False:
         return Reserve((), 0.0)
+    budget = DEFAULT_RESERVE if planned else intent.reserve
     ours = frozenset(intent.partitions)
     wanted = {each.partition: _wanted(intent, facts, each) for each in facts.partitions if each.partition in ours}
-    left: defaultdict[BrokerId | None, int] = defaultdict(lambda: intent.reserve)
+    left: defaultdict[BrokerId | None, int] = defaultdict(lambda: budget)
     found = []
     for each in sorted(facts.partitions, key=lambda each: (wanted.get(each.partition) or 0, each.partition)):
         if each.partition in ours:
@@ -137,13 +143,13 @@ def reserve(intent: Intent, facts: Facts) -> Reserve:
             found.append(
                 PartitionReserve(partition=each.partition, wanted=wanted[each.partition], granted=granted, end=end)
             )
-    most = max((intent.reserve - rest for rest in left.values()), default=0)
+    most = max((budget - rest for rest in left.values()), default=0)
     return Reserve(tuple(sorted(found, key=lambda each: each.partition)), most / MARKERS_PER_SECOND)
 
 
 def reserve_words(of: Reserve) -> str:
     """For people."""
-    return f"{of.offsets} offsets that the source may have used, about {of.seconds:.1f} s"
+    return f"{of.offsets} offsets that the source may have used or may still use, about {of.seconds:.1f} s"
 
 
 def of_reserve(intent: Intent, facts: Facts) -> Iterator[Limitation]:
@@ -163,6 +169,8 @@ def of_reserve(intent: Intent, facts: Facts) -> Iterator[Limitation]:
 
 
 def _wanted(intent: Intent, facts: Facts, each: PartitionFacts) -> int | None:
+    if intent.mode is Mode.PLANNED:
+        return NEAR_RESERVE
     most = at_most(each, intent.dead_since, facts.now)
     return None if most is None or each.copied is None or each.end is None else max(0, most - each.copied)
 
