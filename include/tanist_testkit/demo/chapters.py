@@ -133,10 +133,8 @@ def say_goodbye(screen: Screen, home: Environment) -> None:
     toml = quote(str(home.config))
     servers = f"EAST={east.bootstrap_servers} WEST={west.bootstrap_servers}"
     screen.note("")
-    screen.note("everything but east is still up; for the commands by hand:")
+    screen.note("everything is still up; for the commands by hand:")
     screen.command(f"export {servers} DIR={directory} TANIST_CONFIG={toml}")
-    screen.note(f"{east.name} was killed, and its fence is owed until it answers:")
-    screen.command(f"tanist sandbox start {east.name} --dir {directory}")
     screen.command(f"tanist mirrors describe --config {toml}")
     screen.command(f"tanist status --config {toml}")
     screen.command(f"tanist state dump --destination {west.name} --config {toml}")

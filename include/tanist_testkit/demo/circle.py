@@ -40,7 +40,7 @@ def returned(stage: Stage) -> None:
     stage.screen.say(f"it took {taken:,} more records, then its fence refused {stage.load.refused - refused:,}")
     until(lambda: _surveyed(stage), stage.soon(), stage.clock, lambda: "it may still get records", LOOK_SECONDS)
     manifest = ("--evidence", str(stage.home.evidence / "rescue"))
-    rescued = stage.tanist.run("failback", "rescue", STORM, *WEST, *manifest, quiet=False)
+    rescued = stage.rescued = stage.tanist.run("failback", "rescue", STORM, *WEST, *manifest, quiet=False)
     stage.screen.say(f"{sum(each['rescued'] for each in rescued):,} records that only east has are in quarantine")
 
 
@@ -127,8 +127,8 @@ def _read(stage: Stage, servers: str) -> Traces:
 
 def _quarantine(stage: Stage) -> Traces:
     """The rescued records, as they were: by the partitions that they come from."""
-    by, rescued = stage.soon(), stage.tanist.run("failback", "rescue", STORM, *WEST, "--dry-run")
-    held = {Place(each["quarantine"], each["partition"]): each["topic"] for each in rescued if each["quarantine"]}
+    by, rescued = stage.soon(), (each for each in stage.rescued if each["quarantine"])
+    held = {Place(each["quarantine"], each["partition"]): each["topic"] for each in rescued}
     logs = bounds(stage.destination, held, by, stage.clock)
     traces = read(stage.destination, logs, committed=True, by=by, clock=stage.clock, digest_of=_as_it_was)
     return {Place(held[place], place.partition): trace for place, trace in traces.items()}

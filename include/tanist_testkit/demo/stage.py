@@ -67,6 +67,8 @@ class Stage:
     member: Member = field(init=False)
     forecast: Mapping[str, Any] = field(init=False)
     safe: dict[Place, int] = field(init=False)
+    rescued: list[dict[str, Any]] = field(default_factory=list)
+    """The partitions whose divergent tail was rescued, as `tanist failback rescue` shows them."""
     lives: list[Load] = field(default_factory=list)
     """What was written since the source died: at the new primary, and after the failback. `load` is that before."""
 

@@ -1,4 +1,4 @@
-"""The reserve of a failover: offsets the old source may have used or may still use, which the new primary leaves unused.
+"""The reserve of a failover: offsets that the old source may have used, or may use later, stay unused.
 
 Nobody knows where a source ended that does not answer. Its last known end and its rate tell how far it may have come
 (`at_most`). As long as its real end is not larger, no offset names two records, on both clusters together. A planned
