@@ -71,10 +71,7 @@ PROMISES: Final[Mapping[str, tuple[str, str]]] = {
     "safe commit": ("The consumer group goes on at exactly the next record after its last safe commit", _MOVED_GROUP),
     "account": ("Every record that was sent since the kill is accounted for", _CIRCLE),
     "both sides": ("Every record that either cluster has acknowledged is in the log or in quarantine", _CIRCLE),
-    "one record": (
-        "After the way back an offset names the same record on both clusters, apart from what was rescued",
-        _DIFF,
-    ),
+    "one record": ("Apart from what was rescued, both clusters have the same record at every offset", _DIFF),
     "protected": ("After the failback the mirror runs in its first direction again", "tanist mirrors describe m1"),
     "runs": ("{} failovers went through Airflow, every task of theirs done", _RUNS),
     "shown": ("What was run is what the approver was shown", _APPROVALS),
