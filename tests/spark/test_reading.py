@@ -12,6 +12,7 @@ from tanist.domain.errors import TimedOut
 from tanist.domain.names import TopicPartition
 from tanist.domain.validation.bounds import ComparisonBounds, LogBounds, Range
 from tanist.domain.validation.job import PartitionRequest
+from tanist.domain.validation.result import Comparison, LogSummary, ValidatedPartition
 from tanist.kafka.protocol.batch import HEADER_SIZE
 from tanist.spark.reading import read
 from tanist.spark.spans import WORTH_A_TASK, Span, cut
@@ -82,11 +83,19 @@ def test_work_is_cut_into_few_tasks_of_about_the_same_size(seed: int) -> None:
     assert {at for at, _ in covered} == {span.partition for span in spans if span.start < span.until}
 
 
-def bounds(
-    start: int, stable: int, copy_start: int, copy_end: int, *, later: int = 0, promoted: bool = False
+def bounds(  # noqa: PLR0913  # what bounds are made of, named
+    start: int,
+    stable: int,
+    copy_start: int,
+    copy_end: int,
+    *,
+    later: int = 0,
+    promoted: bool = False,
+    reserve: tuple[int | None, int | None] = (None, None),
 ) -> ComparisonBounds:
+    at, (old_end, reserve_end) = TopicPartition("t", 0), reserve
     return ComparisonBounds(
-        request=PartitionRequest(partition=TopicPartition("t", 0), promoted=promoted),
+        request=PartitionRequest(partition=at, promoted=promoted, old_end=old_end, reserve_end=reserve_end),
         source=LogBounds(start=start, last_stable=stable, high_watermark=stable),
         destination=LogBounds(start=copy_start, last_stable=copy_end, high_watermark=copy_end),
         later=later or stable,
@@ -104,6 +113,8 @@ def bounds(
         (bounds(0, 10, 0, 15, later=20), (0, 15), (0, 15), (0, 0, 0)),
         (bounds(0, 10, 0, 15, later=12), (0, 12), (0, 15), (0, 0, 3)),
         (bounds(0, 10, 0, 99, promoted=True), (0, 10), (0, 10), (0, 0, 0)),
+        (bounds(0, 10, 0, 99, promoted=True, reserve=(7, 20)), (0, 7), (0, 7), (0, 0, 0)),
+        (bounds(0, 5, 0, 99, promoted=True, reserve=(7, 20)), (0, 5), (0, 5), (0, 0, 0)),
         (bounds(0, 0, 0, 0), (0, 0), (0, 0), (0, 0, 0)),
     ],
 )
@@ -114,3 +125,20 @@ def test_the_bounds_of_a_comparison(
     ours, theirs = Range(start=source[0], until=source[1]), Range(start=copy[0], until=copy[1])
     assert given.compared == (ours, theirs)
     assert (given.missing_at_start, given.behind, given.past_end) == odd
+
+
+@pytest.mark.parametrize(
+    ("source_end", "only_old_source", "reused", "verdict"),
+    [(5, 0, 0, "EQUAL"), (7, 0, 0, "EQUAL"), (10, 3, 0, "EQUAL"), (20, 13, 0, "EQUAL"), (23, 13, 3, "DIFFERENT")],
+)
+def test_what_only_the_old_source_can_have_is_explained_and_what_was_used_twice_is_a_difference(
+    source_end: int, only_old_source: int, reused: int, verdict: str
+) -> None:
+    within = bounds(0, source_end, 0, 99, promoted=True, reserve=(7, 20))
+    read = LogSummary(batches=1, records=1)
+    found = ValidatedPartition(
+        request=within.request, bounds=within, compared=Comparison(source=read, destination=read)
+    )
+    assert (found.only_old_source, found.reused, found.verdict) == (only_old_source, reused, verdict)
+    assert ("reserved for the old source" in found.reason) is bool(only_old_source)
+    assert {"only_old_source": only_old_source, "reused": reused}.items() <= found.item().items()

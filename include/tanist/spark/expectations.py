@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.validation.result import ValidatedPartition
 
-_CERTAIN: Final = (*DifferenceKind, "unequal", "damaged", "headless", "lost")
+_CERTAIN: Final = (*DifferenceKind, "unequal", "damaged", "headless", "lost", "reused")
 """Columns that must be 0 everywhere; another number is a difference."""
 
 
@@ -39,6 +39,7 @@ def row(found: ValidatedPartition) -> dict[str, Any]:
         "damaged": damaged,
         "headless": found.missing_at_start,
         "lost": found.lost,
+        "reused": found.reused,
         **{kind.value: count for kind, count in found.counts.items()},
     }
 

@@ -99,6 +99,31 @@ def test_a_source_that_dies_while_it_is_written_to_shares_no_offset_with_the_new
     must_name_one_record_by_each_offset(pair, "spent")
 
 
+@pytest.mark.long
+def test_what_only_the_old_source_has_is_explained_by_validate_and_no_difference(pair: Pair) -> None:
+    """Ten records that nobody copied: named with their offsets, and all that was copied is equal."""
+    worker = pair.worker()
+    mirrored(pair, "explained")
+    steadily(pair.east, "explained", 3, 100)
+    pair.tanist("mirrors", "wait", "explained", "--for", "lag=0", "--timeout", "40s")
+    worker.send(signal.SIGSTOP)
+    assert pair.east.writes("explained", range(9000, 9010))
+    pair.east.cluster.kill()
+    try:
+        plan = pair.approved("explained", mode="unplanned")
+        where = ("--evidence", str(pair.home / plan))
+        pair.tanist("failover", "run", "explained", "--plan", plan, *QUICK, *where)
+        assert pair.west.writes("explained", range(9100, 9110))
+    finally:
+        pair.east.cluster.start()
+        worker.send(signal.SIGCONT)
+    for level in ("batches", "records"):
+        answer = pair.tanist("validate", "explained", "--level", level, "--json")
+        for item in answer.item["partitions"]:
+            assert (item["verdict"], item["only_old_source"], item["reused"]) == ("EQUAL", 5, 0), item
+            assert "reserved for the old source" in item["reason"]
+
+
 def _approved(pair: Pair) -> str:
     plan = pair.tanist("failover", "plan", "spent", "--mode", "unplanned", "--json").item
     assert plan["reserve"]["offsets"] > RATE

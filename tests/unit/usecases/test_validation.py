@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tanist.domain import errors
-from tanist.domain.names import MirrorName, TopicPartition
+from tanist.domain.lineage import TopicLineage
+from tanist.domain.names import EpochMs, MirrorName, TopicPartition
 from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.domain.states import MirrorState
 from tanist.domain.validation.job import Level, PartitionRequest
@@ -54,6 +57,27 @@ def test_what_a_promoted_topic_left_behind_is_not_to_be_synced() -> None:
     pair.west.write(STATE_TOPIC, PromotionEpoch(mirror=DR, topic="orders", count=1))
     pair.east.side().topics.grow("orders", 3, a_run().by)
     assert pair.asked()[TopicPartition("orders", 2)].note == "the source has more partitions than took over"
+
+
+def test_what_a_failover_has_reserved_is_asked_of_lineage() -> None:
+    pair = Pair()
+    promoted = PromotionEpoch(mirror=DR, topic="orders", count=1)
+    entry = TopicLineage(
+        mirror=DR,
+        topic="orders",
+        promotion_epoch=1,
+        old_cluster_id="id-east",
+        new_cluster_id="id-west",
+        old_ends=(10, 8),
+        reserve_ends=(10, 12),
+        at=EpochMs(1),
+    )
+    pair.west.write(STATE_TOPIC, promoted, entry)
+    asked = pair.asked()
+    found = {at.partition: (each.old_end, each.reserve_end) for at, each in asked.items()}
+    assert found == {0: (None, None), 1: (8, 12)}
+    pair.west.write(STATE_TOPIC, replace(promoted, count=2))
+    assert {each.old_end for each in pair.asked().values()} == {None}, "of an earlier promotion"
 
 
 def test_a_topic_whose_partitions_the_source_does_not_count_is_vouched_for_by_nobody() -> None:

@@ -5,7 +5,8 @@
     S'  the source's last stable offset, read after D, and its log start, which retention moves meanwhile
 
 All records below D must be in the source below S'; all records of the source below S must be in the mirror partition. A
-failed-over topic is compared up to S: later records were written by other producers.
+failed-over topic is compared up to S: later records were written by other producers. If its failover has reserved
+offsets, up to their start: behind it only the old source has records.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class ComparisonBounds:
     def end(self) -> DestinationOffset:
         """Where the comparison ends, in destination offsets."""
         if self.request.promoted:
-            return self._located(self.source.last_stable)
+            end = self._located(self.source.last_stable)
+            return end if self.request.old_end is None else DestinationOffset(min(end, self.request.old_end))
         return DestinationOffset(self.destination.last_stable)
 
     @property
@@ -103,6 +105,19 @@ class ComparisonBounds:
         return max(
             0, self.source.last_stable - self.request.map.origin(DestinationOffset(self.destination.last_stable))
         )
+
+    @property
+    def only_old_source(self) -> int:
+        """Offsets of the old source that its failover has reserved: nobody has copied them, nor used them again."""
+        if self.request.old_end is None or self.request.reserve_end is None:
+            return 0
+        return max(0, min(self._located(self.source.last_stable), self.request.reserve_end) - self.request.old_end)
+
+    @property
+    def reused(self) -> int:
+        """Offsets of the old source behind what its failover has reserved: the new primary uses them, too."""
+        end = self.request.reserve_end
+        return 0 if end is None else max(0, self._located(self.source.last_stable) - end)
 
     @property
     def past_end(self) -> int:

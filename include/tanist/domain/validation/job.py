@@ -25,6 +25,8 @@ class PartitionRequest:
     """One partition to compare. `promoted`: other producers may write to it now; only the mirrored part is compared.
 
     `runs`: of the offset map; none: identical offsets. `note`: its worker's last message.
+    `old_end`, `reserve_end`: of the reserve that a failover has made of offsets which only the old source can have
+    (`domain.lineage`); both None: there is none.
     `unknown_growth`: why it is unknown whether the source's topic has more partitions. `compacted`: cleaners remove
     records from both logs, each its own, and the offsets of removed ones hold copies of the next record.
     """
@@ -36,6 +38,8 @@ class PartitionRequest:
     runs: tuple[OffsetRange, ...] = ()
     unknown_growth: str = ""
     compacted: bool = False
+    old_end: int | None = None
+    reserve_end: int | None = None
 
     @property
     def map(self) -> OffsetMap:

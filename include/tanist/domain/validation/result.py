@@ -120,7 +120,19 @@ class ValidatedPartition:
             found.append(f"the first {self.missing_at_start} offsets of the source are missing at the destination")
         if self.lost:
             found.append(f"the last {self.lost} offsets of the source were never copied")
+        if self.reused:
+            found.append(
+                f"{self.reused} offsets of the old source are behind the reserve: the new primary uses them, too"
+            )
         return tuple(found)
+
+    @property
+    def explanations(self) -> tuple[str, ...]:
+        """What only one log can have, by the lineage of the topic: no differences."""
+        if not self.only_old_source:
+            return ()
+        reserved = f"{self.only_old_source} offsets from {self.request.old_end} on are reserved for the old source"
+        return (f"{reserved}: its records there were never copied",)
 
     @property
     def counts(self) -> Mapping[DifferenceKind, int]:
@@ -160,6 +172,16 @@ class ValidatedPartition:
         return self.bounds.behind if self.bounds and self.request.promoted else 0
 
     @property
+    def only_old_source(self) -> int:
+        """Offsets that only the old source has, reserved by the failover."""
+        return self.bounds.only_old_source if self.bounds else 0
+
+    @property
+    def reused(self) -> int:
+        """Offsets of the old source that the new primary uses as well."""
+        return self.bounds.reused if self.bounds else 0
+
+    @property
     def verdict(self) -> ValidationVerdict:
         if self.certain_differences:
             return ValidationVerdict.DIFFERENT
@@ -167,7 +189,7 @@ class ValidatedPartition:
 
     @property
     def reason(self) -> str:
-        return "; ".join((*self.certain_differences, *self.uncertainties))
+        return "; ".join((*self.certain_differences, *self.uncertainties, *self.explanations))
 
     def item(self) -> dict[str, Any]:
         """As the result file tells it."""
@@ -186,6 +208,8 @@ class ValidatedPartition:
             "missing_at_start": self.missing_at_start,
             "headless": self.missing_at_start,  # released under this name, and still read under it
             "lost": self.lost,
+            "only_old_source": self.only_old_source,
+            "reused": self.reused,
             **{kind.value: count for kind, count in self.counts.items()},
             "differences": [_difference(each) for each in self.differences],
         }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tanist.domain.errors import ConnectionLost, SourceSilent, TimedOut, TopicNotInMirror, Unreachable
 from tanist.domain.growth import growth
 from tanist.domain.holes import is_compacted
+from tanist.domain.lineage import segments
 from tanist.domain.problems import refuse
 from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC, Engine
 from tanist.domain.selection import Selection, pattern_problems
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tanist.domain.growth import Growth
+    from tanist.domain.lineage import Segment
     from tanist.domain.names import MirrorName, TopicPartition
     from tanist.domain.offset_map import OffsetMap
     from tanist.domain.records import MirrorSpec, TopicDesired
@@ -140,6 +142,7 @@ def _partition(
 ) -> PartitionRequest:
     observed = found.view.observed(topic.mirror, at)
     runs = offsets.get(at)
+    reserve = _reserve(found.view, topic, at)
     return PartitionRequest(
         partition=at,
         state=observed.state if observed else MirrorState.UNKNOWN,
@@ -148,7 +151,18 @@ def _partition(
         runs=runs.runs if runs else (),
         unknown_growth=found.growth.trouble(topic.topic),
         compacted=is_compacted(dict(topic.deferred_configs).get(CLEANUP_POLICY, "")),
+        old_end=reserve.start if reserve else None,
+        reserve_end=reserve.end if reserve else None,
     )
+
+
+def _reserve(view: StateView, topic: TopicDesired, at: TopicPartition) -> Segment | None:
+    """What the last promotion has reserved; None: nothing, or the topic is in the mirror."""
+    if not view.promoted(topic.mirror, topic.topic):
+        return None
+    epoch = view.promotions(topic.mirror, topic.topic)
+    found = (each for each in segments(view.lineage(topic.mirror, topic.topic), at) if each.reserved)
+    return next((each for each in found if each.promotion_epoch == epoch), None)
 
 
 def _uncopied(found: Mirrored, at: TopicPartition) -> PartitionRequest:
