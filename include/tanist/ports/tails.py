@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.failback.survey import TailCounts
+    from tanist.domain.failback.torn import TransactionPart
     from tanist.domain.names import EpochMs, ProducerId, TopicPartition
     from tanist.ports.clock import Deadline
 
@@ -180,4 +181,13 @@ class DivergentTails(Protocol):
         self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline
     ) -> Mapping[TopicPartition, TailCounts | TanistError]:
         """What the old source has from the first offset up to the second one."""
+        ...
+
+    def transactions(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError]:
+        """The committed transactions of the old source that have records or their marker in a span.
+
+        A span may begin before the log does. One without a marker in its span was not aborted there.
+        """
         ...
