@@ -122,6 +122,10 @@ class Replayed(NamedTuple):
 class Replays(Protocol):
     """Appends rescued records to the topics that they belong to, at the new primary."""
 
+    def may_write(self, topics: Sequence[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        """Whether this login may write to each topic; it may everywhere without an authorizer."""
+        ...
+
     def rescued(self, tail: TailCopy, by: Deadline) -> Iterator[RescuedRecord]:
         """The records of a tail in quarantine, in the order of the old source."""
         ...

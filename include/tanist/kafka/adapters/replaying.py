@@ -27,6 +27,7 @@ from tanist.kafka.wire.requests import (
     init_producer_id,
     list_offsets,
 )
+from tanist.kafka.wire.rights import may_write
 from tanist.ports.tails import KeyWritten, Replayed, RescuedRecord
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class KafkaReplays:
 
     def __init__(self, router: Router) -> None:
         self._router = router
+
+    def may_write(self, topics: Sequence[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        return may_write(self._router, topics, by)
 
     def rescued(self, tail: TailCopy, by: Deadline) -> Iterator[RescuedRecord]:
         for record, rest, origin in copies(self._router, tail, by):
