@@ -83,6 +83,8 @@ def rescue(now: Session, name: MirrorArgument, topic: TopicsOption = None, *, ev
     _warn_not_held(done.not_held)
     for each in done.waiting:
         say(f"warning: {each.partition} is not rescued: {'; '.join(each.reasons) or 'it is not known'}")
+    for torn in done.torn:
+        say(f"warning: {torn}")
     items = [item for each in done.tails for item in tail_items(name, each)]
     emit(items, RESCUE_COLUMNS, now.as_json)
     if done.waiting:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tanist.domain.appending import DEPTH
 from tanist.domain.errors import Diverged
 from tanist.domain.names import DestinationOffset, EpochMs, SourceOffset, after
+from tanist.domain.offset_map import OffsetRange
 from tanist.domain.recovery import (
     H,
     LogReader,
     Payload,
     ResumePoint,
+    SourceBehind,
     above_log_start,
     committed_ends,
     last_data,
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tanist.domain.offset_map import OffsetMap
-    from tanist.domain.recovery import ProducerIds
+    from tanist.domain.recovery import CopyTail, ProducerIds
 
 
 class CompactedLogReader(LogReader[H, Payload], Protocol[H, Payload]):
@@ -39,6 +42,10 @@ class CompactedLogReader(LogReader[H, Payload], Protocol[H, Payload]):
         Raises:
             SourceBehind: the source ends before the last of `copied`.
         """
+        ...
+
+    def surplus_before(self, copied: Sequence[Payload], offsets: OffsetMap, most: int) -> int | None:
+        """How many surplus gap markers lie before `copied`, at most `most`, by their records; None: it is not clear."""
         ...
 
     def copied_until(self) -> SourceOffset | None:
@@ -61,13 +68,52 @@ def recover_compacted_position(
     if not tail.data:
         return without_data(evidence, ends, offsets, _copied_until(evidence, offsets, ends.start, tail.markers_from))
     header, _ = tail.data[-1]
-    if (at := evidence.contradiction([payload for _, payload in tail.data], offsets)) is not None:
-        raise Diverged(f"source offset {at} holds another record than the destination where it should be")
+    runs = _unwritten_shift(evidence, tail, offsets, ends.start)
+    offsets = offsets.with_range(runs[0]) if runs else offsets
     until = _copied_until(evidence, offsets, DestinationOffset(header.next_offset), tail.markers_from)
     position = SourceOffset(offsets.origin(DestinationOffset(until - 1)) + 1)
     sequence = after(header.base_sequence, header.next_offset - header.base_offset)
     last = EpochMs(header.max_timestamp)
-    return above_log_start(evidence, ends, ResumePoint(position, ends.end, sequence, last_timestamp=last))
+    return above_log_start(evidence, ends, ResumePoint(position, ends.end, sequence, runs, last_timestamp=last))
+
+
+def _unwritten_shift(
+    evidence: CompactedLogReader[H, Payload], tail: CopyTail[H, Payload], offsets: OffsetMap, start: DestinationOffset
+) -> tuple[OffsetRange, ...]:
+    """The range that a worker did not write before it died: a surplus marker had landed before batches in flight.
+
+    Empty: the map explains the log.
+
+    Raises:
+        Diverged: source and mirror partition hold different records at one offset.
+        SourceBehind: the source ends before the copy.
+    """
+    try:
+        if (at := _contradiction(evidence, tail, offsets)) is None:
+            return ()
+        why: Diverged | SourceBehind = Diverged(
+            f"source offset {at} holds another record than the destination where it should be"
+        )
+    except SourceBehind as behind:
+        why = behind
+    for i in reversed(range(max(0, len(tail.data) - DEPTH), len(tail.data))):
+        base = DestinationOffset(tail.data[i][0].base_offset)
+        before = tail.data[i - 1][0].next_offset if i else max(start, tail.start)
+        begun, copied = offsets.origin(base), offsets.origin(DestinationOffset(before - 1)) + 1 if before else 0
+        surplus = None
+        if begun > copied:
+            surplus = evidence.surplus_before([payload for _, payload in tail.data[i:]], offsets, begun - copied)
+        if surplus is not None:
+            run = OffsetRange(SourceOffset(begun - surplus), base)
+            if _contradiction(evidence, tail, offsets.with_range(run)) is None:
+                return (run,)
+    raise why
+
+
+def _contradiction(
+    evidence: CompactedLogReader[H, Payload], tail: CopyTail[H, Payload], offsets: OffsetMap
+) -> SourceOffset | None:
+    return evidence.contradiction([payload for _, payload in tail.data], offsets)
 
 
 def _copied_until(

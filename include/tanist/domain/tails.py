@@ -16,7 +16,7 @@ from tanist.domain.records import RunStatus  # noqa: TC001 -- the codec reads th
 from tanist.domain.state_record import MirrorRecord, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _PREFIX: Final = "__mirror_quarantine."
 _LONGEST: Final = 249
@@ -115,6 +115,19 @@ class RetentionHeld(MirrorRecord):
 
 HOLD: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Neither retention nor the log cleaner takes anything."""
+
+
+def hold_of(
+    mirror: MirrorName, mirror_id: str, topic: str, configs: Mapping[str, str], topic_id: str, at: EpochMs
+) -> RetentionHeld:
+    """What is stored before a topic is held. `configs`: those that the topic itself has."""
+    before = tuple((name, configs.get(name)) for name in HOLD)
+    return RetentionHeld(mirror=mirror, mirror_id=mirror_id, topic=topic, before=before, topic_id=topic_id, at=at)
+
+
+def hold_changes(configs: Mapping[str, str]) -> dict[str, str | None]:
+    """What has to be set on a topic so that it is held. `configs`: those that the topic itself has."""
+    return {name: value for name, value in HOLD.items() if configs.get(name) != value}
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -13,6 +13,7 @@ from tanist.domain.promotions import promotion_records, unreported
 from tanist.domain.records import fences_with
 from tanist.domain.state_partitions import state_partition_of
 from tanist.fetcher.producer_fences import ProducerFences
+from tanist.fetcher.retention_holder import RetentionHolder
 from tanist.fetcher.rounds import RoundThread
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tanist.ports.producer_fencing import ProducerFencing
     from tanist.ports.replicas import Replicas
     from tanist.ports.state import StateStore
+    from tanist.ports.topics import Topics
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +72,8 @@ class Guards:
     replicas: Replicas
     sources: SourceStates
     lock: Callable[[MirrorName, str, Deadline], AbstractContextManager[Locked]]
+    topics: Callable[[MirrorSpec], Topics] | None = None
+    """The topics of a mirror's source, and of no other cluster; None: nothing is held there."""
 
 
 class FenceReconciler(RoundThread):
@@ -88,6 +92,7 @@ class FenceReconciler(RoundThread):
         """Sources that have not answered in this round, and why: each may hold it up once, whatever it is asked."""
         self._reported: frozenset[PromotionRecord] = frozenset()
         """Promotions that their source knows of, as far as we have looked."""
+        self._retention = RetentionHolder(guards.topics, guards.lock, clock)
         self._barriers = ProducerFences(guards.producer_fencing, guards.replicas, self._ours, clock)
 
     def _round(self) -> None:
@@ -108,6 +113,7 @@ class FenceReconciler(RoundThread):
                 continue
             if view.unfinished(spec.mirror) is not None or view.moving(spec.mirror) is not None:
                 continue  # the run fences, lifts and reports by itself, until its end
+            self._hold_retention(spec, view)
             self._reconcile(spec, view)
             self._report_promotions(spec, promotion_records(view, spec.mirror) - self._reported)
         self._barriers.renew(view)
@@ -134,6 +140,17 @@ class FenceReconciler(RoundThread):
             log.info("a source is still to be told", extra={"mirror": spec.mirror, "reason": why.reason})
         else:
             self._reported |= promotions
+
+    def _hold_retention(self, spec: MirrorSpec, view: StateView) -> None:
+        """First of all: retention deletes from the first second after the source has returned."""
+        try:
+            if wanted := self._retention.wanted(spec, view):
+                by = self._clock.deadline(ANSWER_SECONDS)
+                self._ask(spec, lambda: self._retention.hold(spec, wanted, by))
+        except Stopped:
+            raise
+        except TanistError as why:
+            log.info("retention is still to be held", extra={"mirror": spec.mirror, "reason": why.reason})
 
     # ── source fences ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from tanist.domain.errors import TanistError
     from tanist.domain.failback.survey import TailCounts
+    from tanist.domain.failback.torn import TransactionPart
     from tanist.domain.names import EpochMs, ProducerId, TopicPartition
     from tanist.ports.clock import Deadline
 
@@ -121,6 +122,10 @@ class Replayed(NamedTuple):
 class Replays(Protocol):
     """Appends rescued records to the topics that they belong to, at the new primary."""
 
+    def may_write(self, topics: Sequence[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        """Whether this login may write to each topic; it may everywhere without an authorizer."""
+        ...
+
     def rescued(self, tail: TailCopy, by: Deadline) -> Iterator[RescuedRecord]:
         """The records of a tail in quarantine, in the order of the old source."""
         ...
@@ -180,4 +185,13 @@ class DivergentTails(Protocol):
         self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline
     ) -> Mapping[TopicPartition, TailCounts | TanistError]:
         """What the old source has from the first offset up to the second one."""
+        ...
+
+    def transactions(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError]:
+        """The committed transactions of the old source that have records or their marker in a span.
+
+        A span may begin before the log does. One without a marker in its span was not aborted there.
+        """
         ...

@@ -46,6 +46,9 @@ _LOOK_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 20.0
 """How long the patient wait for a holder that a failover may preempt, such as a worker that sets source fences."""
 
+_MOMENT_SECONDS: Final = 3.0
+"""How long all other commands do so."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purpose:
@@ -53,7 +56,7 @@ class Purpose:
 
     `plan`: the failover to run. `aborts`: undo that failover instead, even while another process runs it.
     `preemptible`: a failover may take over the lock without waiting. `waits`: watch a holder that may be dead.
-    `reverses`: complete an unfinished reversal. `patient`: wait a while for a holder that a failover may preempt.
+    `reverses`: complete an unfinished reversal. `patient`: wait longer for a holder that a failover may preempt.
     """
 
     operation: str
@@ -322,7 +325,7 @@ def _wait_until_free(
     Raises:
         MirrorLocked, RunUnderWay: the holder is alive, or may be alive and `purpose` does not wait.
     """
-    patience = command.clock.deadline(PATIENCE_SECONDS)
+    patience = command.clock.deadline(PATIENCE_SECONDS if purpose.patient else _MOMENT_SECONDS)
     held = _holder(look(), mirror, purpose, command)
     while _is_brief(held, purpose, command) and patience.left(command.clock.monotonic()):
         command.clock.wait(_LOOK_SECONDS)
@@ -346,7 +349,7 @@ def _wait_until_free(
 
 def _is_brief(held: MirrorLock | None, purpose: Purpose, command: CommandContext) -> bool:
     """Whether to wait for the holder because it is alive and soon done."""
-    if held is None or not (purpose.patient and held.preemptible):
+    if held is None or purpose.preemptible or not held.preemptible:
         return False
     return abs(command.clock.now() - held.at) < FRESH_MS
 

@@ -92,6 +92,7 @@ def _parts(registry: ClusterRegistry, destination: str, worker: str, clock: Syst
         groups=store(GROUPS_TOPIC),
         guards=Guards(
             fencing=lambda spec: registry.open(spec.source, spec.source_cluster_id).fencing,
+            topics=lambda spec: registry.open(spec.source, spec.source_cluster_id).topics,
             producer_fencing=registry.open(destination).producer_fencing,
             replicas=registry.open(destination).replicas,
             sources=_SourceStates(registry.cluster),

@@ -8,19 +8,26 @@ import pytest
 
 from tanist.domain.holes import Holes
 from tanist.domain.names import EpochMs, SourceOffset
-from tanist.domain.records import SourceEnd, SourceEnds
+from tanist.domain.records import STATE_TOPIC, OffsetRangeWritten, SourceEnd, SourceEnds
 from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.clock import SystemClock
+from tests.fakes.cluster import MemoryCluster
+from tests.fakes.state import WORKER, MemoryStateStore
 from tests.kafka.fetcher.copier import SLICE
 from tests.kafka.fetcher.raw import producers, surplus
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until, value
 from tests.kafka.fetcher.test_compacted import COMPACT, COPY, cleaned, committed, state
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tanist.domain.names import TopicPartition
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
     from tanist.kafka.protocol.batch import BatchHeader
+    from tanist.ports.clock import Deadline
     from tests.conftest import ClusterFactory
 
 __all__ = ["cleaned"]
@@ -126,3 +133,40 @@ def test_tombstones_that_a_cleaner_has_removed_are_not_copied_again_at_other_off
     assert rig.destination.end(at) == rig.source.end(at)
     assert state(committed(west, [at])[at]) == state(committed(rig.source, [at])[at])
     west.close()
+
+
+class Forgetful(MemoryStateStore):
+    """Of a worker that dies before it has written an offset shift."""
+
+    def append(self, records: Sequence[StateRecord], by: Deadline) -> StateView:
+        return super().append([each for each in records if not isinstance(each, OffsetRangeWritten)], by)
+
+
+@pytest.mark.parametrize("holes", [Holes.COPIES, Holes.MARKERS])
+def test_a_worker_that_dies_before_it_writes_a_shift_leaves_a_log_that_the_next_one_continues(
+    cleaned: Rig, topic_name: str, holes: Holes
+) -> None:
+    """A late gap marker landed before its record. Source and copy hold other records at one offset, but not in turn."""
+    cleaned.destination.create(topic_name, config=COPY if holes is Holes.COPIES else {"cleanup.policy": "delete"})
+    [at] = cleaned.source.create(topic_name, config=COMPACT)
+    producer = cleaned.source.producer()
+    for key in KEYS:
+        producer.produce(topic_name, b"first", key)
+    producer.flush(20)
+    dying = Forgetful(MemoryCluster(), STATE_TOPIC, WORKER)
+    with cleaned.copier([at], holes=holes, store=dying) as copier:
+        cleaned.copied(copier)
+        surplus(cleaned, at, 3)
+        for key in KEYS:
+            producer.produce(topic_name, b"second", key)
+        producer.flush(20)
+        until(lambda: cleaned.destination.end(at) == 2 * len(KEYS) + 3, 20)
+    for key in KEYS[:5]:
+        producer.produce(topic_name, b"third", key)
+    producer.flush(20)
+    with cleaned.copier([at], holes=holes, name="w2") as copier:
+        cleaned.copied(copier)
+    originals, copies = (committed(side, [at])[at] for side in (cleaned.source, cleaned.destination))
+    assert state(copies) == state(originals)
+    offsets = cleaned.offsets(at)
+    assert {offsets.locate(SourceOffset(row.offset)) for row in originals} >= {row.offset for row in copies}

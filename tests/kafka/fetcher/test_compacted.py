@@ -248,7 +248,7 @@ def test_workers_that_end_in_the_middle_leave_a_log_that_the_next_one_continues(
             running.kill()
             running.wait()
         cleaned.copied(copier, 90)
-        assert all(report.error is None for report in copier.reports().values())
+        until(lambda: all(report.error is None for report in copier.reports().values()), 20, copier.reports)
     assert agree(cleaned, at) == ""
 
 

@@ -63,6 +63,8 @@ class Logs:
     committed: int | None = None
     contradicts: SourceOffset | None = None
     progress: int | None = None
+    surplus: int | None = None
+    asked: list[int] = field(default_factory=list)
     compared: list[Kept] = field(default_factory=list)
 
     def copy_ends(self) -> CopyEnds:
@@ -90,9 +92,14 @@ class Logs:
     def same(self, copied: Kept, originals: Sequence[Kept], skipped: int) -> bool:
         raise AssertionError((copied, originals, skipped))
 
-    def contradiction(self, copied: Sequence[Kept], _offsets: OffsetMap) -> SourceOffset | None:
+    def contradiction(self, copied: Sequence[Kept], offsets: OffsetMap) -> SourceOffset | None:
         self.compared = list(copied)
-        return self.contradicts
+        return None if self.surplus is not None and offsets.runs else self.contradicts
+
+    def surplus_before(self, copied: Sequence[Kept], _offsets: OffsetMap, most: int) -> int | None:
+        assert copied[-1] is self.batches[-1]
+        self.asked.append(most)
+        return self.surplus
 
 
 @pytest.mark.parametrize("left", [0, 1, 5])
@@ -168,3 +175,21 @@ def test_foreign_writes_and_uncommitted_ends_are_found_as_in_other_logs() -> Non
         recover_compacted_position(Logs([Kept(0, 5), Kept(5, 6, producer_id=99)], 6), IDS)
     with pytest.raises(NotCommittedYet):
         recover_compacted_position(Logs([Kept(0, 5)], 5, committed=4), IDS)
+
+
+def test_a_shift_that_a_worker_did_not_write_before_it_died_is_found_by_the_records() -> None:
+    logs = Logs(
+        [Kept(0, 5), marker(5), marker(6), Kept(7, 9, 5), Kept(9, 12, 7)], 12, contradicts=SourceOffset(7), surplus=2
+    )
+    found = recover_compacted_position(logs, IDS)
+    assert found.runs == (OffsetRange(SourceOffset(5), DestinationOffset(7)),)
+    assert (found.position, found.end, found.sequence) == (10, 12, 10)
+    assert logs.asked == [2]
+
+
+def test_a_shift_that_the_map_already_has_is_not_looked_for_again() -> None:
+    run = OffsetRange(SourceOffset(5), DestinationOffset(7))
+    logs = Logs([Kept(0, 5), marker(5), marker(6), Kept(7, 9, 5)], 9, runs=(run,), contradicts=SourceOffset(5))
+    with pytest.raises(Diverged):
+        recover_compacted_position(logs, IDS)
+    assert logs.asked == []

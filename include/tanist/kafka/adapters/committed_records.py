@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tanist.domain.errors import CouldNotTell, TimedOut
+from tanist.kafka.protocol.batch import walk
 from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.protocol.record_proof import visible
 from tanist.kafka.protocol.records_left import records_left
@@ -60,3 +61,31 @@ def committed(router: Router, at: TopicPartition, begin: int, end: int, by: Dead
                 return  # a cleaner has taken the rest
             continue
         begin, empty = seen.until, 0
+
+
+def batches(
+    router: Router, at: TopicPartition, begin: int, end: int, by: Deadline
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """All batches of a span that is committed: also markers, aborted ones, and those that a cleaner has emptied.
+
+    Raises as `committed`.
+    """
+    empty = 0
+    while begin < end:
+        if not by.left(time.monotonic()):
+            raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
+        fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), _READ_BYTES)[at])
+        before = begin
+        for header, batch in walk(fetched.records):
+            if header.last_offset < before or header.base_offset >= end:
+                continue
+            begin = header.next_offset
+            yield header, batch
+        if begin > before:
+            empty = 0
+            continue
+        if fetched.last_stable_offset < end:
+            raise CouldNotTell(f"{at} ends at offset {fetched.last_stable_offset} for readers, not at {end}")
+        empty += 1
+        if empty >= _EMPTY_ANSWERS:
+            return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tanist.domain.errors import Stopped, TanistError
 from tanist.domain.failback.survey import TailCounts
+from tanist.domain.failback.torn import TransactionPart
 from tanist.domain.names import EpochMs
-from tanist.kafka.adapters.committed_records import committed
+from tanist.kafka.adapters.committed_records import batches, committed
+from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.protocol.origin import key_of
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End, list_offsets, offset_for_leader_epoch
@@ -46,6 +48,25 @@ class KafkaDivergentTails:
         self, tails: Mapping[TopicPartition, tuple[int, int]], by: Deadline
     ) -> Mapping[TopicPartition, TailCounts | TanistError]:
         return _each(tails, lambda at, tail: self._counts(at, *tail, by))
+
+    def transactions(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], by: Deadline
+    ) -> Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError]:
+        return _each(spans, lambda at, span: tuple(self._transactions(at, *span, by)))
+
+    def _transactions(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> Iterator[TransactionPart]:
+        open_parts: dict[int, TransactionPart] = {}
+        start = value(list_offsets(self._source, {at: End.EARLIEST}, by)[at])
+        for header, batch in batches(self._source, at, max(begin, start), end, by):
+            if header.is_control:
+                part = open_parts.pop(header.producer_id, None)
+                if control_type(batch) is ControlType.COMMIT and part is not None:
+                    yield replace(part, marker=header.base_offset, ended=header.max_timestamp)
+            elif header.is_transactional and header.producer_id not in open_parts:
+                open_parts[header.producer_id] = TransactionPart(
+                    at, header.producer_id, header.producer_epoch, header.base_offset, header.base_timestamp
+                )
+        yield from open_parts.values()
 
     def _common_end(self, at: TopicPartition, span: CopiedSpan, by: Deadline) -> int:
         starts = [value(list_offsets(router, {at: End.EARLIEST}, by)[at]) for router in self._both]

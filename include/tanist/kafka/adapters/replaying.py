@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.errors import TanistError
 from tanist.domain.names import SEQUENCE_MODULUS
-from tanist.kafka.adapters.committed_records import committed
+from tanist.kafka.adapters.committed_records import batches, committed
 from tanist.kafka.adapters.quarantine import EPOCH, copies
 from tanist.kafka.adapters.settled_ends import settled_ends
-from tanist.kafka.protocol.batch import walk
-from tanist.kafka.protocol.frames import FetchLimits
 from tanist.kafka.protocol.origin import (
     Outgoing,
     RecordOrigin,
@@ -26,17 +24,16 @@ from tanist.kafka.wire.requests import (
     End,
     append,
     describe_producers,
-    fetch,
     init_producer_id,
     list_offsets,
 )
+from tanist.kafka.wire.rights import may_write
 from tanist.ports.tails import KeyWritten, Replayed, RescuedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
     from tanist.domain.names import EpochMs, ProducerId, TopicPartition
-    from tanist.kafka.protocol.batch import BatchHeader
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import TailCopy
@@ -47,6 +44,9 @@ class KafkaReplays:
 
     def __init__(self, router: Router) -> None:
         self._router = router
+
+    def may_write(self, topics: Sequence[str], by: Deadline) -> Mapping[str, bool | TanistError]:
+        return may_write(self._router, topics, by)
 
     def rescued(self, tail: TailCopy, by: Deadline) -> Iterator[RescuedRecord]:
         for record, rest, origin in copies(self._router, tail, by):
@@ -85,7 +85,7 @@ class KafkaReplays:
 
     def replayed(self, at: TopicPartition, start: int, producer_id: int, by: Deadline) -> Replayed:
         last = offset = None
-        for header, batch in self._batches(at, max(start, self._start(at, by)), self.end(at, by), by):
+        for header, batch in batches(self._router, at, max(start, self._start(at, by)), self.end(at, by), by):
             if header.producer_id != producer_id:
                 continue
             last = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCE_MODULUS
@@ -118,21 +118,6 @@ class KafkaReplays:
 
     def _start(self, at: TopicPartition, by: Deadline) -> int:
         return value(list_offsets(self._router, {at: End.EARLIEST}, by)[at])
-
-    def _batches(
-        self, at: TopicPartition, begin: int, end: int, by: Deadline
-    ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """All batches of a span, also those that the log cleaner has emptied."""
-        while begin < end:
-            fetched = value(fetch(self._router, {at: begin}, by, FetchLimits(max_wait_ms=0))[at])
-            before = begin
-            for header, batch in walk(fetched.records):
-                begin = header.next_offset
-                yield header, batch
-            if begin <= before:
-                if fetched.last_stable_offset < end:
-                    raise CouldNotTell(f"{at} ends at offset {fetched.last_stable_offset} for readers, not at {end}")
-                return
 
     def _remembered(self, at: TopicPartition, producer_id: int, by: Deadline) -> int | None:
         """How many records the leader remembers of a producer id; None: it does not know it."""

@@ -104,3 +104,31 @@ def contradiction(
             if there is not None and not left_out and there[stamped:] != theirs[stamped:]:
                 return at
     return None
+
+
+def surplus_before(
+    copied: Iterable[memoryview], originals: Iterable[memoryview], offsets: OffsetMap, most: int
+) -> int | None:
+    """By how many offsets, from 1 to `most`, `copied` lie higher than `offsets` has it; None: it is not clear.
+
+    The last record of the last batch, which is never a copy for a hole, must be found at the source, once.
+
+    Raises:
+        CorruptBatch, UnsupportedBatch: as `records_left`.
+    """
+    last: tuple[int, tuple[int, bytes]] | None = None
+    for batch in copied:
+        header = header_of(batch)
+        for each in records_left(header, batch):
+            last = (offsets.origin(DestinationOffset(each.offset)), (header.base_timestamp + each.time, each.rest))
+    if last is None:
+        return None
+    at, wanted = last
+    found = [
+        at - each.offset
+        for batch in originals
+        for header in (header_of(batch),)
+        for each in records_left(header, batch)
+        if 0 < at - each.offset <= most and (header.base_timestamp + each.time, each.rest) == wanted
+    ]
+    return found[0] if len(found) == 1 else None

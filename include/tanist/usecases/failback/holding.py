@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tanist.domain.errors import TanistError
 from tanist.domain.state_record import Tombstone
-from tanist.domain.tails import HOLD, RetentionHeld
+from tanist.domain.tails import hold_changes, hold_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,23 +29,16 @@ def hold(clusters: ReturnContext, topics: Sequence[str], locked: LockedMirror | 
     described = clusters.source.topics.describe(list(topics), command.by)
     failed = {topic: facts for topic, facts in described.items() if isinstance(facts, TanistError)}
     found = {topic: facts for topic, facts in described.items() if not isinstance(facts, TanistError)}
+    spec, now = clusters.spec, command.clock.now()
     new = [
-        RetentionHeld(
-            mirror=clusters.spec.mirror,
-            mirror_id=clusters.spec.mirror_id,
-            topic=topic,
-            before=tuple((name, facts.configs.get(name)) for name in HOLD),
-            topic_id=facts.topic_id,
-            at=command.clock.now(),
-        )
+        hold_of(spec.mirror, spec.mirror_id, topic, facts.configs, facts.topic_id, now)
         for topic, facts in sorted(found.items())
         if topic not in held or held[topic].topic_id != facts.topic_id
     ]
     if new:
         locked.append(new)
     for topic, facts in found.items():
-        changes = {name: value for name, value in HOLD.items() if facts.configs.get(name) != value}
-        if not changes:
+        if not (changes := hold_changes(facts.configs)):
             continue
         locked.confirm()
         if error := clusters.source.topics.alter_configs(topic, changes, command.by):

@@ -10,21 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.broker_errors import OutOfOrderSequence
-from tanist.domain.errors import CouldNotTell, Refused, TanistError
+from tanist.domain.broker_errors import OutOfOrderSequence, TopicAuthorizationFailed
+from tanist.domain.errors import CouldNotTell, TanistError
 from tanist.domain.failback.decision import (
     DecisionPlan,
     TailAction,
     TailClass,
-    decided_tails,
 )
-from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
 from tanist.domain.records import STATE_TOPIC, RunStatus
 from tanist.domain.tails import ReplayProgress, TailDecision, TailStage
 from tanist.usecases import state_topics
 from tanist.usecases.failback.classifying import KeyWatch, records_from, rules_of, watch_keys
 from tanist.usecases.failback.deciding import entry_of
 from tanist.usecases.failback.holding import release
+from tanist.usecases.failback.replay_gate import ReplayDenied, permitted
 from tanist.usecases.failback.rescue import copy_of
 from tanist.usecases.lock import LockedMirror, changing
 
@@ -44,16 +43,6 @@ BATCH_BYTES = 500_000
 """Of keys, values and headers, before they are compressed; less where the topic takes less."""
 _SHARE: Final = 0.8
 _PAUSE: Final = 0.2
-
-
-class DecisionRefused(NotPermitted):
-    name = "DECISION_NOT_PERMITTED"
-    operator_action = "run `tanist failback decide` again and have the new plan approved; nothing was changed"
-
-
-class DecisionUnfinished(Refused):
-    name = "DECISION_UNFINISHED"
-    operator_action = "finish it with `tanist failback replay NAME --plan HASH` first; nothing was changed"
 
 
 class ReplayUnknown(CouldNotTell):
@@ -100,67 +89,15 @@ def replay(plan: str, clusters: ReturnContext, tools: ReplayTools, command: Comm
         return _outcome(held, seen, {})
 
     def check(view: StateView) -> object:
-        return _permitted(plan, view, clusters, command)
+        return permitted(plan, view, clusters, command)
 
     with changing(
         clusters.destination, clusters.spec.mirror, f"failback replay {plan}", command, check, patient=True
     ) as locked:
-        decision = _permitted(plan, locked.view(), clusters, command)
+        decision = permitted(plan, locked.view(), clusters, command)
         if not isinstance(locked, LockedMirror):
             return _outcome(decision, locked.view(), {})
         return _Replay(clusters, tools, locked, decision, DecisionPlan.read(decision.plan_json)).run()
-
-
-def _permitted(plan: str, view: StateView, clusters: ReturnContext, command: CommandContext) -> TailDecision:
-    """The decision as it is on record, or as it is begun on a fresh approval.
-
-    Raises:
-        NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished.
-    """
-    mirror = clusters.spec.mirror
-    held = view.decision(mirror, plan)
-    if held is not None and held.status is RunStatus.RUNNING:
-        return held
-    others = [each for each in view.decisions(mirror) if each.status is RunStatus.RUNNING]
-    if others:
-        raise DecisionUnfinished(f"plan {others[0].plan} of mirror {mirror!r} is not replayed yet")
-    approvals = clusters.destination.approvals
-    approval = choose(approvals.all(command.by), view.decisions(mirror), mirror, plan)
-    now = max(command.clock.now(), approvals.brokers_time(command.by) or 0)
-    if now >= approval.expires_at:
-        raise DecisionRefused(
-            f"approval {approval.id} was valid until {approval.expires_at} ms: approve the plan again"
-        )
-    try:
-        approved = DecisionPlan.read(approval.plan_json)
-    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
-        raise NotApproved(f"approval {approval.id} is not one of a decision about tails: {unreadable}") from unreadable
-    _must_fit(approved, view, clusters)
-    started = command.clock.now()
-    return TailDecision(
-        mirror=mirror,
-        mirror_id=clusters.spec.mirror_id,
-        plan=plan,
-        plan_json=approval.plan_json,
-        approval=approval.id,
-        approver=approval.approver,
-        status=RunStatus.RUNNING,
-        started_at=started,
-        at=started,
-    )
-
-
-def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> None:
-    """Raises NotPermitted if the rescued tails are not the approved ones."""
-    spec = clusters.spec
-    pinned = (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
-    if (plan.mirror, plan.mirror_id, plan.source_cluster_id, plan.destination_cluster_id) != pinned:
-        raise DecisionRefused("the plan is for another mirror, or for other clusters than the mirror has now")
-    tails = [each for each in view.tails(spec.mirror) if each.topic in plan.topics and each.stage is TailStage.RESCUED]
-    if decided_tails(tails) != plan.tails:
-        raise DecisionRefused(
-            "the rescued tails are not those of the plan: `tanist failback decide` shows the current one"
-        )
 
 
 @dataclass(slots=True)
@@ -325,12 +262,17 @@ class _Partition:
         if outgoing:
             self._store(progress)
             self._owner.tools.checkpoint("stored")
-            self._clusters.replays.append(
-                watch.copy, outgoing, progress.producer_id, progress.sequence, self._locked.confirm_action()
-            )
+            self._append(watch, outgoing, progress)
             self._owner.tools.checkpoint("appended")
         self._owner.tools.report(self._at, progress)
         return replace(progress, sequence=progress.sequence + len(outgoing), count=0, batch=(0, 0, 0))
+
+    def _append(self, watch: KeyWatch, outgoing: Sequence[RescuedRecord], progress: ReplayProgress) -> None:
+        until = self._locked.confirm_action()
+        try:
+            self._clusters.replays.append(watch.copy, outgoing, progress.producer_id, progress.sequence, until)
+        except TopicAuthorizationFailed as why:
+            raise ReplayDenied(f"{self._at}: {why.reason}") from why
 
     def _store(self, progress: ReplayProgress) -> None:
         self._locked.append([replace(progress, at=self._now())])

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tanist.domain.errors import CouldNotTell
+from tanist.domain.errors import CouldNotTell, TanistError
+from tanist.domain.failback.torn import torn
 from tanist.domain.names import ProducerId, TopicPartition
 from tanist.domain.tails import TailStage, quarantine_topic
 from tanist.ports.tails import TailCopy
@@ -20,13 +21,14 @@ from tanist.usecases.lock import LockedMirror, changing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tanist.domain.errors import TanistError
     from tanist.domain.failback.survey import PartitionSurvey
+    from tanist.domain.failback.torn import TornTransaction, TransactionPart
     from tanist.domain.state_view import StateView
     from tanist.domain.tails import PartitionTail, TopicTails
     from tanist.ports.clock import Deadline
     from tanist.ports.tails import TailDigest
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.recording import Surveyed
     from tanist.usecases.failback.survey import ReturnContext
 
 RESCUE_COLUMNS = (
@@ -41,6 +43,10 @@ RESCUE_COLUMNS = (
     "quarantine_start",
     "quarantine_end",
 )
+
+
+LOOK_BACK: Final = 10_000
+"""Offsets before a tail that are searched for parts of its transactions."""
 
 
 class RescueDiffers(CouldNotTell):
@@ -69,11 +75,15 @@ class RescueTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescueOutcome:
-    """`tails`: of the topics whose old source cannot get more records. `waiting`: the partitions of the others."""
+    """`tails`: of the topics whose old source cannot get more records. `waiting`: the partitions of the others.
+
+    `torn`: transactions that the new primary has in part; the rest of them is in quarantine.
+    """
 
     tails: tuple[TopicTails, ...]
     waiting: tuple[PartitionSurvey, ...]
     not_held: Mapping[str, TanistError]
+    torn: tuple[TornTransaction, ...] = ()
 
 
 def rescue(
@@ -94,11 +104,12 @@ def rescue(
     ) as locked:
         seen = surveyed(clusters, include, locked)
         recorded = {each.topic for each in seen.recorded}
+        parts = torn_transactions(clusters, seen, command) if any(map(_is_open, seen.recorded)) else ()
         tails = seen.recorded
         if isinstance(locked, LockedMirror):
-            tails = _Rescue(clusters, tools, locked).all(seen.recorded)
+            tails = _Rescue(clusters, tools, locked, parts).all(seen.recorded)
         waiting = tuple(each for each in seen.found if each.partition.topic not in recorded)
-        return RescueOutcome(tails=tails, waiting=waiting, not_held=seen.not_held)
+        return RescueOutcome(tails=tails, waiting=waiting, not_held=seen.not_held, torn=parts)
 
 
 @dataclass(slots=True)
@@ -106,13 +117,16 @@ class _Rescue:
     clusters: ReturnContext
     tools: RescueTools
     locked: LockedMirror
+    torn: tuple[TornTransaction, ...]
 
     def all(self, tails: Sequence[TopicTails]) -> tuple[TopicTails, ...]:
         found = list(tails)
         for number, each in enumerate(found):
             if each.stage is TailStage.SURVEYED:
                 found[number] = self._topic(each)
-                self.tools.manifest(manifest(self.clusters, found))
+                self.tools.manifest(manifest(self.clusters, found, self.torn))
+        if any(each.with_records() for each in found):
+            self.tools.manifest(manifest(self.clusters, found, self.torn))
         return tuple(found)
 
     def _topic(self, tails: TopicTails) -> TopicTails:
@@ -162,6 +176,30 @@ class _Rescue:
         return tails
 
 
+def _is_open(tails: TopicTails) -> bool:
+    return tails.stage in {TailStage.SURVEYED, TailStage.RESCUED} and bool(tails.with_records())
+
+
+def torn_transactions(clusters: ReturnContext, seen: Surveyed, command: CommandContext) -> tuple[TornTransaction, ...]:
+    """The transactions of which a part was copied and a part is in a tail.
+
+    Of what was copied the last LOOK_BACK offsets of each surveyed partition are read. What cannot be read is left out.
+    """
+    known = {each.partition: each for each in seen.found if each.common_end is not None and each.end is not None}
+    tails = {at: (each.common_end or 0, each.end or 0) for at, each in known.items() if each.tail and each.tail.records}
+    in_tails = _parts(clusters.tails.transactions(tails, command.by))
+    if not in_tails:
+        return ()
+    before = {at: (max(0, (each.common_end or 0) - LOOK_BACK), each.common_end or 0) for at, each in known.items()}
+    return torn(in_tails, _parts(clusters.tails.transactions(before, command.by)))
+
+
+def _parts(
+    found: Mapping[TopicPartition, tuple[TransactionPart, ...] | TanistError],
+) -> tuple[TransactionPart, ...]:
+    return tuple(part for parts in found.values() if not isinstance(parts, TanistError) for part in parts)
+
+
 def copy_of(tails: TopicTails, tail: PartitionTail) -> TailCopy:
     """Where a tail is copied from and to."""
     return TailCopy(
@@ -184,7 +222,7 @@ def _words(found: TailDigest) -> str:
 MANIFEST_VERSION: Final = 1
 
 
-def manifest(clusters: ReturnContext, found: Sequence[TopicTails]) -> dict[str, Any]:
+def manifest(clusters: ReturnContext, found: Sequence[TopicTails], torn: Sequence[TornTransaction]) -> dict[str, Any]:
     """What was rescued, as it goes into the evidence: ranges, counts and digests."""
     spec = clusters.spec
     return {
@@ -194,6 +232,20 @@ def manifest(clusters: ReturnContext, found: Sequence[TopicTails]) -> dict[str, 
         "source_cluster_id": spec.source_cluster_id,
         "destination_cluster_id": spec.destination_cluster_id,
         "tails": [item for each in found for item in tail_items(spec.mirror, each)],
+        "torn_transactions": [
+            {"tail": _part_item(each.tail), "copied": [_part_item(part) for part in each.copied]} for each in torn
+        ],
+    }
+
+
+def _part_item(part: TransactionPart) -> dict[str, Any]:
+    return {
+        "topic": part.partition.topic,
+        "partition": part.partition.partition,
+        "producer_id": part.producer_id,
+        "producer_epoch": part.producer_epoch,
+        "first_offset": part.first,
+        "marker_offset": part.marker,
     }
 
 

@@ -196,6 +196,9 @@ class _Run:
         self.checkpoint("lifted")
         self._configure(names)
         self._must_admit_the_mirror(names)
+        held = self.lock.view().retention_held(self.spec.mirror)
+        behind = [topic for topic in held if topic not in names]
+        self._must(release(self.clusters, behind, self.lock), "ALTER_CONFIGS on topics")
 
     def _wait_until_closed(self, names: Sequence[str], mirrors: frozenset[str]) -> None:
         """Raises WritersRemain: ACLs still allow somebody else to write."""

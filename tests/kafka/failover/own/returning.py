@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.names import mirror_name
 from tanist.kafka.adapters import quarantine
+from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
+from tanist.ports.topics import TopicFacts
 from tanist.settings import load
 from tanist.usecases.command import CommandContext
 from tanist.usecases.failback import replay
@@ -77,3 +79,12 @@ def messages(client: dict[str, Any], topic: str, partition: int) -> list[Any]:
             return found
         else:
             assert error.retriable(), error
+
+
+def configs(pair: Pair, topic: str) -> dict[str, str]:
+    """The configs in effect of a topic of the source."""
+    cluster = KafkaCluster(pair.east.cluster.endpoint())
+    found = cluster.topics.describe([topic], SystemClock().deadline(20))[topic]
+    cluster.close()
+    assert isinstance(found, TopicFacts)
+    return dict(found.effective)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import KafkaSide, Pair, running
-from tests.kafka.failover.own.returning import killed, messages
+from tests.kafka.failover.own.returning import configs, killed, messages
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 
@@ -97,6 +97,7 @@ def values(pair: Pair, topic: str) -> list[tuple[bytes | None, bytes | None]]:
 def test_only_what_was_chosen_is_replayed_and_once_whatever_is_killed(own: Pair) -> None:
     dies_with_tails(own)
     assert "2 not surveyed" in tails_check(own)["observed"]
+    until(lambda: configs(own, "logs")["retention.ms"] == "-1", 60)
     until(lambda: own.tanist("failback", "survey", MIRROR, expected=None).code != 3, 60)
     assert "2 not rescued" in tails_check(own)["observed"]
     assert "NOTHING_TO_DECIDE" in own.tanist("failback", "decide", MIRROR, expected=1).err
@@ -133,5 +134,7 @@ def test_only_what_was_chosen_is_replayed_and_once_whatever_is_killed(own: Pair)
     assert tails_check(own)["verdict"] == "PASS"
     survey = json.loads(own.tanist("failback", "survey", MIRROR, "--json", expected=None).out)["items"]
     assert {each["decided"] for each in survey} == {True}
+    until(lambda: configs(own, "logs")["retention.ms"] == str(HOUR_MS), 20)
+    assert configs(own, "table")["cleanup.policy"] == "compact"
     again = own.tanist("failback", "replay", MIRROR, "--plan", plan, "--json").item
     assert (again["status"], len(values(own, "logs"))) == ("DONE", len(before) + len(wanted))

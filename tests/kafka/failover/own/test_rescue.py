@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from tanist.kafka.adapters.cluster import KafkaCluster
 from tanist.kafka.wire.clock import SystemClock
-from tanist.ports.topics import TopicFacts
 from tanist_testkit.sandbox.spec import ClusterSpec
 from tests.kafka.failover.conftest import Pair, running
-from tests.kafka.failover.own.returning import killed, messages
+from tests.kafka.failover.own.returning import configs, killed, messages
 from tests.kafka.failover.test_real import QUICK
 from tests.kafka.fetcher.rig import until
 
@@ -64,11 +62,25 @@ def written_by_nobody_else(pair: Pair) -> list[tuple[bytes | None, bytes | None]
     return kept
 
 
+def copied_in_part(pair: Pair) -> None:
+    """A transaction with a record in `same`, which is copied, and one in partition 1 of `tail`, which is not."""
+    pair.tanist("mirrors", "pause", MIRROR, "--topic", "tail")
+    pair.tanist("mirrors", "wait", MIRROR, "--for", "state=PAUSED", "--topic", "tail", "--timeout", "30s")
+    producer = Producer(pair.east.client() | {"transactional.id": "torn"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic, partition in (("same", 0), ("tail", 1)):
+        producer.produce(topic, b"torn", b"torn", partition=partition)
+    producer.commit_transaction(30)
+    until(lambda: len(pair.west.read("same")) == 11, 30)
+
+
 def dies_with_a_tail(pair: Pair) -> list[tuple[bytes | None, bytes | None]]:
     pair.mirror(MIRROR, *TOPICS)
+    copied_in_part(pair)
     pair.worker().send(signal.SIGKILL)
     kept = written_by_nobody_else(pair)
-    until(lambda: len(pair.east.read("tail", isolation="read_committed")) == 10 + len(kept), 20)
+    until(lambda: len(pair.east.read("tail", isolation="read_committed")) == 11 + len(kept), 20)
     pair.east.cluster.kill()
     pair.tanist("failover", "run", MIRROR, "--plan", pair.approved(MIRROR, mode="unplanned"), *QUICK, expected=None)
     assert pair.tanist("failover", "status", MIRROR, "--json").item["status"] == "DONE"
@@ -79,14 +91,6 @@ def dies_with_a_tail(pair: Pair) -> list[tuple[bytes | None, bytes | None]]:
 def state(pair: Pair, key: str) -> list[dict[str, Any]]:
     out = pair.tanist("state", "dump", "--key", key, "--json").out
     return list(json.loads(out)["items"])
-
-
-def configs(pair: Pair, topic: str) -> dict[str, str]:
-    cluster = KafkaCluster(pair.east.cluster.endpoint())
-    found = cluster.topics.describe([topic], SystemClock().deadline(20))[topic]
-    cluster.close()
-    assert isinstance(found, TopicFacts)
-    return dict(found.effective)
 
 
 def test_tail_is_rescued_once_whatever_is_killed(own: Pair) -> None:
@@ -109,7 +113,8 @@ def test_tail_is_rescued_once_whatever_is_killed(own: Pair) -> None:
     items = json.loads(own.tanist("failback", "rescue", MIRROR, "--json", "--evidence", str(own.home / "e")).out)[
         "items"
     ]
-    (tail,) = [item for item in items if item["records"]]
+    tail, torn = [item for item in items if item["records"]]
+    assert (torn["topic"], torn["partition"], torn["rescued"]) == ("tail", 1, 1)
     assert (tail["topic"], tail["partition"], tail["rescued"], tail["stage"]) == ("tail", 0, 30, "NOT_DECIDED")
     found = messages(own.west.client(group_id="q", enable_partition_eof="true"), tail["quarantine"], 0)
     assert [(each.key(), each.value()) for each in found] == kept
@@ -119,9 +124,13 @@ def test_tail_is_rescued_once_whatever_is_killed(own: Pair) -> None:
     offsets = [int(dict(each[2:])["tanist.origin.offset"]) for each in headers]
     assert offsets == sorted(set(offsets))
     assert dict(headers[0][2:])["tanist.origin.topic"] == b"tail"
-    (written,) = [
-        each for each in json.loads((own.home / "e" / "manifest.json").read_text())["tails"] if each["records"]
-    ]
+    manifest = json.loads((own.home / "e" / "manifest.json").read_text())
+    (written,) = [each for each in manifest["tails"] if each["records"] == 30]
     assert (written["digest"], written["records"]) == (tail["digest"], 30)
+    (parts,) = manifest["torn_transactions"]
+    assert [(each["topic"], each["partition"]) for each in (parts["tail"], *parts["copied"])] == [
+        ("tail", 1),
+        ("same", 0),
+    ]
     again = own.tanist("failback", "rescue", MIRROR, "--json")
     assert len(messages(own.west.client(group_id="q", enable_partition_eof="true"), tail["quarantine"], 0)) == 30, again

@@ -64,6 +64,21 @@ def test_the_patient_wait_for_a_worker_that_sets_source_fences() -> None:
         locked(world, "worker", SYNC)
 
 
+def test_command_waits_for_a_fetcher_that_has_the_lock_for_a_moment() -> None:
+    world = FailoverWorld()
+    fetcher = locked(world, "worker", SYNC)
+    world.clock.meanwhile = fetcher.release
+    assert locked(world, "bob").append([]).lock(DR)
+
+
+def test_command_does_not_wait_longer_than_a_moment_for_a_fetcher() -> None:
+    world = FailoverWorld()
+    fetcher = locked(world, "worker", SYNC)
+    with pytest.raises(MirrorLocked, match="worker"):
+        locked(world, "bob")
+    fetcher.append([])
+
+
 def test_a_holder_that_went_silent_is_succeeded_and_does_nothing_any_more() -> None:
     world = FailoverWorld()
     frozen = locked(world, "ann")

@@ -16,7 +16,7 @@ from tanist.kafka.protocol.frames import FetchLimits, Isolation
 from tanist.kafka.protocol.markers import ControlType, control_type
 from tanist.kafka.protocol.merging import is_made_of
 from tanist.kafka.protocol.record_proof import visible
-from tanist.kafka.protocol.records_left import contradiction
+from tanist.kafka.protocol.records_left import contradiction, surplus_before
 from tanist.kafka.wire import requests
 from tanist.kafka.wire.leaders import value
 from tanist.kafka.wire.requests import End
@@ -234,7 +234,19 @@ class WireLogReader:
         )
         until = offsets.origin(DestinationOffset(header_of(copied[-1]).last_offset)) + 1
         until = until if below is None else min(until, below)
-        originals: list[memoryview] = []
+        return contradiction(copied, self._originals(at, until), offsets)
+
+    def surplus_before(self, copied: Sequence[memoryview], offsets: OffsetMap, most: int) -> int | None:
+        first = offsets.origin(DestinationOffset(header_of(copied[0]).base_offset))
+        last = offsets.origin(DestinationOffset(header_of(copied[-1]).last_offset))
+        until = min(last, self._source_end(End.LAST_STABLE))
+        return surplus_before(
+            copied, self._originals(max(first - most, self.source_start().log_start), until), offsets, most
+        )
+
+    def _originals(self, at: int, until: int) -> list[memoryview]:
+        """The committed batches of the source that reach into [at, until). Raises SourceBehind if it ends before."""
+        found: list[memoryview] = []
         while at < until:
             fetched = self._fetch_source(SourceOffset(at))
             seen = visible(fetched.records, fetched.aborted)
@@ -242,9 +254,9 @@ class WireLogReader:
                 raise SourceBehind(f"{self._at}: the source ends before {until}, which was already copied")
             if seen.until is None:
                 break
-            originals += [batch for _, batch in seen.batches]
+            found += [batch for _, batch in seen.batches]
             at = seen.until
-        return contradiction(copied, originals, offsets)
+        return found
 
     def _fetch_source(self, position: SourceOffset) -> FetchedPartition:
         """Raises OffsetOutOfRange below the log start, SourceBehind above the end."""

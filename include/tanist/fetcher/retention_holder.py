@@ -1,0 +1,83 @@
+"""Keeps what an old source has as soon as it has returned: retention and cleaning of topics with tails are held.
+
+`tanist failback survey` and `replay` put back what the topics had.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tanist.domain.errors import TanistError
+from tanist.domain.failback.pending import pending
+from tanist.domain.failover.plan import is_another_topic
+from tanist.domain.tails import hold_changes, hold_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from tanist.domain.names import MirrorName
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.state_view import StateView
+    from tanist.ports.clock import Clock, Deadline
+    from tanist.ports.lock import Locked
+    from tanist.ports.topics import TopicFacts, Topics
+
+log = logging.getLogger(__name__)
+
+
+class RetentionHolder:
+    """Owned by one thread. `topics`: of a mirror's source. Each topic is set once by a worker."""
+
+    def __init__(
+        self,
+        topics: Callable[[MirrorSpec], Topics] | None,
+        lock: Callable[[MirrorName, str, Deadline], AbstractContextManager[Locked]],
+        clock: Clock,
+    ) -> None:
+        self._topics, self._lock, self._clock = topics, lock, clock
+        self._held: set[tuple[str, str, int]] = set()
+
+    def wanted(self, spec: MirrorSpec, view: StateView) -> tuple[str, ...]:
+        """The topics with tails that are not done, and that this worker has not held yet."""
+        if self._topics is None:
+            return ()
+        found = ((each.topic, each.promotion_epoch) for each in pending(view, spec.mirror))
+        return tuple(topic for topic, epoch in found if (spec.id, topic, epoch) not in self._held)
+
+    def hold(self, spec: MirrorSpec, wanted: Sequence[str], by: Deadline) -> None:
+        """Hold `wanted`; what they had is stored before.
+
+        Raises:
+            MirrorLocked: a command changes the mirror. TanistError: the source does not answer.
+        """
+        if self._topics is None:
+            return
+        topics = self._topics(spec)
+        described = topics.describe(list(wanted), by)
+        if all(isinstance(facts, TanistError) for facts in described.values()):
+            raise next(facts for facts in described.values() if isinstance(facts, TanistError))
+        with self._lock(spec.mirror, "retention of the old source", by) as lock:
+            view = lock.view()
+            still = {(each.topic, each.promotion_epoch) for each in pending(view, spec.mirror)}
+            for topic, epoch in sorted(still):
+                facts = described.get(topic)
+                if facts is None or isinstance(facts, TanistError):
+                    continue
+                desired = view.topic(spec.mirror, topic)
+                if desired is None or not is_another_topic(facts.topic_id, desired.source_topic_id):
+                    self._hold(spec, facts, topics, lock, by)
+                self._held.add((spec.id, topic, epoch))
+
+    def _hold(self, spec: MirrorSpec, facts: TopicFacts, topics: Topics, lock: Locked, by: Deadline) -> None:
+        held = lock.view().retention_held(spec.mirror).get(facts.name)
+        if held is None or held.topic_id != facts.topic_id:
+            now = self._clock.now()
+            lock.append([hold_of(spec.mirror, spec.mirror_id, facts.name, facts.configs, facts.topic_id, now)])
+        if not (changes := hold_changes(facts.configs)):
+            return
+        lock.confirm()
+        if error := topics.alter_configs(facts.name, changes, by):
+            raise error
+        log.warning("held retention at an old source", extra={"mirror": spec.mirror, "topic": facts.name})

@@ -1,0 +1,96 @@
+"""The gate of a replay: the approval of its plan, and whether the rescued tails still are what was approved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tanist.domain.checks import named
+from tanist.domain.errors import AuthorizationFailed, Refused
+from tanist.domain.failback.decision import DecisionPlan, TailAction, decided_tails
+from tanist.domain.failover.approving import NotApproved, NotPermitted, choose
+from tanist.domain.records import RunStatus
+from tanist.domain.tails import TailDecision, TailStage
+
+if TYPE_CHECKING:
+    from tanist.domain.state_view import StateView
+    from tanist.usecases.command import CommandContext
+    from tanist.usecases.failback.survey import ReturnContext
+
+
+class DecisionRefused(NotPermitted):
+    name = "DECISION_NOT_PERMITTED"
+    operator_action = "run `tanist failback decide` again and have the new plan approved; nothing was changed"
+
+
+class DecisionUnfinished(Refused):
+    name = "DECISION_UNFINISHED"
+    operator_action = "finish it with `tanist failback replay NAME --plan HASH` first; nothing was changed"
+
+
+class ReplayDenied(AuthorizationFailed):
+    name = "REPLAY_DENIED"
+    operator_action = (
+        "a failover denies the mirror's login WRITE on its topics: run this with another login that may write to them, "
+        "to __mirror_state and to the transactional id of the mirror"
+    )
+
+
+def permitted(plan: str, view: StateView, clusters: ReturnContext, command: CommandContext) -> TailDecision:
+    """The decision as it is on record, or as it is begun on a fresh approval.
+
+    Raises:
+        NotApproved, ApprovalUsed, NotPermitted, NoApproverTopic, DecisionUnfinished.
+    """
+    mirror = clusters.spec.mirror
+    held = view.decision(mirror, plan)
+    if held is not None and held.status is RunStatus.RUNNING:
+        return held
+    others = [each for each in view.decisions(mirror) if each.status is RunStatus.RUNNING]
+    if others:
+        raise DecisionUnfinished(f"plan {others[0].plan} of mirror {mirror!r} is not replayed yet")
+    approvals = clusters.destination.approvals
+    approval = choose(approvals.all(command.by), view.decisions(mirror), mirror, plan)
+    now = max(command.clock.now(), approvals.brokers_time(command.by) or 0)
+    if now >= approval.expires_at:
+        raise DecisionRefused(
+            f"approval {approval.id} was valid until {approval.expires_at} ms: approve the plan again"
+        )
+    try:
+        approved = DecisionPlan.read(approval.plan_json)
+    except (ValueError, KeyError, TypeError, RecursionError) as unreadable:
+        raise NotApproved(f"approval {approval.id} is not one of a decision about tails: {unreadable}") from unreadable
+    _must_fit(approved, view, clusters)
+    if TailAction.REPLAY in approved.actions.values():
+        _must_be_writable(approved, clusters, command)
+    started = command.clock.now()
+    return TailDecision(
+        mirror=mirror,
+        mirror_id=clusters.spec.mirror_id,
+        plan=plan,
+        plan_json=approval.plan_json,
+        approval=approval.id,
+        approver=approval.approver,
+        status=RunStatus.RUNNING,
+        started_at=started,
+        at=started,
+    )
+
+
+def _must_fit(plan: DecisionPlan, view: StateView, clusters: ReturnContext) -> None:
+    """Raises NotPermitted if the rescued tails are not the approved ones."""
+    spec = clusters.spec
+    pinned = (spec.mirror, spec.id, spec.source_cluster_id, spec.destination_cluster_id)
+    if (plan.mirror, plan.mirror_id, plan.source_cluster_id, plan.destination_cluster_id) != pinned:
+        raise DecisionRefused("the plan is for another mirror, or for other clusters than the mirror has now")
+    tails = [each for each in view.tails(spec.mirror) if each.topic in plan.topics and each.stage is TailStage.RESCUED]
+    if decided_tails(tails) != plan.tails:
+        raise DecisionRefused(
+            "the rescued tails are not those of the plan: `tanist failback decide` shows the current one"
+        )
+
+
+def _must_be_writable(plan: DecisionPlan, clusters: ReturnContext, command: CommandContext) -> None:
+    """Raises ReplayDenied if this login may not write to the topics."""
+    answers = clusters.replays.may_write(plan.topics, command.by)
+    if denied := sorted(topic for topic, may in answers.items() if may is False):
+        raise ReplayDenied(f"this login may not write to {named(denied, ', ')} at {clusters.spec.destination!r}")
