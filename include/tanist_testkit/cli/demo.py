@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = "two Kafka clusters (6 Java processes, 2 GB of memory)"
 AIRFLOW = "an Airflow (1 GB)"
-MINUTES = {True: "some", False: "two"}
+MINUTES = {True: "some", False: "three"}
 WHERE = "on ports of 127.0.0.1 only"
 
 
@@ -38,7 +38,7 @@ def demo(
         bool,
         typer.Option(
             "--airflow/--no-airflow",
-            help="Let failovers go through Airflow, and Spark compare; or the short way (2 minutes).",
+            help="Let failovers go through Airflow, and Spark compare; or the short way (3 minutes).",
         ),
     ] = True,
     interactive: Annotated[
@@ -54,7 +54,7 @@ def demo(
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Mirror a cluster while brokers and workers are killed, compare every record, then fail over: planned, and not.
+    """Mirror a cluster while brokers and workers are killed, compare every record, fail over: planned, and not, and back.
 
     Ends with a table of promises, what was seen, and how to check each by hand; exit code 1 if one was broken.
 
