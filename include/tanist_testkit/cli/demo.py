@@ -54,7 +54,7 @@ def demo(
     output: OutputOption = Format.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Mirror a cluster while brokers and workers are killed, compare every record, fail over: planned, and not, and back.
+    """Mirror a cluster while brokers and workers are killed, compare every record, fail over, and back.
 
     Ends with a table of promises, what was seen, and how to check each by hand; exit code 1 if one was broken.
 
