@@ -15,6 +15,7 @@ from tanist.domain.holes import Holes
 from tanist.domain.losses import OnLoss
 from tanist.domain.names import mirror_name
 from tanist.domain.records import Engine, MirrorSpec, OffsetMode, SmallBatches, TopicDesired
+from tanist.domain.tails import commands_to_release
 from tanist.usecases.items import spec_item, topic_item
 from tanist.usecases.mirrors import administer, desire
 from tanist.usecases.mirrors.create import CreateRequest
@@ -246,10 +247,15 @@ def delete(
     confirm(f"Delete mirror {mirror_name(name)} of {destination.name}?", yes=now.yes or now.context.dry_run)
     deleted = administer.delete(name, destination, now.context, abandon=reason if abandon_fence else "")
     say(f"{'would delete' if now.context.dry_run else 'deleted'} mirror {name}")
-    by_hand = commands_to_lift(deleted.abandoned, now.registry.bootstrap(deleted.spec.source) or "SOURCE:PORT")
+    bootstrap = now.registry.bootstrap(deleted.spec.source) or "SOURCE:PORT"
+    by_hand = commands_to_lift(deleted.abandoned, bootstrap)
     if by_hand:
         say(f"source fence abandoned: {reason}")
     for command in by_hand:
+        say(f"by hand: {command}")
+    if deleted.held:
+        say(f"warning: retention is still held at {deleted.spec.source}: {', '.join(e.topic for e in deleted.held)}")
+    for command in commands_to_release(deleted.held, bootstrap):
         say(f"by hand: {command}")
     _show_spec(now, deleted.spec, changed=not now.context.dry_run, abandoned_fences=list(by_hand))
 

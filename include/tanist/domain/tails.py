@@ -7,6 +7,7 @@ far as that was decided, replayed: before that nothing may overwrite the old sou
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -128,6 +129,24 @@ def hold_of(
 def hold_changes(configs: Mapping[str, str]) -> dict[str, str | None]:
     """What has to be set on a topic so that it is held. `configs`: those that the topic itself has."""
     return {name: value for name, value in HOLD.items() if configs.get(name) != value}
+
+
+def commands_to_release(held: Iterable[RetentionHeld], bootstrap: str) -> tuple[str, ...]:
+    """For each topic the commands of Kafka's own tool that put back what it had. `bootstrap`: of the old source."""
+    tool = ("kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "topics", "--entity-name")
+    return tuple(
+        shlex.join((*tool, each.topic, *change)) for each in held for change in _changes_back(each.before) if change
+    )
+
+
+def _changes_back(before: Iterable[tuple[str, str | None]]) -> tuple[tuple[str, ...], ...]:
+    """What is set, as a list in brackets may contain commas, and what is deleted; empty: nothing."""
+    given = [f"{name}=[{value}]" for name, value in before if value is not None]
+    unset = [name for name, value in before if value is None]
+    return (
+        ("--add-config", ",".join(given)) if given else (),
+        ("--delete-config", ",".join(unset)) if unset else (),
+    )
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,9 +8,11 @@ from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.tails import (
     PartitionTail,
     PendingTail,
+    RetentionHeld,
     TailStage,
     TailVerdict,
     TopicTails,
+    commands_to_release,
     quarantine_topic,
     stored_stage,
 )
@@ -49,3 +51,11 @@ def test_long_names_have_quarantine_topics_of_their_own() -> None:
     assert len(names) == 3
     assert max(map(len, names)) <= 249
     assert quarantine_topic("orders") == "__mirror_quarantine.orders"
+
+
+def test_deleted_mirror_says_how_retention_is_put_back() -> None:
+    before = (("cleanup.policy", "compact,delete"), ("retention.ms", None), ("retention.bytes", "5"))
+    held = RetentionHeld(mirror=MirrorName("dr"), topic="orders", before=before, at=EpochMs(0))
+    back, unset = commands_to_release([held], "east:9092")
+    assert back.endswith("--entity-name orders --add-config 'cleanup.policy=[compact,delete],retention.bytes=[5]'")
+    assert unset.endswith("--entity-name orders --delete-config retention.ms")

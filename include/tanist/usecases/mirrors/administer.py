@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.domain.records import SmallBatches
     from tanist.domain.state_view import StateView
+    from tanist.domain.tails import RetentionHeld
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
 
@@ -87,10 +88,14 @@ class FenceOrphaned(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """The deleted mirror. `abandoned`: its source fences, which Tanist will never lift."""
+    """The deleted mirror. `abandoned`: its source fences, which Tanist will never lift.
+
+    `held`: topics of the old source whose retention and cleaning stay held, because nobody has put them back.
+    """
 
     spec: MirrorSpec
     abandoned: tuple[FencedTopic, ...] = ()
+    held: tuple[RetentionHeld, ...] = ()
 
 
 def delete(mirror: str, destination: Cluster, context: CommandContext, *, abandon: str = "") -> Deleted:
@@ -116,12 +121,13 @@ def delete(mirror: str, destination: Cluster, context: CommandContext, *, abando
 
     with changing(destination, name, "mirrors delete", context, left_behind) as mirror_now:
         fences = left_behind(mirror_now.view())
+        held = tuple(mirror_now.view().retention_held(name).values())
         if not context.dry_run:
             for topic in (OFFSETS_TOPIC, GROUPS_TOPIC):
                 mirror_now.confirm()
                 forget.everything(destination, mirror_now, topic)
         mirror_now.finish()
-    return Deleted(spec=mirror_now.spec, abandoned=fences)
+    return Deleted(spec=mirror_now.spec, abandoned=fences, held=held)
 
 
 def _ensure_empty(view: StateView, mirror: MirrorName) -> None:
