@@ -38,7 +38,7 @@ def returned(stage: Stage) -> None:
     stage.load.stop(stage.soon())
     taken = stage.load.acknowledged - before
     stage.screen.say(f"it took {taken:,} more records, then its fence refused {stage.load.refused - refused:,}")
-    until(lambda: _surveyed(stage), stage.soon(), stage.clock, lambda: "it may still get records", LOOK_SECONDS)
+    _surveyed(stage, WEST)
     manifest = ("--evidence", str(stage.home.evidence / "rescue"))
     rescued = stage.rescued = stage.tanist.run("failback", "rescue", STORM, *WEST, *manifest, quiet=False)
     stage.screen.say(f"{sum(each['rescued'] for each in rescued):,} records that only east has are in quarantine")
@@ -51,9 +51,14 @@ def decide(stage: Stage) -> None:
     stage.tanist.run("failback", "replay", STORM, *WEST, "--plan", plan["plan_hash"], quiet=False)
 
 
-def _surveyed(stage: Stage) -> bool:
-    found = stage.tanist.run("failback", "survey", STORM, *WEST, verdict=True)
-    return all(each["final"] for each in found)
+def _surveyed(stage: Stage, at: tuple[str, ...]) -> None:
+    """Returns when the old source can get no more records: coordinators end transactions after it has refused them."""
+
+    def final() -> bool:
+        found = stage.tanist.run("failback", "survey", STORM, *at, verdict=True)
+        return all(each["final"] for each in found)
+
+    until(final, stage.soon(), stage.clock, lambda: "it may still get records", LOOK_SECONDS)
 
 
 def reverse(stage: Stage) -> None:
@@ -73,6 +78,7 @@ def fail_back(stage: Stage) -> None:
     runbook.by_hand(stage, plan, "back to east", at=EAST, fence_proof=3)
     stage.lives[-1].stop(stage.soon())
     load = stage.writing(stage.source, FLOWS, 7)
+    _surveyed(stage, EAST)
     _reverse(stage, EAST, "east is protected again")
     load.until(AT_LEAST, stage.soon())
     load.stop(stage.soon())

@@ -38,7 +38,7 @@ _PLANNED: Final = (
 _CONFIGS: Final = "kafka-configs.sh --bootstrap-server $EAST --describe --entity-type topics --entity-name refunds"
 _ACLS: Final = "kafka-acls.sh --bootstrap-server $EAST --list --topic refunds --resource-pattern-type match"
 _LOSS: Final = "$DIR/evidence has the ends of both sides; diff of kcat from $EAST and $WEST as above: a tail, no holes"
-_CIRCLE: Final = "$DIR/evidence/rescue has the ranges; kcat -C -b $WEST -t __quarantine.orders -e -f '%h %k\\n'"
+_CIRCLE: Final = "$DIR/evidence/rescue has the ranges; kcat -C -b $WEST -t __mirror_quarantine.orders -e -f '%h %k\\n'"
 _RUNS: Final = "Airflow: the run's page, its task `report`; tanist failover status m2 -d west"
 _APPROVALS: Final = "kafka-console-consumer.sh --bootstrap-server $WEST --topic __mirror_approvals --from-beginning"
 

@@ -183,8 +183,19 @@ class LoadWriter(threading.Thread):
                     owed -= self._transaction(writer)
             except KafkaException as problem:
                 log.info("%s begins anew: %s", self.name, problem)
-                writer = None  # the next one with this id ends what this one left open
+                if not self._aborts(writer, problem):
+                    writer = None  # the next one with this id ends what this one left open
                 self._clock.wait(_AGAIN_SECONDS)
+
+    def _aborts(self, writer: LogWriter | None, problem: KafkaException) -> bool:
+        """Whether `writer` has aborted what was refused: else its transaction stays open until its timeout."""
+        if writer is None or not problem.args[0].txn_requires_abort():
+            return False
+        try:
+            writer.producer.abort_transaction(self._call_seconds)
+        except KafkaException:
+            return False
+        return True
 
     def _transactional(self) -> LogWriter:
         writer = self._writer(
