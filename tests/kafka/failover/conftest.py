@@ -116,8 +116,7 @@ class KafkaSide:
 
     def topic(self, name: str, partitions: int = 2, **configs: str) -> None:
         given = {key.replace("_", "."): value for key, value in configs.items()}
-        client = AdminClient(self.client("admin"))
-        created = client.create_topics([NewTopic(name, partitions, config=given)])[name]
+        created = AdminClient(self.client("admin")).create_topics([NewTopic(name, partitions, config=given)])[name]
         try:
             created.result(20)
         except KafkaException as refused:  # librdkafka asks again when a busy broker answers late
