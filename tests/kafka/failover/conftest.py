@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -116,12 +116,8 @@ class KafkaSide:
 
     def topic(self, name: str, partitions: int = 2, **configs: str) -> None:
         given = {key.replace("_", "."): value for key, value in configs.items()}
-        created = AdminClient(self.client("admin")).create_topics([NewTopic(name, partitions, config=given)])[name]
-        try:
-            created.result(20)
-        except KafkaException as refused:  # librdkafka asks again when a busy broker answers late
-            if refused.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+        client = AdminClient(self.client("admin"))
+        client.create_topics([NewTopic(name, partitions, config=given)])[name].result(20)
 
     def writes(self, topic: str, values: range, user: str = "app", *, partitions: int = 2) -> bool:
         """Whether all of `values` were taken, one partition after the other."""
