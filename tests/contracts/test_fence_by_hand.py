@@ -66,7 +66,7 @@ def fenced(fencing: KafkaFencing, topics: Sequence[str]) -> Mapping[str, FenceBe
     return before
 
 
-@pytest.mark.parametrize("kind", FenceKind)
+@pytest.mark.parametrize("kind", [FenceKind.TINY_MESSAGES, pytest.param(FenceKind.DENY_WRITE, marks=pytest.mark.long)])
 def test_the_printed_commands_put_back_exactly_what_was_there(
     kind: FenceKind, request: pytest.FixtureRequest, topic_name: str, tmp_path: Path
 ) -> None:

@@ -225,6 +225,7 @@ def session(leader: int) -> list[str]:
 
 
 @slow
+@pytest.mark.long
 def test_down_leaves_nothing_up_finds_its_database_and_a_killed_launcher_takes_all_along(
     box: Airflow, home: Path, up: list[str | Path]
 ) -> None:
