@@ -39,11 +39,12 @@ check: $(STAMP) ## format, lint, types, import contracts
 	@$(BIN)/mypy
 	@PYTHONPATH=include:. $(BIN)/lint-imports
 
-storm: $(STAMP) ## the long tests, then random faults under a mirror and at the runbook; one of these: make storm FOR=600 SEED=7 [ARGS=--runbook]
+storm: $(STAMP) ## the long tests, then random faults under a mirror, at the runbook and over the circle; one of these: make storm FOR=600 SEED=7 [ARGS=--runbook|--circle]
 ifeq ($(FOR)$(SEED)$(ARGS),)
 	@$(BIN)/python -m pytest -m long
 	@$(BIN)/python -m tests.storm --seconds 720
 	@$(BIN)/python -m tests.storm --seconds 600 --runbook
+	@$(BIN)/python -m tests.storm --seconds 600 --circle
 else
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tanist.kafka.wire.clock import SystemClock
 from tanist_testkit.screen import Screen
-from tests.storm import runbook
+from tests.storm import circle, runbook
 from tests.storm.storm import Outcome, run
 
 
@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument(
         "--runbook", action="store_true", help="operators at the runbook instead of faults under a copy"
     )
+    parser.add_argument("--circle", action="store_true", help="failovers to and fro instead of faults under a copy")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of a good run, too")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
@@ -34,7 +35,10 @@ def main() -> int:
     screen.note(f"seed {seed}, {asked.seconds:.0f} s; data and logs: {directory}")
     outcome: runbook.Outcome | Outcome | None = None
     try:
-        if asked.runbook:
+        if asked.circle:
+            outcome = circle.run(screen, SystemClock(), seconds=asked.seconds, seed=seed, directory=directory)
+            outcome.show(Console(soft_wrap=True))
+        elif asked.runbook:
             outcome = runbook.run(screen, seconds=asked.seconds, seed=seed, directory=directory)
             outcome.show(Console(soft_wrap=True))
         else:
@@ -43,7 +47,7 @@ def main() -> int:
                 screen.note(line)
     finally:
         well = outcome is not None and outcome.ok
-        again = " ARGS=--runbook" if asked.runbook else ""
+        again = " ARGS=--circle" if asked.circle else " ARGS=--runbook" if asked.runbook else ""
         if well and not asked.keep:
             shutil.rmtree(directory, ignore_errors=True)
         else:

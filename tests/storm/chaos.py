@@ -5,7 +5,8 @@ from __future__ import annotations
 import resource
 import threading
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from tests.storm import leaders
 from tests.storm.schedule import AT_SOURCE, TRACKS, Fault, Kind, Track
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tanist.ports.clock import Clock
     from tanist_testkit.sandbox.cluster import SandboxCluster
@@ -29,12 +30,16 @@ DELAY_SECONDS = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is hit. `doors`: what the workers take for source and destination."""
+    """What is hit. `doors`: what the workers take for source and destination. `options`: of workers that have some."""
 
     house: Environment
     doors: tuple[Door, Door]
     workers: Sequence[str]
     topics: Sequence[str]
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def start(self, worker: str) -> None:
+        self.house.workers.start(worker, *self.options.get(worker, ()))
 
 
 class Chaos:
@@ -43,7 +48,14 @@ class Chaos:
     A worker is down, frozen or well: the tracks never take the same one, and the last healthy one stays.
     """
 
-    def __init__(self, target: Target, clock: Clock, seed: int, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        clock: Clock,
+        seed: int,
+        tell: Callable[[str], None],
+        tracks: Sequence[Track] = TRACKS,
+    ) -> None:
         self.counts: Counter[Kind] = Counter()
         self.died: list[BaseException] = []
         self.gave_up: list[str] = []
@@ -53,7 +65,8 @@ class Chaos:
         self._stopping = threading.Event()
         self._hit: set[str] = set()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._run, args=(t,), name=t.name, daemon=True) for t in TRACKS]
+        self._sides = (threading.Lock(), threading.Lock())
+        self._threads = [threading.Thread(target=self._run, args=(t,), name=t.name, daemon=True) for t in tracks]
         self._threads.append(threading.Thread(target=self._supervise, name="supervisor", daemon=True))
 
     def start(self) -> None:
@@ -72,6 +85,12 @@ class Chaos:
         if stuck := [thread.name for thread in self._threads if thread.is_alive()]:
             raise TimeoutError(f"not healed: {stuck}")
 
+    @contextmanager
+    def peace(self, cluster: SandboxCluster) -> Iterator[None]:
+        """Meanwhile no broker of it is killed or started, and no leader moved."""
+        with self._sides[0 if cluster is self._house.source else 1]:
+            yield
+
     def _run(self, track: Track) -> None:
         try:
             for number, fault in enumerate(track.faults(self._seed)):
@@ -88,11 +107,14 @@ class Chaos:
             case Kind.KILL_WORKER | Kind.FREEZE_WORKER:
                 self._hit_worker(fault)
             case Kind.KILL_SOURCE | Kind.KILL_DESTINATION:
-                self._kill_broker(fault, cluster)
+                with self._sides[side]:
+                    self._kill_broker(fault, cluster)
             case Kind.FILL_SOURCE | Kind.FILL_DESTINATION:
-                self._fill_disk(fault, cluster)
+                with self._sides[side]:
+                    self._fill_disk(fault, cluster)
             case Kind.MOVE_SOURCE | Kind.MOVE_DESTINATION:
-                self._move(fault, cluster, dice)
+                with self._sides[side]:
+                    self._move(fault, cluster, dice)
             case _:
                 self._disturb(fault, cluster, door)
 
@@ -110,7 +132,7 @@ class Chaos:
         for worker, words in self._house.workers.gave_up().items():
             self.gave_up.append(f"{worker}: {words}")
             self._tell(f"{worker} gave up and is started again: {words}")
-            self._house.workers.start(worker)
+            self._target.start(worker)
 
     # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -123,7 +145,7 @@ class Chaos:
                 self._note(fault, f"kill -9 of {worker}")
                 self._house.workers.kill(worker)
                 self._stopping.wait(min(fault.lasts, 3.0))
-                self._house.workers.start(worker)
+                self._target.start(worker)
             else:
                 self._note(fault, f"freeze of {worker} for {fault.lasts:.1f} s")
                 self._house.workers.freeze(worker)

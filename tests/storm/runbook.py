@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import traceback
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -33,17 +34,23 @@ if TYPE_CHECKING:
 LANES: Final = 2
 LAST_EPISODE_SECONDS: Final = 1800.0
 """An episode that takes longer than that does not end: the bounds of what it waits for add up to less."""
-_WANTED: Final = ("failovers DONE", "records read at the destination and compared")
+KEPT_BACK: Final = "a request kept back"
+_WANTED: Final = (KEPT_BACK, "failovers DONE", "records read at the destination and compared")
 LEG_SECONDS: Final = 300.0
 """After that long the clusters are new ones, with an authorizer where there was none."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """`wrong`: every violation, with the number of its episode; `histories` of those episodes."""
+    """`wrong`: every violation, with the number of its episode; `histories` of those episodes.
+
+    `wanted`: what a storm that proves anything has at least one of.
+    """
 
     seed: int
     seconds: float = 0.0
+    title: str = "The runbook"
+    wanted: tuple[str, ...] = _WANTED
     tally: Tally = field(default_factory=Tally)
     wrong: list[tuple[int, str]] = field(default_factory=list)
     histories: dict[int, list[str]] = field(default_factory=dict)
@@ -56,9 +63,8 @@ class Outcome:
     @property
     def missing(self) -> list[str]:
         """What a storm that proves anything has, and this one has not."""
-        figures = self.tally.figures
-        wanted = {"a request kept back": self.tally.requests.total()} | {name: figures[name] for name in _WANTED}
-        return [name for name, count in wanted.items() if not count]
+        counts = self.tally.figures | Counter({KEPT_BACK: self.tally.requests.total()})
+        return [name for name in self.wanted if not counts[name]]
 
     def rows(self) -> list[tuple[str, int]]:
         """What has happened, and how often."""
@@ -86,7 +92,7 @@ class Outcome:
         def say(*lines: str) -> None:
             console.print(*lines, sep="\n", markup=False, highlight=False)
 
-        say(f"The runbook, seed {self.seed}, {self.seconds:.0f} s:", "", "| what | how often |", "|---|---:|")
+        say(f"{self.title}, seed {self.seed}, {self.seconds:.0f} s:", "", "| what | how often |", "|---|---:|")
         say(*(f"| {name} | {count:,} |" for name, count in self.rows()))
         for number, lines in self.histories.items():
             say(f"episode {number} of seed {self.seed}:", *(f"  {line}" for line in lines))

@@ -96,3 +96,37 @@ TRACKS = (
         lasts=(0.2, 4.0),
     ),
 )
+
+CIRCLE_TRACKS = (
+    Track(
+        name="workers",
+        kinds=((Kind.KILL_WORKER, 2), (Kind.FREEZE_WORKER, 3)),
+        pause=(2.0, 8.0),
+        lasts=(0.5, 12.0),
+    ),
+    Track(
+        name="source",
+        kinds=((Kind.KILL_SOURCE, 2), (Kind.MOVE_SOURCE, 3)),
+        pause=(8.0, 25.0),
+        lasts=(0.5, 4.0),
+    ),
+    Track(
+        name="destination",
+        kinds=((Kind.KILL_DESTINATION, 2), (Kind.MOVE_DESTINATION, 3)),
+        pause=(8.0, 25.0),
+        lasts=(0.5, 4.0),
+    ),
+    Track(
+        name="network to the source",
+        kinds=((Kind.CUT_SOURCE, 3), (Kind.DELAY_SOURCE, 2), (Kind.SILENCE_SOURCE, 1)),
+        pause=(4.0, 14.0),
+        lasts=(0.2, 3.0),
+    ),
+    Track(
+        name="network to the destination",
+        kinds=((Kind.CUT_DESTINATION, 3), (Kind.DELAY_DESTINATION, 2), (Kind.SILENCE_DESTINATION, 1)),
+        pause=(4.0, 14.0),
+        lasts=(0.2, 3.0),
+    ),
+)
+"""Of a storm in which both clusters are source and destination in turn; between two faults a command can end."""

@@ -271,11 +271,11 @@ def run(
             home = until_the_end.enter_context(building)
         proxy = until_the_end.enter_context(Proxy())
         doors = proxy.door(home.source), proxy.door(home.destination)
-        _lead_through(doors, home)
+        lead_through(doors, home)
         return Storm(screen, clock, seed, seconds, home, doors).run()
 
 
-def _lead_through(doors: tuple[Door, Door], house: Environment) -> None:
+def lead_through(doors: tuple[Door, Door], house: Environment) -> None:
     """Workers and commands, which read the addresses in `house.config`."""
     text = house.config.read_text(encoding="utf-8")
     for door, cluster in zip(doors, (house.source, house.destination), strict=True):

@@ -36,6 +36,7 @@ class Flow:
     `deleted`: records per partition that are written and deleted before the mirror is made: the log starts there.
     `age_ms`: by how much timestamps lie in the past. `transactional`: each writer commits or aborts a few at a time.
     `keys`: the topic is compacted, and each record has one of so many keys. `in_a_batch`: records at most, 0: many.
+    `idempotent`: False: a producer that tries again may write a record twice.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class Flow:
     compression: str = "none"
     writers: int = 1
     transactional: bool = False
+    idempotent: bool = True
     deleted: int = 0
     age_ms: int = 0
     keys: int = 0

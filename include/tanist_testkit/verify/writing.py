@@ -132,7 +132,7 @@ class LoadWriter(threading.Thread):
     # ── plain ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _write_plain(self) -> None:
-        writer = self._writer(enable_idempotence=True)
+        writer = self._writer(enable_idempotence=self.flow.idempotent)
         for count in self._paced():
             writer.write(self.flow.topic, self._counted(islice(self._records, count)), self._note)
         writer.producer.flush(_DELIVERY_MS / 1000)

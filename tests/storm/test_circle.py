@@ -1,0 +1,95 @@
+"""Two rounds of the storm over the circle, and that its account sees what must not be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from tanist.kafka.wire.clock import SystemClock
+from tanist_testkit.screen import Screen
+from tanist_testkit.verify.traces import Place, Trace
+from tests.storm.accounts import Account, Log, Origin, Tail, account
+from tests.storm.circle import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SEED = 7
+AT = Place("orders", 0)
+TAIL = Tail("east", AT, 2, 4)
+"""Records 20 and 30 lie there; the first one was replayed at 6."""
+EAST = {0: 1, 1: 2, 2: 20, 3: 30, 5: 7, 6: 20}
+WEST = {0: 1, 1: 2, 5: 7, 6: 20}
+RESCUED = {0: 20, 1: 30}
+ORIGINS = {0: Origin("E", AT, 2), 1: Origin("E", AT, 3)}
+
+
+def trace(records: Mapping[int, int]) -> Trace:
+    found = Trace()
+    for offset, identity in records.items():
+        found.add(offset, identity)
+    return found
+
+
+def log(cluster_id: str, records: Mapping[int, int], origins: Mapping[int, Origin]) -> Log:
+    return Log(cluster_id, {AT: trace(records)}, {AT: origins})
+
+
+def accounted(
+    east: Mapping[int, int] = EAST,
+    west: Mapping[int, int] = WEST,
+    rescued: Mapping[int, int] = RESCUED,
+    acknowledged: Mapping[int, int] = EAST,
+    retried: tuple[str, ...] = (),
+) -> Account:
+    replayed = {6: ORIGINS[0], 7: ORIGINS[0]}
+    logs = {"east": log("E", east, replayed), "west": log("W", west, replayed)}
+    quarantine = log("W", rescued, ORIGINS)
+    return account(logs, [quarantine], [TAIL], {"east": {AT: trace(acknowledged)}}, retried)
+
+
+def test_a_tail_that_was_rescued_and_replayed_is_no_difference() -> None:
+    found = accounted()
+    assert not found.wrong
+    assert (found.verdict.records, found.only_once, found.quarantined) == (4, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("what", "given"),
+    [
+        ("1 lost", {"west": {0: 1, 5: 7, 6: 20}}),
+        ("1 altered", {"west": WEST | {5: 8}}),
+        ("1 foreign", {"west": WEST | {9: 9}}),
+        ("1 misplaced", {"west": {0: 1, 1: 2, 4: 7, 6: 20}}),
+        ("1 offsets of a tail of east have a record at the other cluster", {"west": WEST | {2: 5}}),
+        ("1 records of a tail of east are not in quarantine", {"rescued": {0: 20}}),
+        ("1 records of a tail of east are not in quarantine", {"rescued": {0: 20, 1: 31}}),
+        ("1 acknowledged records are neither in both logs nor in quarantine", {"rescued": {0: 20}}),
+        ("1 acknowledged records are not at their offset", {"acknowledged": EAST | {9: 7}}),
+        ("1 records are there twice", {"east": EAST | {8: 7}, "west": WEST | {8: 7}}),
+        ("1 records were replayed twice", {"east": EAST | {7: 20}, "west": WEST | {7: 20}}),
+        ("1 records were replayed although they had been copied", {"east": EAST | {9: 20}, "west": WEST | {9: 20}}),
+    ],
+)
+def test_what_must_not_be_is_found(what: str, given: dict[str, Mapping[int, int]]) -> None:
+    assert any(what in each for each in accounted(**given).wrong), accounted(**given).wrong  # type: ignore[arg-type]
+
+
+def test_a_producer_that_tries_again_may_write_a_record_twice() -> None:
+    again = {"east": EAST | {8: 7}, "west": WEST | {8: 7}}
+    assert not accounted(**again, retried=("orders",)).wrong
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_two_rounds_of_the_circle_under_faults_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    """An unplanned failover and a planned one, each with the way back."""
+    clock = SystemClock()
+    console = Console(soft_wrap=True)
+    outcome = run(Screen(console, clock), clock, seconds=60, seed=SEED, directory=tmp_path, rounds=2)
+    outcome.show(console)
+    assert outcome.ok, (outcome.wrong, outcome.missing)
+    assert outcome.tally.ways.total() > 10
