@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pytest
 
+from tanist.domain.reconciliation.exclusive import ExclusiveRange
 from tanist.domain.translation import Precision
 from tanist.spark.reconciliation.counts import Counts
+from tanist.spark.reconciliation.digests import Bucket, sort_out
+from tanist.spark.reconciliation.exclusive import cuts_of, explained
 from tanist.spark.reconciliation.pairing import NOWHERE, Log, Pairs, pair
 from tanist.spark.reconciliation.positions import Ends, Standing, translate
 from tanist.spark.reconciliation.runs import Runs, compress, compress_extras, join, merge, merge_extras
@@ -182,6 +185,35 @@ def identities(*numbers: int) -> Log:
 
 def counted(source: Log, destination: Log) -> Counts:
     return Counts.of(*between(source, destination), FAR, FAR)
+
+
+def exclusive(*, at_source: bool, start: int, until: int | None) -> ExclusiveRange:
+    return ExclusiveRange(partition=0, at_source=at_source, start=start, until=until, reason="reserved")
+
+
+def test_records_of_a_range_that_only_one_cluster_can_have_are_neither_lost_nor_foreign() -> None:
+    """Of one run of lost records, and of one run of extras, each range has its part, also across gaps."""
+    source = log(*((offset, offset) for offset in (*range(20), 22, 23, 24)))
+    destination = log(*((offset, offset) for offset in range(10)), *((offset, 99 + offset) for offset in range(10, 30)))
+    ranges = (exclusive(at_source=True, start=12, until=23), exclusive(at_source=False, start=25, until=None))
+    found = pair(source, destination)
+    runs = merge([compress(source.offsets, found.copies)], None, cuts_of(ranges, at_source=True))
+    extras = merge_extras([compress_extras(found)], cuts_of(ranges, at_source=False))
+    counts = Counts.of(runs, extras, FAR, FAR, ranges)
+    assert (counts.copied, counts.lost, counts.behind, counts.only_source, counts.only_destination) == (10, 4, 4, 9, 5)
+    assert [(each.range, each.records) for each in explained(ranges, runs.lost, extras, FAR)] == [
+        (ranges[0], 9),
+        (ranges[1], 5),
+    ]
+    assert not list(explained([exclusive(at_source=True, start=100, until=None)], runs.lost, extras, FAR))
+
+
+def test_a_bucket_without_copies_that_reaches_across_the_end_of_a_range_is_paired() -> None:
+    """Its digest does not tell how many of its records lie on either side; one without gaps, or beside it, does."""
+    gaps = Bucket(0, 0, 5, 10, 30, 0, 0, None, None, 0, 0, equal=False)
+    dense = gaps._replace(source_records=21)
+    for bucket, cuts, paired_too in ((gaps, (20,), True), (gaps, (10, 31), False), (dense, (20,), False)):
+        assert bool(sort_out([bucket], {0: cuts}).to_pair) is paired_too
 
 
 def test_no_record_is_lost_that_the_copy_has() -> None:

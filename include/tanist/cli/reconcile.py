@@ -35,6 +35,8 @@ COLUMNS = (
     "lost",
     "repeated",
     "foreign",
+    "only_source",
+    "only_destination",
     "runs",
     "reason",
 )
@@ -142,6 +144,11 @@ def _announce(topics: Sequence[str]) -> None:
 
 def _show(now: Session, result: dict[str, Any]) -> None:
     emit([result], COLUMNS, now.as_json, rows=result["partitions"])
+    for partition in result["partitions"]:
+        for each in partition["explained"]:
+            until = "" if each["until"] is None else f" to {each['until'] - 1}"
+            where = f"{partition['source_topic']}-{partition['partition']}: offsets {each['start']}{until}"
+            say(f"{where} of the {each['log']}, {each['records']} record(s): {each['reason']}")
     if result["positions"] and not now.as_json:
         emit(result["positions"], (*POSITION_COLUMNS, "reason"), as_json=False)
     say(f"runs: {result['runs_file']}")

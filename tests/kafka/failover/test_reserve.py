@@ -100,8 +100,8 @@ def test_a_source_that_dies_while_it_is_written_to_shares_no_offset_with_the_new
 
 
 @pytest.mark.long
-def test_what_only_the_old_source_has_is_explained_by_validate_and_no_difference(pair: Pair) -> None:
-    """Ten records that nobody copied: named with their offsets, and all that was copied is equal."""
+def test_what_only_one_cluster_has_is_explained_by_the_lineage_and_no_difference(pair: Pair) -> None:
+    """Ten records that nobody copied, ten of the new primary's own: `validate` and `reconcile` name them."""
     worker = pair.worker()
     mirrored(pair, "explained")
     steadily(pair.east, "explained", 3, 100)
@@ -122,6 +122,16 @@ def test_what_only_the_old_source_has_is_explained_by_validate_and_no_difference
         for item in answer.item["partitions"]:
             assert (item["verdict"], item["only_old_source"], item["reused"]) == ("EQUAL", 5, 0), item
             assert "reserved for the old source" in item["reason"]
+    answer = pair.tanist("reconcile", "explained", "--report", str(pair.home / "explained"), "--json")
+    (entry,) = state(pair.west).lineage(MirrorName("explained"))
+    for item in answer.item["partitions"]:
+        n = item["partition"]
+        assert (item["lost"], item["only_source"], item["foreign"], item["only_destination"]) == (0, 5, 0, 5), item
+        tail, own = item["explained"]
+        assert (tail["log"], tail["start"], tail["until"]) == ("source", entry.old_ends[n], entry.reserve_ends[n])
+        assert "reserved these offsets for 'east'" in tail["reason"]
+        assert (own["log"], own["start"], own["until"]) == ("destination", entry.reserve_ends[n], None)
+        assert "'west' took over in promotion 1" in own["reason"]
 
 
 def _approved(pair: Pair) -> str:

@@ -9,9 +9,11 @@ import pytest
 
 from tanist.domain import errors
 from tanist.domain.broker_errors import UnknownTopicOrPartition
-from tanist.domain.names import MirrorName
+from tanist.domain.lineage import TopicLineage
+from tanist.domain.names import EpochMs, MirrorName
 from tanist.domain.problems import Problems
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
+from tanist.domain.records import STATE_TOPIC, PromotionEpoch
 from tanist.usecases.mirrors.create import CreateRequest, create
 from tanist.usecases.reconciliation.pair import Paired, of_mirror, of_topics, positions
 from tests.fakes.cluster import MemoryCluster
@@ -69,6 +71,29 @@ def test_a_source_that_is_dead_or_another_cluster_is_told_before_anything_is_rea
     east.dead = True
     with pytest.raises(errors.Unreachable):
         reconciled(east, west)
+
+
+def test_the_lineage_of_a_failed_over_topic_says_what_only_one_cluster_can_have() -> None:
+    """A reserve of the source, and what the destination has written since; nothing of topics that are mirrored."""
+    east, west = mirrored()
+    lineage = TopicLineage(
+        mirror=DR,
+        topic="orders",
+        promotion_epoch=1,
+        old_cluster_id="id-east",
+        new_cluster_id="id-west",
+        old_ends=(10, 12),
+        reserve_ends=(15, 12),
+        at=EpochMs(1),
+    )
+    west.write(STATE_TOPIC, lineage, PromotionEpoch(mirror=DR, topic="orders", count=1))
+    (pair,) = reconciled(east, west, "orders").pairs
+    assert [(each.partition, each.at_source, each.start, each.until) for each in pair.exclusive] == [
+        (0, True, 10, 15),
+        (0, False, 15, None),
+        (1, False, 12, None),
+    ]
+    assert reconciled(east, west, "bills").pairs == (TopicPair("bills", "bills", 1),)
 
 
 def test_two_topics_are_paired_as_far_as_the_larger_one_goes() -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tanist.domain.endpoint import Endpoint
+from tanist.domain.reconciliation.exclusive import ExclusiveRange
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A topic and its possible copy, partition by partition. `trouble`: why they cannot be compared."""
+    """A topic and its possible copy, partition by partition. `trouble`: why they cannot be compared.
+
+    `exclusive`: ranges of any of its partitions that only one of the clusters can have, by the topic's lineage.
+    """
 
     source: str
     destination: str
     partitions: int
     trouble: str = ""
+    exclusive: tuple[ExclusiveRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tanist.domain.reconciliation.exclusive import ExclusiveRange
     from tanist.domain.reconciliation.job import PositionRequest, TopicPair
     from tanist.domain.translation import Precision
 
@@ -20,12 +21,32 @@ class LogRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedRange:
+    """A range that only one cluster can have, with the committed records in it that have no counterpart."""
+
+    range: ExclusiveRange
+    records: int
+
+    def item(self) -> dict[str, Any]:
+        """As the result file tells it."""
+        return {
+            "log": "source" if self.range.at_source else "destination",
+            "start": self.range.start,
+            "until": self.range.until,
+            "records": self.records,
+            "reason": self.range.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciledPartition:
     """One partition of a pair. With `trouble` nothing else is known about it.
 
     `copied`, `lost`: committed records of the source with and without a copy. Of the copied, `moved` are out of order;
     of the lost, `behind` come after the last that is copied: the copy may only lag. `repeated`: records of the
     destination that the source has, but that are not the last copy of one of them; `runs`: lines of the offset map.
+    `only_source`, `only_destination`: records without a counterpart in ranges that only this cluster can have, which
+    are counted in no other number (but in `others`); `explained`: these ranges.
     """
 
     pair: TopicPair
@@ -38,17 +59,20 @@ class ReconciledPartition:
     behind: int = 0
     repeated: int = 0
     runs: int = 0
+    only_source: int = 0
+    only_destination: int = 0
+    explained: tuple[ExplainedRange, ...] = ()
     trouble: str = ""
 
     @property
     def others(self) -> int:
-        """Destination records that are not the last copy of a committed source record: repeated and foreign ones."""
+        """Destination records that are not the last copy of a committed source record: repeated, foreign, its own."""
         return 0 if self.destination is None else self.destination.records - self.copied
 
     @property
     def foreign(self) -> int:
         """Destination records that are like no committed record of the source: aborted, deleted there, another's."""
-        return self.others - self.repeated
+        return self.others - self.repeated - self.only_destination
 
     def item(self) -> dict[str, Any]:
         """As the result file tells it."""
@@ -65,6 +89,9 @@ class ReconciledPartition:
             "others": self.others,
             "repeated": self.repeated,
             "foreign": self.foreign,
+            "only_source": self.only_source,
+            "only_destination": self.only_destination,
+            "explained": [each.item() for each in self.explained],
             "runs": self.runs,
             "reason": self.trouble,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -76,8 +77,11 @@ class SortedOut:
     to_pair: tuple[Bucket, ...]
 
 
-def sort_out(buckets: Iterable[Bucket]) -> SortedOut:
-    """Runs of the buckets that speak for themselves, and the others."""
+def sort_out(buckets: Iterable[Bucket], cuts: Mapping[int, Sequence[int]] = MappingProxyType({})) -> SortedOut:
+    """Runs of the buckets that speak for themselves, and the others.
+
+    `cuts`: by log, source offsets across which no sparse run without a copy may reach.
+    """
     logs: dict[int, list[Bucket]] = defaultdict(list)
     alone: dict[int, list[Bucket]] = defaultdict(list)
     for bucket in buckets:
@@ -86,7 +90,9 @@ def sort_out(buckets: Iterable[Bucket]) -> SortedOut:
     to_pair: list[Bucket] = []
     for log, found in logs.items():
         found.sort(key=lambda bucket: (bucket.source_first, bucket.bucket))
-        mixed = _mixed(found)
+        mixed = [
+            is_mixed or _cut(bucket, cuts.get(log, ())) for is_mixed, bucket in zip(_mixed(found), found, strict=True)
+        ]
         runs[log] = together(_run(bucket) for bucket, is_mixed in zip(found, mixed, strict=True) if not is_mixed)
         to_pair += [bucket for bucket, is_mixed in zip(found, mixed, strict=True) if is_mixed]
     extras: dict[int, Runs] = {}
@@ -133,6 +139,12 @@ def _two_farthest(reached: list[tuple[int, object]]) -> list[tuple[int, object]]
     for last, way in reached:
         by_way[way] = max(last, by_way.get(way, last))
     return sorted(((last, way) for way, last in by_way.items()), key=lambda each: -each[0])[:2]
+
+
+def _cut(bucket: Bucket, cuts: Sequence[int]) -> bool:
+    """Whether a bucket without copies does not tell how many of its records lie on either side of a cut."""
+    first, last = bucket.source_first or 0, bucket.source_last or 0
+    return bucket.lost and _sparse(bucket) and any(first < cut <= last for cut in cuts)
 
 
 def _sparse(bucket: Bucket) -> bool:

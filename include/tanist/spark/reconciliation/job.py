@@ -21,6 +21,7 @@ from tanist.spark.failures import translated_failures
 from tanist.spark.reconciliation.bucket_digests import compared
 from tanist.spark.reconciliation.counts import Counts
 from tanist.spark.reconciliation.digests import sort_out
+from tanist.spark.reconciliation.exclusive import cuts_of, explained
 from tanist.spark.reconciliation.frames import ROLES, PairedLogs, paired, parts_of
 from tanist.spark.reconciliation.parquet import write
 from tanist.spark.reconciliation.positions import WHY, Ends, Standing, translate
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tanist.domain.reconciliation.exclusive import ExclusiveRange
     from tanist.domain.reconciliation.job import PositionRequest, ReconciliationJob, TopicPair
     from tanist.domain.validation.bounds import LogBounds
     from tanist.spark.reconciliation.digests import Bucket, SortedOut
@@ -69,6 +71,11 @@ class ReadLogs:
         sides = (("source", self.source), ("destination", self.destination))
         silent = (f"{name}: {ends}" for name, ends in sides if isinstance(ends, TanistError))
         return "; ".join(filter(None, (self.pair.trouble, *silent)))
+
+    @property
+    def exclusive(self) -> tuple[ExclusiveRange, ...]:
+        """Ranges of this partition that only one of the clusters can have."""
+        return tuple(each for each in self.pair.exclusive if each.partition == self.partition)
 
     @property
     def spans(self) -> tuple[Span, Span]:
@@ -214,7 +221,8 @@ def _read(
     ]
     found, troubles = _digests(spark, clusters)
     troubles |= {bucket.log: troubles.get(bucket.log, _STAMPED) for bucket in found if bucket.stamped}
-    sorted_out = sort_out(bucket for bucket in found if bucket.log not in troubles)
+    cuts = {log: cuts_of(each.exclusive, at_source=True) for log, each in known.items()}
+    sorted_out = sort_out((bucket for bucket in found if bucket.log not in troubles), cuts)
     more = _pairs(spark, clusters, sorted_out.to_pair, len(found), report)
     troubles = {**more.troubles, **troubles}
     by_log = defaultdict[int, list["Bucket"]](list)
@@ -223,7 +231,7 @@ def _read(
     return {
         log: replace(_NOTHING, unread=troubles[log])
         if log in troubles
-        else reconciled_log(by_log[log], [_of(log, sorted_out), _of(log, more)], span.until)
+        else reconciled_log(by_log[log], [_of(log, sorted_out), _of(log, more)], span.until, known[log].exclusive)
         for log, span in ours.items()
     }
 
@@ -280,9 +288,16 @@ def _of(log: int, found: SortedOut | PairedLogs) -> tuple[Runs, Runs]:
     return found.runs.get(log, Runs.none()), found.extras.get(log, Runs.none())
 
 
-def reconciled_log(buckets: Sequence[Bucket], parts: Sequence[tuple[Runs, Runs]], end: int) -> ReconciledLog:
+def reconciled_log(
+    buckets: Sequence[Bucket],
+    parts: Sequence[tuple[Runs, Runs]],
+    end: int,
+    exclusive: Sequence[ExclusiveRange] = (),
+) -> ReconciledLog:
     """All of a log; `end`: the source's last stable offset. Records that were there at one look alone are a trouble."""
-    runs, extras = merge((runs for runs, _ in parts), end), merge_extras(extras for _, extras in parts)
+    here, there = (cuts_of(exclusive, at_source=at_source) for at_source in (True, False))
+    runs = merge((runs for runs, _ in parts), end, here)
+    extras = merge_extras((extras for _, extras in parts), there)
     records = sum(bucket.source_records for bucket in buckets), sum(bucket.destination_records for bucket in buckets)
     if records != (runs.records.sum(), runs.copied.records.sum() + extras.length.sum()):
         return replace(_NOTHING, unread=_GONE)
@@ -296,7 +311,9 @@ def _partition(logs: ReadLogs, found: ReconciledLog) -> ReconciledPartition:
     trouble = logs.trouble or found.trouble
     if trouble:
         return ReconciledPartition(pair=logs.pair, partition=logs.partition, trouble=trouble)
-    counts = Counts.of(found.runs, found.extras, *(span.until for span in logs.spans))
+    ours, theirs = (span.until for span in logs.spans)
+    counts = Counts.of(found.runs, found.extras, ours, theirs, logs.exclusive)
+    lost = found.runs.where(found.runs.source < ours).lost
     source, destination = (
         LogRead(span.start, span.until, count) for span, count in zip(logs.spans, found.records, strict=True)
     )
@@ -311,6 +328,9 @@ def _partition(logs: ReadLogs, found: ReconciledLog) -> ReconciledPartition:
         behind=counts.behind,
         repeated=counts.repeated,
         runs=counts.runs,
+        only_source=counts.only_source,
+        only_destination=counts.only_destination,
+        explained=tuple(explained(logs.exclusive, lost, found.extras, theirs)),
     )
 
 

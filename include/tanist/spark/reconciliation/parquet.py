@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tanist.domain.errors import CouldNotTell
+from tanist.spark.reconciliation.exclusive import held
 from tanist.spark.reconciliation.pairing import NOWHERE
 from tanist.spark.reconciliation.runs import moved
 
@@ -32,7 +33,8 @@ SCHEMA: Final = pa.schema(
 )
 """From `source_offset` on, for `offsets` offsets with `records` records, the copy lies as far behind
 `destination_offset`. By `kind`: paired; moved (out of order); lost (no copy, `destination_offset` is null); repeated
-(`source_offset`: the first record that is like the first of these); foreign (`source_offset` is null)."""
+(`source_offset`: the first record that is like the first of these); foreign (`source_offset` is null); only_source and
+only_destination: of the last three, those in ranges that only this cluster can have."""
 
 
 def write(file: Path, found: Iterable[tuple[ReconciledPartition, Runs, Runs]]) -> None:
@@ -45,7 +47,7 @@ def write(file: Path, found: Iterable[tuple[ReconciledPartition, Runs, Runs]]) -
     try:
         with pq.ParquetWriter(parts, SCHEMA) as out:
             for partition, runs, extras in found:
-                for kind, rows in _by_kind(runs, extras):
+                for kind, rows in _by_kind(partition, runs, extras):
                     out.write_table(_table(partition, kind, rows))
         parts.replace(file)
     except OSError as error:
@@ -53,14 +55,18 @@ def write(file: Path, found: Iterable[tuple[ReconciledPartition, Runs, Runs]]) -
         raise CouldNotTell(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _by_kind(runs: Runs, extras: Runs) -> Iterator[tuple[str, Runs]]:
-    copied = runs.copied
+def _by_kind(found: ReconciledPartition, runs: Runs, extras: Runs) -> Iterator[tuple[str, Runs]]:
+    copied, lost = runs.copied, runs.lost
     out = moved(copied)
+    ranges = [each for each in found.pair.exclusive if each.partition == found.partition]
+    here, there = held(ranges, lost.source, at_source=True), held(ranges, extras.destination, at_source=False)
     yield "paired", copied.where(~out)
     yield "moved", copied.where(out)
-    yield "lost", runs.lost
-    yield "repeated", extras.again
-    yield "foreign", extras.alone
+    yield "lost", lost.where(~here)
+    yield "repeated", extras.where(~there).again
+    yield "foreign", extras.where(~there).alone
+    yield "only_source", lost.where(here)
+    yield "only_destination", extras.where(there)
 
 
 def _table(found: ReconciledPartition, kind: str, runs: Runs) -> pa.Table:

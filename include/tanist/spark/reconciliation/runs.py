@@ -11,7 +11,7 @@ import numpy as np
 from tanist.spark.reconciliation.pairing import NOWHERE, Longs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -120,23 +120,27 @@ def compress_extras(pairs: Pairs) -> Runs:
     return Runs(turned.destination, turned.source, turned.length, turned.records)
 
 
-def merge(parts: Iterable[Runs], cut: int | None = None) -> Runs:
+def merge(parts: Iterable[Runs], cut: int | None = None, lost_cuts: Sequence[int] = ()) -> Runs:
     """One list of runs from those of all parts of a log, whatever their order.
 
     Neighbours with the same distance between source and copy become one, also across a gap: both logs leave out as
     many offsets there, so what lies behind the gap of one lies behind that of the other. None reaches across a copy of
-    another record, and none across the source offset `cut`.
+    another record, and none across the source offset `cut`; none without a copy across one of `lost_cuts`.
     """
     runs = together(parts)
     if not len(runs):
         return runs
     runs = runs if cut is None else _split(runs, cut)
+    for each in lost_cuts:
+        runs = together([runs.copied, _split(runs.lost, each)])
     runs = runs.where(np.argsort(runs.source, kind="stable"))
     rank = np.empty(len(runs), np.int64)
     rank[np.argsort(runs.destination, kind="stable")] = np.arange(len(runs))
     apart = (np.diff(runs.distances()) != 0) | ((np.diff(rank) != 1) & (runs.destination[1:] != NOWHERE))
     if cut is not None:
         apart |= (runs.source[:-1] < cut) & (runs.source[1:] >= cut)
+    for each in lost_cuts:
+        apart |= (runs.source[:-1] < each) & (runs.source[1:] >= each) & (runs.destination[1:] == NOWHERE)
     first = np.concatenate(([0], np.flatnonzero(apart) + 1))
     ends = np.maximum.reduceat(runs.ends, first)
     source, records = runs.source[first], np.add.reduceat(runs.records, first)
@@ -154,6 +158,17 @@ def _split(runs: Runs, cut: int) -> Runs:
     return together([runs.where(~across), first, second])
 
 
+def _split_extras(runs: Runs, cut: int) -> Runs:
+    """The extras around the destination offset `cut` in two; each has a record at every offset."""
+    across = (runs.destination < cut) & (runs.destination_ends > cut)
+    both = runs.where(across)
+    before = cut - both.destination
+    later = np.where(both.source == NOWHERE, NOWHERE, both.source + before)
+    first = Runs(both.source, both.destination, before, before)
+    second = Runs(later, both.destination + before, both.length - before, both.length - before)
+    return together([runs.where(~across), first, second])
+
+
 def join(runs: Runs) -> Runs:
     """Fewer runs from some of a log: what lies in a gap between two is not known yet, so none reaches across one."""
     if not len(runs):
@@ -165,13 +180,17 @@ def join(runs: Runs) -> Runs:
     return Runs(runs.source[first], runs.destination[first], length, records)
 
 
-def merge_extras(parts: Iterable[Runs]) -> Runs:
-    """One list of extras by destination offset; none reaches across a gap."""
+def merge_extras(parts: Iterable[Runs], cuts: Sequence[int] = ()) -> Runs:
+    """One list of extras by destination offset; none reaches across a gap, or across a destination offset of `cuts`."""
     runs = together(parts)
+    for each in cuts:
+        runs = _split_extras(runs, each)
     if not len(runs):
         return runs
     runs = runs.where(np.argsort(runs.destination, kind="stable"))
     apart = (np.diff(runs.distances()) != 0) | (runs.destination[1:] != runs.destination_ends[:-1])
+    for each in cuts:
+        apart |= (runs.destination[:-1] < each) & (runs.destination[1:] >= each)
     first = np.concatenate(([0], np.flatnonzero(apart) + 1))
     length = np.add.reduceat(runs.length, first)
     return Runs(runs.source[first], runs.destination[first], length, length)

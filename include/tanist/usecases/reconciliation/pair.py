@@ -8,18 +8,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tanist.domain.errors import Misconfigured, TanistError
+from tanist.domain.offset_map import OffsetMap
 from tanist.domain.problems import ProblemCollector
+from tanist.domain.reconciliation.exclusive import exclusive_ranges
 from tanist.domain.reconciliation.job import PositionRequest, TopicPair
+from tanist.domain.records import OFFSETS_TOPIC
 from tanist.usecases import cluster_ids
+from tanist.usecases.mirrors.describe import maps
 from tanist.usecases.snapshot import ClusterSnapshot
 from tanist.usecases.validation.prepare import mirrored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
-    from tanist.domain.names import MirrorName
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.reconciliation.exclusive import ExclusiveRange
+    from tanist.domain.records import TopicDesired
     from tanist.ports.cluster import Cluster
     from tanist.usecases.command import CommandContext
+    from tanist.usecases.validation.prepare import Mirrored
 
 
 LARGEST: Final = 2**63 - 1
@@ -41,7 +48,7 @@ def of_mirror(
     connect: Callable[[str], Cluster],
     context: CommandContext,
 ) -> Paired:
-    """The topics of a mirror, with the same names at both clusters and the partitions of the source.
+    """The topics of a mirror, with the same names at both clusters and the partitions of the source, and their lineage.
 
     The job reports a partition that the mirror topic lacks.
 
@@ -49,13 +56,32 @@ def of_mirror(
         UnknownMirror, TopicNotInMirror; AnotherCluster: a connection leads elsewhere now; Misconfigured: an expression;
         CouldNotTell: a cluster does not answer.
     """
-    found = mirrored(ClusterSnapshot(cluster=destination), mirror, include, connect, context)
+    copies = ClusterSnapshot(cluster=destination)
+    found = mirrored(copies, mirror, include, connect, context)
     counts = {each.topic: each.at_source for each in found.growth.grown}
+    runs = maps(copies.state(OFFSETS_TOPIC, context.by), found.spec)
     pairs = (
-        TopicPair(t.topic, t.topic, counts.get(t.topic, t.partitions), found.growth.trouble(t.topic))
+        TopicPair(
+            t.topic,
+            t.topic,
+            counts.get(t.topic, t.partitions),
+            found.growth.trouble(t.topic),
+            tuple(_exclusive(found, t, runs)),
+        )
         for t in found.topics
     )
     return Paired(found.spec.source, tuple(pairs))
+
+
+def _exclusive(
+    found: Mirrored, topic: TopicDesired, runs: Mapping[TopicPartition, OffsetMap]
+) -> Iterator[ExclusiveRange]:
+    """What only one of the clusters can have, by the lineage of the topic."""
+    mirror = found.spec.mirror
+    entries = tuple(found.view.lineage(mirror, topic.topic))
+    promoted = found.view.promoted(mirror, topic.topic)
+    for at in topic.all_partitions():
+        yield from exclusive_ranges(entries, at, found.spec, runs.get(at, OffsetMap()), promoted=promoted)
 
 
 def of_topics(source: Cluster, destination: Cluster, topics: tuple[str, str], context: CommandContext) -> Paired:
