@@ -49,13 +49,15 @@ else
 	@$(BIN)/python -m tests.storm --seconds $(or $(FOR),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
 
-bench: $(STAMP) ## beside MirrorMaker 2, the official connector, the failover without Airflow; how fresh positions are
+bench: $(STAMP) ## beside MirrorMaker 2 (also on the way back), the official connector, the failover without Airflow; how fresh positions are
 	@$(BIN)/python -m bench $(ARGS)
 	@$(BIN)/python -m bench --tls --only bench-100b
 	@$(BIN)/python -m bench.groups 60
 	@$(BIN)/python -m bench.validation
 	@$(BIN)/python -m bench.reconciliation
 	@$(BIN)/python -m bench.orchestration
+	@$(BIN)/python -m bench.failback
+	@$(BIN)/python -m bench.failback 100 100
 
 clean: ## everything that the targets above have made
 	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist sandbox bench/results

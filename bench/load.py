@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.pair import Pair
+    from tanist_testkit.sandbox.cluster import SandboxCluster
 
 PARTITIONS: Final = 8
 FLUSH_SECONDS: Final = 120.0
@@ -72,13 +73,22 @@ def produce(pair: Pair, load: Load, report: Callable[[int], None]) -> None:
         KafkaException, BufferError: the cluster refused. TimedOut: not delivered within two minutes after the last.
     """
     create_topic(pair.source, load.topic, PARTITIONS, _KEEP, pair.clock)
+    write(pair.source, load, report)
+
+
+def write(cluster: SandboxCluster, load: Load, report: Callable[[int], None]) -> None:
+    """Append the records of `load` to its topic at `cluster`.
+
+    Raises:
+        As `produce`.
+    """
     batches = {
         "batch_size": load.batch_bytes,
         "batch_num_messages": load.batch_records,
         "linger_ms": 200 if load.batch_records > 1 else 0,
         "compression_type": load.codec,
     }
-    writer = LogWriter(client(pair.source, **batches, **_PRODUCER))
+    writer = LogWriter(client(cluster, **batches, **_PRODUCER))
     sent = 0
     for number, values in enumerate(_chunks(load)):
         writer.write_values(load.topic, number % PARTITIONS, values)

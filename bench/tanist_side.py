@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAME: Final = "tanist"
 MIRROR: Final = "bench"
 _TANIST: Final = (sys.executable, "-m", "tanist.cli.main")
-_CREATE_SECONDS: Final = 60.0
+_COMMAND_SECONDS: Final = 60.0
 
 
 def start(pair: Pair, load: Load) -> Process:
@@ -26,9 +26,18 @@ def start(pair: Pair, load: Load) -> Process:
     Raises:
         ProcessFailed: the mirror could not be made, or the worker not be started.
     """
-    where = ("--config", str(pair.config), "--destination", DESTINATION)
-    _tanist("mirrors", "create", MIRROR, *where, "--source", SOURCE, "--topic", load.topic)
-    return pair.guardian.spawn([*_TANIST, "fetcher", "run", *where], pair.home / "fetcher.log")
+    tanist(pair, DESTINATION, "mirrors", "create", MIRROR, "--source", SOURCE, "--topic", load.topic, "--yes")
+    return fetcher(pair, DESTINATION)
+
+
+def fetcher(pair: Pair, at: str) -> Process:
+    """A fetcher of the destination `at`.
+
+    Raises:
+        ProcessFailed: it could not be started.
+    """
+    where = ("--config", str(pair.config), "--destination", at)
+    return pair.guardian.spawn([*_TANIST, "fetcher", "run", *where], pair.home / f"fetcher-{at}.log")
 
 
 def copy_of(topic: str) -> str:
@@ -36,8 +45,17 @@ def copy_of(topic: str) -> str:
     return topic
 
 
-def _tanist(*arguments: str) -> None:
-    command = [*_TANIST, *arguments, "--yes"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_CREATE_SECONDS, check=False)
+def tanist(pair: Pair, at: str, *arguments: str) -> str:
+    """What a command prints, with the destination `at`.
+
+    Raises:
+        ProcessFailed: it failed, or took longer than a minute.
+    """
+    command = [*_TANIST, *arguments, "--config", str(pair.config), "--destination", at]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
+    except subprocess.TimeoutExpired as late:
+        raise ProcessFailed(f"tanist {' '.join(arguments)}: still running after {_COMMAND_SECONDS:g} s") from late
     if done.returncode:
         raise ProcessFailed(f"tanist {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout

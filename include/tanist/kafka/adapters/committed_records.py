@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
 
-_READ_BYTES: Final = 1 << 20
+_FIRST_BYTES: Final = 16 << 10
+"""Of the first answer; a first batch that is larger comes whole (KIP-74). It tells how large the others must be."""
+_MOST_BYTES: Final = 1 << 20
 _EMPTY_ANSWERS: Final = 3
 """So many answers without a record, one after the other: nothing is left there."""
 
@@ -41,11 +43,11 @@ def committed(router: Router, at: TopicPartition, begin: int, end: int, by: Dead
     Raises:
         CouldNotTell: the log cannot be read up to `end`. TimedOut. BrokerError, CorruptBatch, UnsupportedBatch.
     """
-    empty = 0
+    empty, size = 0, _FIRST_BYTES
     while begin < end:
         if not by.left(time.monotonic()):
             raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
-        fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), _READ_BYTES)[at])
+        fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), size)[at])
         seen = visible(fetched.records, fetched.aborted)
         for header, batch in seen.batches:
             stamped = header.is_log_append_time
@@ -60,7 +62,14 @@ def committed(router: Router, at: TopicPartition, begin: int, end: int, by: Dead
             if empty >= _EMPTY_ANSWERS:
                 return  # a cleaner has taken the rest
             continue
+        first = min(begin, seen.batches[0][0].base_offset) if seen.batches else begin
+        size = _next_size(len(fetched.records), seen.until - first, end - seen.until)
         begin, empty = seen.until, 0
+
+
+def _next_size(read: int, offsets: int, left: int) -> int:
+    """Bytes to ask for, so that little is read behind the span: `read` bytes held `offsets`, and `left` are to come."""
+    return max(_FIRST_BYTES, min(_MOST_BYTES, read * left // offsets))
 
 
 def batches(
@@ -70,11 +79,11 @@ def batches(
 
     Raises as `committed`.
     """
-    empty = 0
+    empty, size = 0, _FIRST_BYTES
     while begin < end:
         if not by.left(time.monotonic()):
             raise TimedOut(f"{at} could not be read from offset {begin} to {end} in time")
-        fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), _READ_BYTES)[at])
+        fetched = value(fetch(router, {at: begin}, by, FetchLimits(max_wait_ms=0), size)[at])
         before = begin
         for header, batch in walk(fetched.records):
             if header.last_offset < before or header.base_offset >= end:
@@ -82,7 +91,7 @@ def batches(
             begin = header.next_offset
             yield header, batch
         if begin > before:
-            empty = 0
+            empty, size = 0, _next_size(len(fetched.records), begin - before, end - begin)
             continue
         if fetched.last_stable_offset < end:
             raise CouldNotTell(f"{at} ends at offset {fetched.last_stable_offset} for readers, not at {end}")
