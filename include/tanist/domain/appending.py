@@ -115,6 +115,22 @@ def truncated(sent_until: SourceOffset, last_epoch: int, end: SourceOffset) -> S
     return later_history(end, sent_until, last_epoch + 1)
 
 
+class CopiedRecord(NamedTuple):
+    """A record of the source's leader epoch `epoch` was copied that ends at `until`, or at a later offset."""
+
+    until: SourceOffset
+    epoch: int
+
+    def lost(self, position: SourceOffset, epoch_end: int) -> SourceTruncated | None:
+        """What it means that `epoch` ends at `epoch_end` in the source's log (-1: unknown there). None: nothing.
+
+        `position`: where copying is to go on. Behind it nothing of the record is in the copy (any more).
+        """
+        if not 0 <= epoch_end < self.until <= position:
+            return None
+        return later_history(SourceOffset(epoch_end), position, self.epoch + 1)
+
+
 def later_history(start: SourceOffset, until: SourceOffset, epoch: int) -> SourceTruncated:
     """The source lost its offsets from `start` up to `until`; its later records begin with leader epoch `epoch`."""
     return SourceTruncated(

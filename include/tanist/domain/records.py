@@ -178,9 +178,8 @@ class PartitionObserved(MirrorRecord):
 class SourceEnd:
     """Last known ends of one source partition, for the loss forecast when the source is down.
 
-    `rate`: its highest recent growth in offsets per second; an older peak counts less. `log_start`: its log start
-    offset. `caught_up_at`: see `CaughtUp`. `copied_until`: everything before this offset was copied. None: unknown, or
-    written by a worker that did not report it.
+    `rate`: its highest recent growth in offsets per second; an older peak counts less. `caught_up_at`: see `CaughtUp`.
+    `copied_until`: all before it was copied. `record_until`, `record_epoch`: see `CopiedRecord`. None: unknown.
     """
 
     partition: TopicPartition
@@ -190,6 +189,8 @@ class SourceEnd:
     log_start: SourceOffset | None = None
     caught_up_at: EpochMs | None = None
     copied_until: SourceOffset | None = None
+    record_until: SourceOffset | None = None
+    record_epoch: int | None = None
 
 
 @stored("ends", "mirror", "chunk")

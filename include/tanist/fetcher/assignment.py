@@ -90,5 +90,7 @@ class Report:
     observed_at: EpochMs | None = None
     caught_up_at: EpochMs | None = None
     last_mirrored_epoch: int = -1
+    record_until: SourceOffset | None = None
+    record_epoch: int | None = None
     records: int = 0
     bytes: int = 0

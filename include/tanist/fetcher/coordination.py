@@ -155,7 +155,8 @@ class Coordination(RoundThread):
             held = view.observed(mine.spec.mirror, mine.partition)
             report = self._leaders[mine.spec.mirror].report(mine) or self.reports.get(mine.mirror_partition, NO_NEWS)
             if new := next_observed(mine, held, report, self._epochs[mine.state_partition], now):
-                _log_transition(new, changed=held is None or held.row != new.row)
+                if held is None or (held.row, held.error) != (new.row, new.error):
+                    _log_transition(new, changed=held is None or held.row != new.row)
                 records.append(new)
         if now.monotonic - self._alive_at >= ALIVE_EVERY_SECONDS:
             self._alive_at = now.monotonic

@@ -76,7 +76,7 @@ def next_observed(
     finding = Finding.ACCEPTED if _is_accepted(mine.spec, held) else report.finding
     row = next_row(mine.topic.desired, state, finding)
     if row is None:
-        return _trouble(held, report, claim_epoch, now)
+        return _trouble(held, report, claim_epoch, now) or _later_epoch(held, report, claim_epoch, now)
     why = report.error if row.cause in {Finding.BROKEN, Finding.DELETED} else None
     return PartitionObserved(
         mirror=mine.spec.mirror,
@@ -121,6 +121,19 @@ def _trouble(held: PartitionObserved | None, report: Report, claim_epoch: int, n
     if held.state is MirrorState.MIRRORING and held.topic_id != (topic := _copied_to(held, report)):
         return replace(held, topic_id=topic, claim_epoch=claim_epoch, at=now.epoch)
     return None
+
+
+def _later_epoch(
+    held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment
+) -> PartitionObserved | None:
+    """The same state, once records of a later leader epoch of the source are copied: whoever fails over reads it."""
+    if (
+        held is None
+        or held.state is not MirrorState.MIRRORING
+        or (epoch := _epoch(held, report)) <= held.last_mirrored_epoch
+    ):
+        return None
+    return replace(held, last_mirrored_epoch=epoch, claim_epoch=claim_epoch, at=now.epoch)
 
 
 def _copied_to(held: PartitionObserved | None, report: Report) -> str:
@@ -191,6 +204,8 @@ def source_ends(reports: Mapping[MirrorPartition, Report], mine: Iterable[Owned]
                 log_start=report.source_log_start,
                 caught_up_at=report.caught_up_at,
                 copied_until=report.position,
+                record_until=report.record_until,
+                record_epoch=report.record_epoch,
             )
             packed.setdefault(chunk, []).append((end, seen))
     found = [_packed(*chunk, ends) for chunk, ends in packed.items()]

@@ -10,11 +10,16 @@ from uuid import uuid4
 import pytest
 
 from tanist.domain.broker_errors import UnknownTopicId
-from tanist.domain.names import BrokerId
+from tanist.domain.holes import Holes
+from tanist.domain.names import BrokerId, EpochMs, SourceOffset
+from tanist.domain.records import SourceEnd, SourceEnds
+from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.protocol.frames import FetchLimits, FetchPosition
 from tanist.kafka.wire.connection import ReceiveBuffer
 from tanist.kafka.wire.hot import Fetches
 from tanist.kafka.wire.requests import End
+from tanist.ports.tails import CopiedSpan
+from tests.kafka.fetcher.copier import SLICE
 from tests.kafka.fetcher.rig import Rig, RigCluster, soon, until
 from tests.kafka.fetcher.test_broken import ALONE, recreate
 from tests.kafka.fetcher.test_log_start import batches
@@ -63,6 +68,35 @@ def test_records_written_over_lost_ones_are_not_copied(out_of_trio: Rig, topic_n
     assert rig.destination.end(at, End.LOG_END) == end
 
 
+def test_records_are_not_copied_behind_lost_ones_where_a_compacted_log_has_none_to_compare(
+    out_of_trio: Rig, topic_name: str, tmp_path: Path
+) -> None:
+    """They were: the source had no record at the offsets of the lost ones, which says nothing in a compacted log.
+
+    An aborted transaction takes the place of a cleaner here: it, too, leaves offsets without a record.
+    """
+    rig, kept = out_of_trio, tmp_path / "kept"
+    rig.destination.create(topic_name)
+    [at] = rig.source.create(topic_name, brokers=[1], config=ALONE)
+    batches(rig, at, 5)
+    shutil.copytree(log_of(rig.source, at), kept)
+    batches(rig, at, 5)
+    with rig.copier([at], holes=Holes.COPIES) as copier:
+        rig.copied(copier)
+        seen = copier.reports()[at]
+    ends = SourceEnd(
+        at, SourceOffset(100), SourceOffset(100), record_until=seen.record_until, record_epoch=seen.record_epoch
+    )
+    rig.store.append([SourceEnds(mirror=rig.spec.mirror, chunk=SLICE, ends=(ends,), at=EpochMs(0))], soon())
+    lose_power(rig.source, at, kept)
+    rig.source.transaction(at, [b"%d" % n for n in range(60)], commit=False)
+    batches(rig, at, 2)
+    with rig.copier([at], holes=Holes.COPIES, name="w2") as copier:
+        assert broken(copier, at) == "SOURCE_TRUNCATED", copier.reports()[at]
+        assert "lost its offsets 50 to 99" in str(copier.reports()[at].error)
+    assert rig.destination.end(at, End.LOG_END) == 100
+
+
 def test_a_fetch_says_which_history_and_which_topic_it_goes_on_with(trio: RigCluster, topic_name: str) -> None:
     """A worker that was frozen while a leader lost records, or a topic was created again, reads none of these."""
     [at] = trio.create(topic_name, brokers=[1, 2], config=ALONE)
@@ -91,6 +125,27 @@ def test_a_fetch_says_which_history_and_which_topic_it_goes_on_with(trio: RigClu
             assert fetched(offset, epoch, of).diverging is None
     another = fetched(15, then, uuid4())
     assert (another.error_code, len(another.records)) == (UnknownTopicId.code, 0)
+
+
+def test_an_epoch_that_was_stored_early_does_not_count_copied_records_as_left_at_the_source(
+    trio: RigCluster, topic_name: str
+) -> None:
+    """The survey of an old source ended the common part where the stored epoch ended, and would have them replayed.
+
+    The copy is the log itself: both agree to the end.
+    """
+    [at] = trio.create(topic_name, brokers=[1, 2], config=ALONE)
+    trio.produce(at, [b"%d" % n for n in range(100)])
+    trio.router.refresh([topic_name], soon())
+    stored = trio.router.leader_epoch(at)
+    trio.cluster.kill(1)
+    until(lambda: trio.leader(at) == 2, 30)
+    trio.produce(at, [b"%d" % n for n in range(100)])
+    trio.cluster.start_broker(1)
+    until(lambda: trio.complete(topic_name, 1), 30)
+    tails = KafkaDivergentTails(trio.router, trio.router)
+    for epoch in (-1, stored, trio.router.leader_epoch(at)):
+        assert tails.common_ends({at: CopiedSpan(200, 200, epoch)}, soon()) == {at: 200}
 
 
 def test_a_source_topic_that_was_created_again_is_named_by_a_worker_that_resumes(rig: Rig, topic_name: str) -> None:

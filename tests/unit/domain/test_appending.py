@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.domain import appending, gap_markers
-from tanist.domain.appending import DEPTH, FORGETS_EARLY_MS, Halt, Move, Pipeline, next_move, remembered_since, shifted
+from tanist.domain.appending import (
+    DEPTH,
+    FORGETS_EARLY_MS,
+    CopiedRecord,
+    Halt,
+    Move,
+    Pipeline,
+    next_move,
+    remembered_since,
+    shifted,
+)
 from tanist.domain.broker_errors import InvalidProducerEpoch, MessageTooLarge, NotLeader
 from tanist.domain.copying import Append, Fill, Refuse
 from tanist.domain.errors import BrokerError, CompactionHole, MirrorProducerFenced, RecordTooLarge
@@ -253,3 +263,21 @@ def test_an_error_in_the_log_is_not_taken_for_a_record_that_was_not_sent() -> No
     pipeline.sent()
     pipeline.take([Refuse(CompactionHole("a hole"))])
     assert pipeline.sent_until == 10
+
+
+@pytest.mark.parametrize(
+    ("position", "epoch_end", "lost"),
+    [
+        (100, 100, None),
+        (100, 120, None),
+        (100, 60, "60 to 99"),
+        (120, 60, "60 to 119"),
+        (100, -1, None),  # the log has forgotten the epoch, or is another one
+        (90, 60, None),  # the copy begins anew, or has lost the record as well
+    ],
+)
+def test_an_epoch_that_ends_before_a_copied_record_of_it_has_lost_records(
+    position: int, epoch_end: int, lost: str | None
+) -> None:
+    found = CopiedRecord(SourceOffset(100), 4).lost(SourceOffset(position), epoch_end)
+    assert found is None if lost is None else found is not None and f"lost its offsets {lost} " in found.reason

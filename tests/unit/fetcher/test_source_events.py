@@ -134,3 +134,15 @@ def test_a_topic_counts_as_deleted_only_after_several_looks_and_some_seconds() -
     assert not seen.is_deleted(later), "too few looks"
     assert not seen.again().is_deleted(later - 0.1), "too soon"
     assert seen.again().is_deleted(later)
+
+
+def test_the_last_mirrored_epoch_is_stored_while_a_partition_is_copied() -> None:
+    """It was stored with the next transition only, mostly at a failover, and by then another worker did not know it."""
+    worker = Worker()
+    worker.rounds(ALIGNED)
+    for epoch in (0, 4):
+        worker.rounds(Report(finding=Finding.ALIGNED, last_mirrored_epoch=epoch))
+        worker.rounds(ALIGNED)  # of a worker that has copied nothing yet
+        held = worker.view.observed(M, AT)
+        assert held is not None
+        assert (held.state, held.last_mirrored_epoch) == (S.MIRRORING, epoch)

@@ -69,11 +69,18 @@ class KafkaDivergentTails:
         yield from open_parts.values()
 
     def _common_end(self, at: TopicPartition, span: CopiedSpan, by: Deadline) -> int:
+        """By records. The epoch tells only where cleaners have left no record to compare: it may be an earlier one."""
         starts = [value(list_offsets(router, {at: End.EARLIEST}, by)[at]) for router in self._both]
-        start, bound = max(starts), min(span.end, span.source_end)
-        if span.last_epoch >= 0:
-            epoch = value(offset_for_leader_epoch(self._source, {at: span.last_epoch}, by)[at])
-            bound = min(bound, epoch.end_offset) if epoch.end_offset >= 0 else bound
+        common = self._agree_until(at, max(starts), min(span.end, span.source_end), by)
+        if span.last_epoch < 0:
+            return common
+        epoch = value(offset_for_leader_epoch(self._source, {at: span.last_epoch}, by)[at])
+        if not 0 <= epoch.end_offset < common or self._has_common_record(at, epoch.end_offset, common, by):
+            return common
+        return self._agree_until(at, max(starts), epoch.end_offset, by)
+
+    def _agree_until(self, at: TopicPartition, start: int, bound: int, by: Deadline) -> int:
+        """Up to where both logs agree, `bound` at most."""
         first, window = bound, FIRST_WINDOW
         while start < first:
             begin = max(start, bound - window)
@@ -84,6 +91,17 @@ class KafkaDivergentTails:
             if differs > begin:
                 break
         return first
+
+    def _has_common_record(self, at: TopicPartition, begin: int, end: int, by: Deadline) -> bool:
+        """Whether both logs have the same record at an offset in [begin, end). The last ones are looked at first."""
+        window = FIRST_WINDOW
+        while begin < end:
+            start = max(begin, end - window)
+            ours, theirs = (dict(self._records(router, at, start, end, by)) for router in self._both)
+            if ours.items() & theirs.items():
+                return True
+            end, window = start, window * 4
+        return False
 
     @property
     def _both(self) -> tuple[Router, Router]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.appending import Halt, Pipeline, truncated
+from tanist.domain.appending import CopiedRecord, Halt, Pipeline, truncated
 from tanist.domain.caught_up import CaughtUp
 from tanist.domain.errors import CompactionHole
 from tanist.domain.holes import Holes
@@ -105,6 +105,8 @@ class BatchPartition:
     note: str = ""
     tombstones: Tombstones = field(init=False)
     last_mirrored_epoch: int = -1
+    copied_record: CopiedRecord | None = None
+    """The last record that landed, or what the worker before has stored of it."""
     records: int = 0
     bytes: int = 0
 
@@ -196,6 +198,8 @@ class BatchPartition:
         self.records += header.record_count
         self.bytes += header.size
         self.last_mirrored_epoch = max(self.last_mirrored_epoch, header.leader_epoch)
+        if header.leader_epoch >= 0:
+            self.copied_record = CopiedRecord(sent.until, header.leader_epoch)
 
     def report(self, trouble: Trouble) -> Report:
         """What others may know of it, now."""
@@ -214,6 +218,8 @@ class BatchPartition:
             observed_at=source.observed_at,
             caught_up_at=self.tombstones.caught_up.at,
             last_mirrored_epoch=self.last_mirrored_epoch,
+            record_until=self.copied_record.until if self.copied_record else None,
+            record_epoch=self.copied_record.epoch if self.copied_record else None,
             records=self.records,
             bytes=self.bytes,
         )

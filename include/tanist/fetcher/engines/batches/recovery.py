@@ -6,10 +6,10 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tanist.domain.appending import Pipeline
+from tanist.domain.appending import CopiedRecord, Pipeline
 from tanist.domain.caught_up import CaughtUp
 from tanist.domain.compacted_recovery import recover_compacted_position
-from tanist.domain.errors import CompactionHole, Diverged, Stopped, TanistError, TimedOut, Unreachable
+from tanist.domain.errors import CompactionHole, Diverged, SourceTruncated, Stopped, TanistError, TimedOut, Unreachable
 from tanist.domain.holes import Holes
 from tanist.domain.recovery import SourceBehind, recover_position
 from tanist.fetcher.engines.batches.evidence import WireLogReader, ids_and_ends
@@ -82,6 +82,8 @@ class Recovery:
                 return self._resume(of, ends, by)
             except (Diverged, SourceBehind) as why:
                 return self._another_topic(of, by) or self._evidence(of, ends, by).explain(why, ends)
+            except SourceTruncated as why:
+                return self._another_topic(of, by) or why
         except (Stopped, TimedOut, Unreachable):
             raise
         except TanistError as why:
@@ -92,6 +94,7 @@ class Recovery:
         suspect_from = of.halted.suspect_from if of.halted else None
         recover = recover_position if of.holes is Holes.REFUSE else recover_compacted_position
         found = recover(evidence, of.assigned.spec.producer_ids, suspect_from)
+        self._same_history(of, found.position, by)
         if found.lost is not None:
             lost = self._losses.record(of.assigned, of.topic_id, found.lost, by)
             of.note = f"the source deleted offsets {lost} before they were copied"
@@ -109,6 +112,22 @@ class Recovery:
         of.pipeline = Pipeline.resume(found, offsets)
         of.last_epoch = evidence.epoch_before(found.position)
         return Phase.COPY
+
+    def _same_history(self, of: BatchPartition, position: SourceOffset, by: Deadline) -> None:
+        """Records that cleaners have taken out of one log cannot be compared with the other: leader epochs can.
+
+        Raises:
+            SourceTruncated: the source has lost a record that was copied.
+        """
+        if of.copied_record is None:
+            stored = self._state(by).source_end(of.assigned.spec.mirror, of.assigned.state_partition, of.at)
+            if stored is None or stored.record_until is None or stored.record_epoch is None:
+                return
+            of.copied_record = CopiedRecord(stored.record_until, stored.record_epoch)
+        epochs = {of.at: of.copied_record.epoch}
+        end = value(requests.offset_for_leader_epoch(self._routers[0], epochs, by)[of.at])
+        if lost := of.copied_record.lost(position, end.end_offset):
+            raise lost
 
     def _settle_tombstones(self, of: BatchPartition, ends: CopyEnds, position: SourceOffset, by: Deadline) -> None:
         """Find the keys that were deleted at the source unseen, or store that there may be such keys."""
