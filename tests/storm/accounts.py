@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tanist_testkit.verify.comparing import LogVerdict, compare
+from tanist_testkit.verify.reading import ReadRecord
 from tanist_testkit.verify.traces import Place, Trace, Traces, digest
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 ORIGIN: Final = "tanist.origin."
 """What the names of headers begin with that say where a rescued record was written."""
 _ORIGIN_HEADERS: Final = 4
+
+
+Latest: TypeAlias = "dict[Place, dict[bytes, ReadRecord]]"
+"""Of each partition the last record of each key."""
 
 
 class Origin(NamedTuple):
@@ -44,6 +50,7 @@ class Reader:
     """Reads records by their identity, which a rescue and a replay keep; `origins`: of what these have written."""
 
     origins: dict[Place, dict[int, Origin]] = field(default_factory=dict)
+    latest: Latest = field(default_factory=dict)
 
     def identity(self, message: Message) -> int:
         """The digest of the record as its producer wrote it."""
@@ -54,7 +61,11 @@ class Reader:
             self.origins.setdefault(Place.of(message), {})[message.offset() or 0] = found
         while headers and headers[-1][0].startswith(ORIGIN):
             del headers[-_ORIGIN_HEADERS:]
-        return digest(message.key(), message.value(), headers, message.timestamp()[1])
+        identity = digest(message.key(), message.value(), headers, message.timestamp()[1])
+        self.latest.setdefault(Place.of(message), {})[bytes(message.key() or b"")] = ReadRecord(
+            message.offset() or 0, identity
+        )
+        return identity
 
 
 class Log(NamedTuple):
@@ -63,6 +74,7 @@ class Log(NamedTuple):
     cluster_id: str
     traces: Traces
     origins: Mapping[Place, Mapping[int, Origin]]
+    latest: Latest = {}  # noqa: RUF012  # nobody writes to it
 
     def records(self, place: Place) -> dict[int, tuple[int, Origin | None]]:
         """By offset."""
@@ -84,6 +96,9 @@ class Account:
     repeated: int = 0
     clashes: int = 0
     unrescued: int = 0
+    again: int = 0
+    """Records that a producer has written twice, on each cluster that has both."""
+    keys: int = 0
     wrong: list[str] = field(default_factory=list)
 
     def note(self, kind: str, place: Place, offsets: Sequence[object]) -> int:
@@ -97,9 +112,9 @@ def account(
     quarantines: Sequence[Log],
     tails: Collection[Tail],
     acknowledged: Mapping[str, Traces],
-    retried: Collection[str],
+    terms: Mapping[Place, Sequence[int]],
 ) -> Account:
-    """`logs`, `acknowledged`: by the cluster's name. `retried`: topics whose producers may write a record twice."""
+    """`logs`, `acknowledged`: by the cluster's name. `terms`: where the records of each new primary begin, in order."""
     found = Account()
     for place in sorted({place for log in logs.values() for place in log.traces}):
         rescued = _rescued(quarantines, place, found)
@@ -113,7 +128,7 @@ def account(
         held = {digest for digest, _ in rescued.values()}
         for side, records in sides.items():
             _alone(place, logs[side].cluster_id, records, common, side, rescued, found)
-            _once(place, records, common[side], found, retried=place.topic in retried)
+            _once(place, records, common[side], terms.get(place, ()), found)
             trace = acknowledged.get(side, {}).get(place, Trace())
             _looked_up(place, trace, records, common, held, found)
     return found
@@ -179,26 +194,30 @@ def _once(
     place: Place,
     records: Mapping[int, tuple[int, Origin | None]],
     common: Mapping[int, tuple[int, Origin | None]],
+    terms: Sequence[int],
     found: Account,
-    *,
-    retried: bool,
 ) -> None:
-    """No record is there twice: neither as it was written, nor as it was replayed, nor both outside of a tail."""
+    """No record is there twice: neither as it was written, nor as it was replayed, nor both outside of a tail.
+
+    A producer that got no answer may itself write a record again, an idempotent one of librdkafka, too, as it takes a
+    new epoch after it has lost all brokers. It does so at its own cluster, while that is the primary: in one term.
+    """
     origins = Counter(origin for _, origin in records.values() if origin is not None)
     found.repeated += found.note("records were replayed twice", place, [o for o, count in origins.items() if count > 1])
-    if retried:
-        return
-    written = Counter(identity for identity, origin in records.values() if origin is None)
-    found.repeated += found.note(
-        "records are there twice", place, [_at(records, each) for each, count in written.items() if count > 1]
-    )
-    kept = {identity for identity, origin in common.values() if origin is None}
-    again = [at for at, (identity, origin) in common.items() if origin is not None and identity in kept]
+    written: dict[int, list[int]] = {}
+    for at, (identity, origin) in records.items():
+        if origin is None:
+            written.setdefault(identity, []).append(at)
+    twice = [offsets for offsets in written.values() if len(offsets) > 1]
+    ours = [offsets for offsets in twice if len({bisect_right(terms, at) for at in offsets}) > 1]
+    found.again += len(twice) - len(ours)
+    found.repeated += found.note("records are there twice", place, ours)
+    again = [
+        at
+        for at, (identity, origin) in common.items()
+        if origin is not None and origin.place == place and common.get(origin.offset) == (identity, None)
+    ]
     found.repeated += found.note("records were replayed although they had been copied", place, again)
-
-
-def _at(records: Mapping[int, tuple[int, Origin | None]], identity: int) -> list[int]:
-    return [at for at, (each, _) in records.items() if each == identity]
 
 
 def _looked_up(
@@ -231,3 +250,31 @@ def tails_of(side: str, surveyed: Iterable[Mapping[str, object]]) -> Iterator[Ta
             first, end = int(str(row["common_end"])), int(str(row["end"]))
             if end > first:
                 yield Tail(side, place, first, end)
+
+
+def of_compacted(
+    logs: Mapping[str, Mapping[bytes, ReadRecord]], acknowledged: Iterable[Mapping[bytes, ReadRecord]], place: Place
+) -> Iterator[str]:
+    """A compacted partition: by cluster the last record of each key, and what producers know of each key.
+
+    A key that only a tail had was replayed, or what the new primary has of it was written once more; so in the end both
+    logs say the same of each key, and nothing older than what was acknowledged last.
+    """
+    (east, here), (west, there) = logs.items()
+    for key in sorted(here.keys() | there.keys()):
+        if _identity(here.get(key)) != _identity(there.get(key)):
+            yield f"{place}: key {key!r} is {here.get(key)} at {east}, and {there.get(key)} at {west}"
+    for key, record in (each for known in acknowledged for each in known.items()):
+        if _is_older(here.get(key), record):
+            yield f"{place}: key {key!r} was acknowledged as {record}, and is {here.get(key)}"
+
+
+def _identity(found: ReadRecord | None) -> int | None:
+    """Without the offset: reserved offsets are filled with copies of a record, on one cluster only."""
+    return found.digest if found else None
+
+
+def _is_older(found: ReadRecord | None, acknowledged: ReadRecord) -> bool:
+    if found is None or found.offset != acknowledged.offset:
+        return found is None or found.offset < acknowledged.offset
+    return found.digest != acknowledged.digest

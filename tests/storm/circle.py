@@ -27,7 +27,7 @@ from tests.storm.persistence import Persistence
 from tests.storm.proxy import Proxy
 from tests.storm.runbook import Outcome
 from tests.storm.schedule import CIRCLE_TRACKS
-from tests.storm.storm import UP_SECONDS, lead_through
+from tests.storm.storm import CLEANERS, UP_SECONDS, lead_through
 from tests.storm.switchover import MIRROR, Switchover
 
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ FLOWS: Final = (
     Flow(topic="idempotent", partitions=2, rate=100, compression="lz4"),
     Flow(topic="transactions", partitions=2, rate=60, writers=2, transactional=True),
     Flow(topic="tiny", partitions=2, rate=40, in_a_batch=1),
+    Flow(topic="keyed", partitions=2, rate=40, keys=40, compression="lz4"),
 )
 TOPICS: Final = tuple(flow.topic for flow in FLOWS)
-RETRIED: Final = frozenset(flow.topic for flow in FLOWS if not flow.idempotent)
+WHOLE: Final = tuple(flow.topic for flow in FLOWS if not flow.keys)
+COMPACTED: Final = tuple(flow.topic for flow in FLOWS if flow.keys)
 WORKERS: Final = {"w1": "west", "w2": "west", "e1": "east", "e2": "east"}
 AT_LEAST: Final = 300
 """Records that producers write before, and again after, each failover."""
@@ -76,7 +78,7 @@ class Circle:
 
     def run(self, seconds: float, rounds: int) -> None:
         """At least so many rounds, and until the time is over; or something is wrong."""
-        self.ledger = Ledger(self.clock, (self.house.source, self.house.destination), TOPICS, RETRIED)
+        self.ledger = Ledger(self.clock, (self.house.source, self.house.destination), WHOLE, COMPACTED)
         dice = Random(f"{self.outcome.seed}/operator")
         self.operator = Persistence(self.house.config, self.outcome.tally, dice, self.screen.event)
         self._prepare()
@@ -152,6 +154,7 @@ class Circle:
         later.stop(self._step())
         self._at("catches up")
         self.operator.wake()
+        chaos.stop()
         switch.wait("lag=0", self._step())
         figures = {"reversals": 1, f"failovers {'planned' if planned else 'unplanned'}": 1}
         for name, count in figures.items():
@@ -243,7 +246,7 @@ def run(screen: Screen, clock: Clock, *, seconds: float, seed: int, directory: P
     forks.prepare()
     with ExitStack() as until_the_end:
         with screen.step("Two clusters of two brokers each"):
-            east, west = (ClusterSpec(name=name, brokers=2) for name in ("east", "west"))
+            east, west = (ClusterSpec(name=name, brokers=2, properties=CLEANERS) for name in ("east", "west"))
             building = environment(east, west, clock, directory=directory, say=screen.say, keep_data=True)
             home = until_the_end.enter_context(building)
         proxy = until_the_end.enter_context(Proxy())

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from tanist_testkit.verify import clients
 from tanist_testkit.verify.reading import LogExtent, bounds, read
 from tanist_testkit.verify.traces import Place, Trace, Traces, merged
-from tests.storm.accounts import Account, Log, Reader, Tail, account, tails_of
+from tests.storm.accounts import Account, Log, Reader, Tail, account, of_compacted, tails_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tanist.ports.clock import Clock, Deadline
     from tanist_testkit.sandbox.cluster import SandboxCluster
@@ -25,15 +25,19 @@ class Ledger:
     clock: Clock
     clusters: tuple[SandboxCluster, SandboxCluster]
     topics: Sequence[str]
-    retried: Collection[str]
+    compacted: Sequence[str]
     loads: list[tuple[str, Load]] = field(default_factory=list)
     tails: set[Tail] = field(default_factory=set)
+    terms: dict[Place, set[int]] = field(default_factory=dict)
+    """Where the records of each new primary begin."""
     _held: dict[str, dict[Place, Place]] = field(default_factory=dict)
     """By cluster, of each partition of a quarantine topic where its records come from."""
 
-    def list(self, side: str, surveyed: Iterable[Mapping[str, Any]]) -> None:
+    def list(self, side: str, surveyed: Sequence[Mapping[str, Any]]) -> None:
         """What `tanist failback survey` has found at the old source."""
         self.tails |= set(tails_of(side, surveyed))
+        for row in surveyed:
+            self.terms.setdefault(Place(row["topic"], row["partition"]), set()).add(int(row["reserve_end"]))
 
     def quarantined(self, at: SandboxCluster, rescued: Iterable[Mapping[str, Any]]) -> None:
         """What `tanist failback rescue` has copied."""
@@ -44,13 +48,27 @@ class Ledger:
 
     def account(self, by: Deadline) -> Account:
         """Every record of both clusters, once nothing is written or copied any more."""
-        logs = {each.name: self._log(each, by) for each in self.clusters}
+        logs = {each.name: self._log(each, self.topics, by) for each in self.clusters}
         quarantines = [self._quarantine(each, by) for each in self.clusters]
         acknowledged = {
             each.name: merged([load.traces() for side, load in self.loads if side == each.name])
             for each in self.clusters
         }
-        return account(logs, quarantines, self.tails, acknowledged, self.retried)
+        terms = {place: sorted(begins) for place, begins in self.terms.items()}
+        found = account(logs, quarantines, self.tails, acknowledged, terms)
+        found.wrong += self._compacted(by, found)
+        return found
+
+    def _compacted(self, by: Deadline, found: Account) -> Iterator[str]:
+        """What is wrong with the compacted topics; how many records and keys they have goes to `found`."""
+        logs = {each.name: self._log(each, self.compacted, by) for each in self.clusters}
+        for place in sorted({place for log in logs.values() for place in log.traces}):
+            latest = {side: log.latest.get(place, {}) for side, log in logs.items()}
+            known = [
+                writer.latest[place] for _, load in self.loads for writer in load.writers if place in writer.latest
+            ]
+            found.keys += len(latest[self.clusters[0].name])
+            yield from of_compacted(latest, known, place)
 
     def figures(self, found: Account) -> dict[str, int]:
         """Of the whole storm so far."""
@@ -64,6 +82,8 @@ class Ledger:
             "records unanswered": sum(load.unanswered for load in loads),
             "records aborted": sum(load.aborted for load in loads),
             "records compared on both clusters": found.verdict.records,
+            "keys of compacted topics compared": found.keys,
+            "records that a producer wrote twice, counted on each cluster": found.again,
             "records in listed tails": found.only_once,
             "records in quarantine": found.quarantined,
             "missing": found.missing,
@@ -71,12 +91,12 @@ class Ledger:
             "offsets with two records": found.clashes,
         }
 
-    def _log(self, cluster: SandboxCluster, by: Deadline) -> Log:
+    def _log(self, cluster: SandboxCluster, topics: Sequence[str], by: Deadline) -> Log:
         servers = cluster.bootstrap_servers
-        places = clients.places(servers, self.topics, by, self.clock)
+        places = clients.places(servers, topics, by, self.clock)
         logs = bounds(servers, places, by, self.clock)
         found, reader = self._read(servers, logs, by)
-        return Log(cluster.cluster_id, found, reader.origins)
+        return Log(cluster.cluster_id, found, reader.origins, reader.latest)
 
     def _quarantine(self, cluster: SandboxCluster, by: Deadline) -> Log:
         """By the partitions that the records come from."""

@@ -124,8 +124,7 @@ class GroupTail(RoundThread):
         """How long to wait for records: at most until pending changes must be stored."""
         if not source.cache.dirty:
             return _WAIT_MS
-        due = self._wrote_at + COALESCE_SECONDS - self._clock.monotonic()
-        return max(1, min(_WAIT_MS, round(due * 1000)))
+        return patience_ms(self._wrote_at + COALESCE_SECONDS - self._clock.monotonic())
 
     def _topics(self) -> frozenset[str]:
         """The topics of the mirror; a topic that was removed keeps its last stored positions."""
@@ -226,3 +225,8 @@ def _remarks(source: OffsetsLog) -> str:
     if source.unreadable:
         said.append(f"{source.unreadable} record(s) could not be read")
     return "; ".join(said)
+
+
+def patience_ms(due_seconds: float) -> int:
+    """How long to wait for records while changes must be stored in `due_seconds`; -inf: none was stored before."""
+    return round(max(1.0, min(_WAIT_MS, due_seconds * 1000)))

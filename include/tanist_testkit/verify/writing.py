@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from tanist.domain.errors import TimedOut
 from tanist_testkit.verify.clients import delete_before, settings
 from tanist_testkit.verify.flows import Flow, FlowRecord, records
+from tanist_testkit.verify.reading import ReadRecord
 from tanist_testkit.verify.traces import Place, Trace, Traces, merged, total
 from tanist_testkit.waiting import until
 
@@ -105,6 +106,8 @@ class LoadWriter(threading.Thread):
         super().__init__(name=f"writer-{flow.topic}-{number}", daemon=True)
         self.flow = flow
         self.acknowledged: Traces = defaultdict(Trace)
+        self.latest: dict[Place, dict[bytes, ReadRecord]] = defaultdict(dict)
+        """Of a flow with `keys`: the last one of each key that was acknowledged."""
         self.sent = self.aborted = self.refused = self.unanswered = 0
         self._servers = bootstrap
         self._number = number
@@ -147,7 +150,10 @@ class LoadWriter(threading.Thread):
 
     def _note(self, record: FlowRecord, problem: KafkaError | None, message: Message) -> None:
         if problem is None:
-            self.acknowledged[Place(self.flow.topic, record.partition)].add(message.offset(), record.digest)
+            place, offset = Place(self.flow.topic, record.partition), message.offset()
+            self.acknowledged[place].add(offset, record.digest)
+            if self.flow.keys and record.key is not None and offset is not None:
+                self.latest[place][record.key] = ReadRecord(offset, record.digest)
         elif problem.code() in _UNANSWERED:
             self.unanswered += 1
         else:

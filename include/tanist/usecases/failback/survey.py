@@ -116,10 +116,16 @@ def _begun(
     if topic.source_topic_id and found and found != topic.source_topic_id:
         return replace(begun, reasons=("the topic was deleted and re-created at the old source",))
     if at not in seen.true_ends:
-        return replace(begun, reasons=(seen.ends.error(at) or "the old source does not have this partition",))
+        return replace(begun, reasons=(unread(at, seen),))
     end = seen.true_ends[at]
     decided = is_decided(view, entry.mirror, at, end)
     return replace(begun, end=end, reasons=tuple(_unsettled(at, seen)), decided=decided)
+
+
+def unread(at: TopicPartition, seen: SourceSeen) -> str:
+    """Why its end is unknown. A leader that did not answer is no sign that the partition is not there."""
+    error = seen.ends.error(at) or seen.unread.get(at)
+    return str(error) if error else "the old source does not have this partition"
 
 
 def _unsettled(at: TopicPartition, seen: SourceSeen) -> Iterator[str]:

@@ -35,11 +35,15 @@ _WATCHED: Final = HOLDS_PRODUCERS_OFF | {FenceStatus.LIFTED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSeen:
-    """What is judged of the source, and what is read together with the destination. `ids`: of its topics."""
+    """What is judged of the source, and what is read together with the destination. `ids`: of its topics.
+
+    `unread`: why the true end of a partition is unknown.
+    """
 
     facts: SourceFacts
     ends: MirrorEnds = field(default_factory=MirrorEnds)
     true_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unread: Mapping[TopicPartition, TanistError] = field(default_factory=dict)
     named: NamedTransactions = field(default_factory=NamedTransactions)
     ids: Mapping[str, str] = field(default_factory=dict)
     fences: SourceFences = field(default_factory=SourceFences)
@@ -111,6 +115,7 @@ def see_source(  # noqa: PLR0913 -- what is looked at, and by whom
         facts=facts,
         ends=MirrorEnds.of(answers),
         true_ends=known(true_ends),
+        unread={at: answer for at, answer in true_ends.items() if isinstance(answer, TanistError)},
         named=named,
         ids=seen.topic_ids,
         fences=fencing,
