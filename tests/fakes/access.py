@@ -55,11 +55,14 @@ class MemoryAccess:
             return Verdict.FAIL
         if topic in self._cluster.topics:
             return self._operations(operation, topic)
-        return self._of_an_absent_topic(operation)
+        return self._of_an_absent_topic(operation, topic)
 
-    def _of_an_absent_topic(self, operation: str) -> Verdict:
+    def _of_an_absent_topic(self, operation: str, topic: str) -> Verdict:
+        """ACLs tell of it, to those who may see them."""
         creatable = operation == "CREATE" and self._cluster.may("CREATE", "kafka-cluster")
-        return Verdict.PASS if creatable or operation == "DESCRIBE" else Verdict.UNKNOWN
+        if creatable or operation == "DESCRIBE":
+            return Verdict.PASS
+        return self._operations(operation, topic) if self._cluster.may("DESCRIBE", "kafka-cluster") else Verdict.UNKNOWN
 
     def _operations(self, operation: str, resource: str) -> Verdict:
         return Verdict.PASS if self._cluster.may(operation, resource) else Verdict.FAIL

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from tanist.ports.clock import Deadline
+
+FETCHER_GROUP: Final = "tanist-fetchers"
+"""The consumer group of the fetchers of a destination."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tanist.domain import broker_errors
 from tanist.domain.checks import Verdict
 from tanist.domain.errors import AuthorizationFailed, TanistError
-from tanist.domain.records import OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC
+from tanist.domain.tails import quarantine_topic
 from tanist.ports.access import Permission
+from tanist.ports.membership import FETCHER_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +28,16 @@ _REFUSALS = (
 )
 CLUSTER = "kafka-cluster"
 """The name of the one resource of type Cluster."""
+OPERATION_NAMES = {
+    "READ": "Read",
+    "WRITE": "Write",
+    "CREATE": "Create",
+    "DELETE": "Delete",
+    "ALTER": "Alter",
+    "DESCRIBE_CONFIGS": "DescribeConfigs",
+    "ALTER_CONFIGS": "AlterConfigs",
+}
+"""Operations as kafka-acls.sh spells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +122,55 @@ def promotion_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
             _required("READ", "Topic", topic, "finding where copied records end at a failover"),
         ]
     return tuple(needs)
+
+
+def reversal_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """The permissions at the source by which a mirror returns: survey, rescue, reversal, and copying to it.
+
+    Not those on transactional ids, which brokers do not report.
+    """
+    names = tuple(topics)
+    needs = [_required("ALTER", "Cluster", CLUSTER, "lifting the source fence and denying other writers")]
+    for topic in names:
+        needs += [_required("DESCRIBE_CONFIGS", "Topic", topic, "configuring topics as mirror topics")]
+    for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC):
+        needs += [_required("CREATE", "Topic", topic, "the mirror's state at its new destination")]
+    needs += [
+        _required("WRITE", "Topic", GROUPS_TOPIC, "recording states"),
+        _required("READ", "Topic", GROUPS_TOPIC, "reading states"),
+        _required("READ", "Group", FETCHER_GROUP, "sharing partitions between fetchers"),
+    ]
+    return (*needs, *destination_needs(names, state=True))
+
+
+def rescue_needs(topics: Iterable[str]) -> tuple[RequiredAcl, ...]:
+    """The permissions at the destination to rescue tails, and to read `topics` for the old source."""
+    names = tuple(topics)
+    kept = tuple(
+        _required(operation, "Topic", quarantine_topic(topic), "rescuing records that only the old source has")
+        for topic in names
+        for operation in ("CREATE", "WRITE", "READ")
+    )
+    return (*source_needs(names), *kept)
+
+
+def grants(lacking: Iterable[RequiredAcl], principal: str, bootstrap: str) -> tuple[str, ...]:
+    """Commands of Kafka's own tool that grant what is lacking: one for all resources that lack the same operations."""
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for each in lacking:
+        right = each.rights[0]
+        wanted.setdefault((right.resource_type, right.resource), set()).add(right.operation)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (kind, resource), operations in wanted.items():
+        alike.setdefault((kind, tuple(sorted(operations))), []).append(resource)
+    return tuple(_grant(kind, names, sorted(on), principal, bootstrap) for (kind, names), on in alike.items())
+
+
+def _grant(kind: str, operations: Sequence[str], resources: Sequence[str], principal: str, bootstrap: str) -> str:
+    on = ["--cluster"] if kind == "Cluster" else [part for name in resources for part in (f"--{kind.lower()}", name)]
+    named = [part for each in operations for part in ("--operation", OPERATION_NAMES[each])]
+    who = ("--bootstrap-server", bootstrap, "--add", "--allow-principal", principal)
+    return shlex.join(["kafka-acls.sh", *who, *named, *on])
 
 
 def source_group_needs(groups: Iterable[str]) -> tuple[RequiredAcl, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tanist.kafka.wire.admin import AclBinding
-from tests.kafka.failover.conftest import DENY, DESCRIBE, GROUP, LITERAL, READ, TOPIC, Pair, give, take
+from tests.kafka.failover.conftest import DENY, DESCRIBE, GROUP, LITERAL, READ, TOPIC, WRITE, Pair, give, take
 from tests.kafka.fetcher.rig import until
 
 if TYPE_CHECKING:
@@ -80,3 +80,21 @@ def test_what_is_missing_is_named_with_what_it_is_needed_for(readers: Pair) -> N
         "FAIL",
         "missing: READ on Group reader-2 (committing offsets of the group)",
     )
+
+
+def test_rights_that_only_the_way_back_needs_are_named_with_the_command_that_grants_them(readers: Pair) -> None:
+    """At the source, before any failover; also on state topics that do not exist there."""
+    lacking = denied(TOPIC, "readers", WRITE), denied(TOPIC, "__mirror_groups", WRITE)
+
+    def reversal() -> dict[str, tuple[str, str]]:
+        answer = readers.tanist("doctor", "--json", expected=None)
+        rows = json.loads(answer.out)["items"]
+        return {r["check"]: (r["verdict"], r["reason"]) for r in rows if r["check"].startswith("reversal of readers")}
+
+    assert reversal() == dict.fromkeys(("reversal of readers on east", "reversal of readers on west"), ("PASS", ""))
+    give(readers.east.cluster, *lacking)
+    until(lambda: reversal()["reversal of readers on east"][0] == "FAIL", 20)
+    _, reason = reversal()["reversal of readers on east"]
+    take(readers.east.cluster, *lacking)
+    assert "missing: WRITE on Topic __mirror_groups (recording states); WRITE on Topic readers" in reason
+    assert "--add --allow-principal User:mirror --operation Write --topic __mirror_groups --topic readers" in reason

@@ -485,6 +485,23 @@ def test_doctor_names_a_right_that_only_a_failover_lacks(pair: Pair) -> None:
     assert found["failover of dr on west"] is Verdict.FAIL
 
 
+def test_doctor_names_a_right_that_only_the_way_back_lacks_with_the_command_that_grants_it(pair: Pair) -> None:
+    """In peacetime: of topics that exist at the source, and of state topics that do not exist there yet."""
+    _alive(pair)
+    pair.east.denied = {("WRITE", "orders"), ("ALTER_CONFIGS", "orders"), ("WRITE", STATE_TOPIC)}
+    pair.west.denied = {("CREATE", "kafka-cluster"), ("CREATE", "__mirror_quarantine.orders")}
+    both = {"east": pair.east, "west": pair.west}
+    checks = doctor.clusters(("east", "west"), lambda name: both[name].side(), a_run())
+    failed = {check.name: check.reason for check in checks if check.verdict is not Verdict.PASS}
+    assert failed.keys() == {"reversal of dr on east", "reversal of dr on west"}
+    grant = "kafka-acls.sh --bootstrap-server {}:9092 --add --allow-principal User:approver"
+    east, west = failed["reversal of dr on east"], failed["reversal of dr on west"]
+    assert "missing: WRITE on Topic orders (appending records)" in east
+    assert f"{grant.format('east')} --operation AlterConfigs --operation Write --topic orders" in east
+    assert f"{grant.format('east')} --operation Write --topic {STATE_TOPIC}" in east
+    assert west.endswith(f"{grant.format('west')} --operation Create --topic __mirror_quarantine.orders")
+
+
 @pytest.mark.parametrize(
     ("east", "west", "failing"),
     [

@@ -18,7 +18,7 @@ from tanist.kafka.wire.rights import cluster_operations, group_operations, may_w
 from tanist.ports.access import AclCheck, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tanist.domain.acl_entries import AclEntry
     from tanist.kafka.wire.coordinators import ByGroup
@@ -45,7 +45,29 @@ class KafkaAccess:
     def check(self, rights: Sequence[Permission], by: Deadline) -> tuple[AclCheck, ...]:
         granted = self._topics(_names(rights, _TOPIC), by) | self._groups(_names(rights, _GROUP), by)
         granted |= self._cluster(by) if rights else {}
-        return tuple(_acl_check(right, granted) for right in rights)
+        found = tuple(_acl_check(right, granted) for right in rights)
+        absent = {name for (_, name), each in granted.items() if isinstance(each, UnknownTopicOrPartition)}
+        return self._with_acls(found, absent, by) if absent else found
+
+    def _with_acls(self, found: Sequence[AclCheck], absent: Collection[str], by: Deadline) -> tuple[AclCheck, ...]:
+        """The same, with what ACLs say of topics that do not exist, of which brokers report no permissions."""
+        open_checks = {
+            each.permission for each in found if each.verdict is Verdict.UNKNOWN and each.permission.resource in absent
+        }
+        login = login_of(self._endpoint).principal
+        if not open_checks or login is None:
+            return tuple(found)
+        names, operations = {each.resource for each in open_checks}, {each.operation for each in open_checks}
+        try:
+            said = rules.permitted(self._router, sorted(names), sorted(operations), login, by)
+        except TanistError:
+            return tuple(found)  # unknown, as it was
+        return tuple(
+            _by_acls(each, login, said[each.permission.operation, each.permission.resource])
+            if each.permission in open_checks
+            else each
+            for each in found
+        )
 
     def write_rules(self, topics: Sequence[str], by: Deadline) -> Mapping[str, tuple[AclEntry, ...] | None]:
         return {topic: learnt(found) for topic, found in rules.writing(self._router, topics, by).items()}
@@ -125,6 +147,14 @@ def _absent(right: Permission, granted: Mapping[tuple[str, str], _Operations]) -
     if right.operation.upper() == "CREATE" and isinstance(cluster, frozenset) and "CREATE" in cluster:
         return AclCheck(permission=right, verdict=Verdict.PASS, reason="granted on the cluster")
     return _unknown(right, "the topic does not exist, and brokers report permissions on existing topics only")
+
+
+def _by_acls(found: AclCheck, login: str, said: bool | None) -> AclCheck:  # noqa: FBT001  # one of the answers
+    if said is None:
+        return _unknown(found.permission, f"the topic does not exist, and no ACL allows it to {login}")
+    if said:
+        return AclCheck(permission=found.permission, verdict=Verdict.PASS, reason="the topic does not exist yet")
+    return AclCheck(permission=found.permission, verdict=Verdict.FAIL, reason=f"an ACL denies it to {login}")
 
 
 def _unknown(right: Permission, reason: str) -> AclCheck:

@@ -37,7 +37,7 @@ from tanist.kafka.adapters.librdkafka import (
     configuration,
     translate,
 )
-from tanist.ports.membership import Ownership
+from tanist.ports.membership import FETCHER_GROUP, Ownership
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tanist.domain.endpoint import Endpoint
     from tanist.ports.clock import Deadline
 
-GROUP: Final = "tanist-fetchers"
 SESSION_SECONDS: Final = 8.0
 MARGIN_SECONDS: Final = 2.0
 RELEASE_SECONDS: Final = 0.2
@@ -92,7 +91,7 @@ class GroupMembership:
         endpoint: Endpoint,
         topic: str,
         *,
-        group: str = GROUP,
+        group: str = FETCHER_GROUP,
         client: str = "fetcher",
         session_seconds: float = SESSION_SECONDS,
         before_release: Callable[[Ownership], None] = lambda _: None,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanist.domain.acl_entries import ANY_HOST, AclEntry
+from tanist.domain.acl_entries import ANY_HOST, ANYBODY, AclEntry
 from tanist.domain.broker_errors import ClusterAuthorizationFailed, SecurityDisabled
 from tanist.domain.errors import TanistError
 from tanist.kafka.wire.admin import AccessFilter, AclBinding, create_acls, delete_acls, describe_acls
+from tanist.kafka.wire.rights import AclOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tanist.kafka.wire.router import Router
     from tanist.ports.clock import Deadline
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 _TOPIC = 2  # ResourceType
 _LITERAL, _PREFIXED, _EVERY_TOPIC = 3, 4, "*"  # PatternType; a literal name that stands for all
 _ALL, _WRITE, _DENY, _ALLOW = 2, 4, 2, 3  # AclOperation, AclPermissionType
+_IMPLYING = {
+    AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
+}
+"""An ALLOW of any of these allows the operation, too (org.apache.kafka.metadata.authorizer.StandardAuthorizerData)."""
 
 
 def has_authorizer(router: Router, by: Deadline) -> bool:
@@ -97,6 +103,40 @@ def of_topics(found: Iterable[AclBinding], topics: Sequence[str]) -> dict[str, f
 def _covering(topic: str, literal: Mapping[str, set[AclEntry]], prefixed: Mapping[str, set[AclEntry]]) -> set[AclEntry]:
     beginnings = [rules for prefix, rules in prefixed.items() if topic.startswith(prefix)]
     return literal.get(topic, set()).union(literal.get(_EVERY_TOPIC, set()), *beginnings)
+
+
+def permitted(
+    router: Router, topics: Sequence[str], operations: Collection[str], principal: str, by: Deadline
+) -> dict[tuple[str, str], bool | None]:
+    """By (operation, topic), what ACLs say of `principal`, also of topics that do not exist; None: nothing.
+
+    True only if it is allowed from any host. ACLs do not list super users. Without an authorizer all is True.
+
+    Raises:
+        ClusterAuthorizationFailed: DESCRIBE on the cluster is missing.
+    """
+    asked = [(operation, topic) for operation in operations for topic in topics]
+    try:
+        found = describe_acls(router, AccessFilter(resource_type=_TOPIC), by)
+    except SecurityDisabled:
+        return dict.fromkeys(asked, True)
+    return {(operation, topic): _said_of(found, topic, operation, principal) for operation, topic in asked}
+
+
+def _said_of(found: Iterable[AclBinding], topic: str, operation: str, principal: str) -> bool | None:
+    about = [rule for rule in found if _matches(rule, topic) and rule.principal in {principal, ANYBODY}]
+    named = AclOperation[operation.upper()]
+    if any(rule.permission == _DENY and rule.operation in {named, _ALL} for rule in about):
+        return False
+    implying = {named, _ALL, *_IMPLYING.get(named, ())}
+    allowed = (r.permission == _ALLOW and r.host == ANY_HOST and r.operation in implying for r in about)
+    return True if any(allowed) else None
+
+
+def _matches(rule: AclBinding, topic: str) -> bool:
+    if rule.pattern_type == _PREFIXED:
+        return topic.startswith(rule.resource_name)
+    return rule.resource_name in {topic, _EVERY_TOPIC}
 
 
 def covered(router: Router, topics: Sequence[str], by: Deadline) -> frozenset[str]:

@@ -178,30 +178,47 @@ def _access(
 ) -> Iterator[Check]:
     names = [topic.topic for topic in view.mirrored(spec.mirror)]
     of_copying, of_failover = f"rights of {spec.mirror}", f"failover of {spec.mirror}"
+    returning = f"reversal of {spec.mirror}"
     needs = (
         (of_copying, spec.source, rights.source_needs(names)),
         (of_copying, spec.destination, rights.destination_needs(names, state=True)),
         (of_failover, spec.destination, rights.promotion_needs(names) if names else ()),
+        (returning, spec.source, rights.reversal_needs(names[:_MOST_TOPICS]) if names else ()),
+        (returning, spec.destination, rights.rescue_needs(names[:_MOST_TOPICS])),
     )
     for what, side, needed in needs:
         title = f"{what} on {side}"
         if side not in open_sides:
             yield Check(name=title, verdict=Verdict.UNKNOWN, reason=f"{side!r} is not in the configuration")
         elif needed:
-            yield _acl_check(title, open_sides[side], needed, context)
+            yield _acl_check(title, open_sides[side], needed, context, granting=what == returning)
 
 
-def _acl_check(title: str, cluster: Cluster, needed: Sequence[RequiredAcl], context: CommandContext) -> Check:
+def _acl_check(
+    title: str, cluster: Cluster, needed: Sequence[RequiredAcl], context: CommandContext, *, granting: bool = False
+) -> Check:
+    """`granting`: what is missing is named with the commands that grant it."""
     try:
         found = rights.met(cluster, needed, context.first_contact())
     except TanistError as error:
         return unknown(title, error)
+    lacking = [each.acl for each in found if each.verdict is not Verdict.PASS]
+    how = _granting(cluster, lacking, context) if granting and lacking else ""
     missing = [each.acl.description for each in found if each.verdict is Verdict.FAIL]
     unreported = [f"{each.acl.title}: {each.reason}" for each in found if each.verdict is Verdict.UNKNOWN]
     verdict = Verdict.FAIL if missing else Verdict.UNKNOWN if unreported else Verdict.PASS
-    reason = f"missing: {_some(missing, 10)}" if missing else _some(unreported, 5)
+    reason = (f"missing: {_some(missing, 10)}" if missing else _some(unreported, 5)) + how
     held = len(found) - len(missing) - len(unreported)
     return Check(name=title, verdict=verdict, observed=f"{held} of {len(found)} held", reason=reason)
+
+
+def _granting(cluster: Cluster, lacking: Sequence[RequiredAcl], context: CommandContext) -> str:
+    try:
+        principal = cluster.access.login((), context.first_contact()).login.principal
+    except TanistError:
+        principal = None
+    commands = rights.grants(lacking, principal or "User:NAME", cluster.bootstrap)
+    return "; grant it with: " + "; ".join(commands)
 
 
 def _some(texts: Sequence[str], most: int) -> str:
