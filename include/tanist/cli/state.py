@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanist.cli.options import Session, asking
-from tanist.cli.output import emit
+from tanist.cli import state_rebuild
+from tanist.cli.options import Session, announcing, asking
+from tanist.cli.output import emit, say, stages
 from tanist.domain.errors import Misconfigured
 from tanist.usecases import cluster_ids
+from tanist.usecases.state.restore import RestoreTools
+from tanist.usecases.state.restore import restore as restore_state
 from tanist.wiring import dump as dump_records
 from tanist.wiring import follow as follow_records
+from tanist.wiring import state_file
 
-app = typer.Typer(no_args_is_help=True, help="Read the state topics of a destination, where Tanist stores everything.")
+if TYPE_CHECKING:
+    from tanist.usecases.state.restore import RestoredMirror
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Read, save and restore the state topics of a destination, where Tanist stores everything.",
+)
+RESTORE_SECONDS = 120.0
+EXPORT_COLUMNS = ("file", "cluster", "cluster_id", "mirrors", "records")
+RESTORE_COLUMNS = ("mirror", "topics", "promoted", "records", "changed")
 
 
 @app.command()
@@ -51,6 +65,107 @@ def dump(
             print(json.dumps(item))
 
 
+@app.command()
+@asking(seconds=RESTORE_SECONDS)
+def export(
+    now: Session,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="The file to write (default: standard output).")
+    ] = None,
+) -> None:
+    """Save the state topics of a destination as a versioned file, from which `tanist state restore` reads them.
+
+    It has no secrets. Approvals are not in it, nor are heartbeats of workers.
+
+    Example: tanist state export --destination west --file west-state.jsonl
+    """
+    if now.as_json and file is None:
+        raise Misconfigured("--json reports on standard output, where the records would go: give --file FILE")
+    saved = state_file.save(now.registry, now.destination(), now.context)
+    mirrors = list(saved.of_mirrors("__mirror_state"))
+    if file is None:
+        for line in state_file.lines(saved):
+            print(line)
+        return
+    state_file.write(saved, file)
+    item = {
+        "file": str(file),
+        "cluster": saved.cluster,
+        "cluster_id": saved.cluster_id,
+        "exported_at_ms": saved.exported_at,
+        "mirrors": mirrors,
+        "records": saved.count,
+    }
+    emit([item], EXPORT_COLUMNS, now.as_json, rows=[item | {"mirrors": " ".join(mirrors) or None}])
+
+
+@app.command()
+@asking(changes=True, seconds=RESTORE_SECONDS)
+def restore(
+    now: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `tanist state export` has written.")],
+    *,
+    mirror: Annotated[
+        list[str] | None, typer.Option("--mirror", metavar="NAME", help="Only this mirror (default: all); repeatable.")
+    ] = None,
+    without_source: Annotated[
+        bool,
+        typer.Option(
+            "--without-source",
+            help="Do not ask the sources whether another cluster took over from them since the export.",
+        ),
+    ] = False,
+) -> None:
+    """Write the state of lost mirrors back, from a file of the same cluster. Nothing is copied until a person says so.
+
+    All topics are STOPPED until `tanist mirrors resume`. A topic that was failed over since the export has left its
+    mirror for good. A mirror that the cluster has with other records is refused, and nothing is changed.
+
+    Example: tanist state restore west-state.jsonl --destination west
+    """
+    saved, destination = state_file.read(file), now.destination()
+    saved = saved.only(mirror) if mirror else saved
+    tools = RestoreTools(
+        source_of=now.registry.source,
+        inspection=now.registry.log_inspection(destination),
+        ask_source=not without_source,
+        say=stages(now.context.clock),
+    )
+    restored = restore_state(saved, destination, tools, announcing(now, "restore"))
+    for each in restored:
+        _say_restored(each, dry_run=now.context.dry_run)
+    items = [
+        {
+            "mirror": each.mirror,
+            "topics": list(each.waiting()),
+            "promoted": sorted(each.promoted),
+            "records": len(each.records),
+            "changed": each.changed,
+        }
+        for each in restored
+    ]
+    cells = [
+        item | {"topics": len(each.waiting()), "promoted": len(each.promoted)}
+        for item, each in zip(items, restored, strict=True)
+    ]
+    emit(items, RESTORE_COLUMNS, now.as_json, rows=cells)
+
+
+def _say_restored(mirror: RestoredMirror, *, dry_run: bool) -> None:
+    for warning in mirror.warnings:
+        say(f"warning: {warning}")
+    if not mirror.changed:
+        say(f"mirror {mirror.mirror} is as in the file: nothing was changed")
+    elif mirror.waiting() and mirror.spec is not None and not dry_run:
+        say(
+            f"mirror {mirror.mirror} is STOPPED: compare both clusters, then "
+            f"`tanist mirrors resume {mirror.mirror} --destination {mirror.spec.destination} --topic '.*'`"
+        )
+
+
+state_rebuild.register(app)
+
+
 @app.callback()
 def root() -> None:
-    """Read the state topics of a destination, where Tanist stores everything."""
+    """Read, save and restore the state topics of a destination, where Tanist stores everything."""

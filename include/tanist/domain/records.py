@@ -112,6 +112,8 @@ class TopicDesired(MirrorRecord):
     Empty: the mirror topic was empty."""
     denied: tuple[str, ...] = ()
     """Principals that were denied WRITE at the destination by name; a failover takes that back."""
+    restored: bool = False
+    """`tanist state` has written it, and nobody has resumed it since: workers do nothing with it."""
 
     def all_partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(TopicPartition(self.topic, n) for n in range(self.partitions))
@@ -140,8 +142,7 @@ class CopiedUpTo(MirrorRecord):
 
     Written before the first producer fence: later records of the source are missing at the new primary. `copied`:
     source offsets by partition, -1 if unknown. `topic_id`: of the mirror topic that was observed and approved then;
-    empty: unknown, or written by an earlier version. `reserve_to`: the destination offset up to which offsets are left
-    unused, as computed then, by partition; empty: nothing is reserved.
+    empty: unknown. `reserve_to`: the destination offset up to which offsets are left unused, by partition.
     """
 
     mirror: MirrorName

@@ -28,6 +28,8 @@ class Finding(StrEnum):
 
     ALIGNED, QUIET, FENCED, BROKEN = "aligned", "quiet", "sealed", "broken"
     DELETED = "source topic deleted"
+    RESTORED = "state restored"
+    """By a person: the state of its mirror was lost, and is known again."""
     ACCEPTED = "failure accepted"
     """The settings of the mirror now allow to continue after what the partition failed for."""
 
@@ -35,7 +37,7 @@ class Finding(StrEnum):
 class Trigger(StrEnum):
     ADD, PAUSE, RESUME, REMOVE = "add", "pause", "resume", "remove"
     ALIGNED, QUIET, FENCED, BROKEN = "aligned", "quiet", "sealed", "broken"
-    DELETED, ACCEPTED = "deleted", "accepted"
+    DELETED, ACCEPTED, RESTORED = "deleted", "accepted", "restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ _BEGUN: Final = "PREPARING MIRRORING PAUSING PAUSED FAILED"
 _LIVING: Final = "UNKNOWN PREPARING MIRRORING PAUSING PAUSED"
 SOURCE_DELETED_ROW: Final = 306
 """STOPPED by this row, a partition stays so until its topic has left the mirror and was added again."""
+RESTORED_ROW: Final = 308
+"""STOPPED by this row, a partition stays so until a person resumes its topic."""
 TAKEN_IN_ROW: Final = 100
 BROKEN_ROW: Final = 900
 # fmt: off
@@ -81,6 +85,7 @@ MIRROR_STATES: Final = (
     _row(302, "STOPPING", _F.FENCED, _T.FENCED, "STOPPED", "last mirrored epoch stored, old writer refused"),
     _row(304, "UNKNOWN", _F.FENCED, _T.FENCED, "STOPPED", "promoted before anything was compared"),
     _row(306, _LIVING, _F.DELETED, _T.DELETED, "STOPPED", "the source topic was deleted, its records stay here"),
+    _row(308, "UNKNOWN", _F.RESTORED, _T.RESTORED, "STOPPED", "waits for `tanist mirrors resume`"),
     _row(900, "*", _F.BROKEN, _T.BROKEN, "FAILED", "one bad partition fails alone"),
     _row(902, "FAILED", _F.ACCEPTED, _T.ACCEPTED, "PREPARING", "the settings of the mirror now allow to continue"),
 )

@@ -70,6 +70,8 @@ def next_observed(
     mine: Owned, held: PartitionObserved | None, report: Report, claim_epoch: int, now: Moment
 ) -> PartitionObserved | None:
     """The new record of a partition; None: nothing has changed."""
+    if mine.topic.restored:
+        return None
     state = held.state if held is not None else MirrorState.UNKNOWN
     if held is not None and state is MirrorState.STOPPED and _stays_stopped(mine.topic, held, report):
         return None
@@ -160,7 +162,7 @@ def assigned(
     merging = {spec.mirror for spec in view.mirrors() if may_merge(spec, workers, now)}
     for each in mine:
         held = view.observed(each.spec.mirror, each.partition)
-        if held is None or held.state not in COPYING or each.state_partition not in epochs:
+        if held is None or held.state not in COPYING or each.state_partition not in epochs or each.topic.restored:
             continue
         draining = held.state is MirrorState.PAUSING
         configs = dict(each.topic.deferred_configs)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tanist.domain.names import MirrorName
     from tanist.kafka.adapters.cluster import KafkaCluster
     from tanist.ports.clock import Clock
+    from tanist.ports.log_writers import LogInspection
     from tanist.ports.prefixes import LogPrefixes
     from tanist.settings import ClusterSettings, Settings
     from tanist.usecases.command import CommandContext
@@ -132,6 +133,10 @@ class ClusterRegistry:
     def log_prefixes(self, source: str, destination: Cluster, cluster_id: str | None = None) -> LogPrefixes:
         """Compares the logs of a destination with those of `source`; `cluster_id`: the only id accepted of it."""
         return self.open(source, cluster_id).log_prefixes(self.open(destination.name))
+
+    def log_inspection(self, cluster: Cluster) -> LogInspection:
+        """Reads who has written the logs of a cluster."""
+        return self.open(cluster.name).log_inspection()
 
     def describer(self, destination: Cluster, include: Sequence[str] = (".*",)) -> Describer:
         """The describer of mirrors of `destination`."""

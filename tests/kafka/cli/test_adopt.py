@@ -53,3 +53,22 @@ def test_topics_that_have_records_are_adopted_on_request(
     added = tanist(*into, "--adopt")
     assert added.code == 0, added.err
     assert copy_starts(tanist, topic_name, later) == [2, 0]
+
+
+def test_a_state_is_restored_to_its_own_cluster_only(
+    tanist: Tanist, rig: Rig, topic_name: str, configured: Path
+) -> None:
+    rig.create(topic_name)
+    to_west = ("--source", "east", "--destination", "west")
+    assert tanist("mirrors", "create", topic_name, *to_west, "--topic", topic_name, "--adopt").code == 0
+    file = str(configured.with_name("west.jsonl"))
+    (exported,) = tanist("state", "export", "-d", "west", "--file", file, "--json").items
+    assert topic_name in exported["mirrors"]
+    printed = tanist("state", "export", "-d", "west").out.splitlines()
+    assert len(printed) == exported["records"] + 2
+    assert "password" not in "".join(printed)
+    assert tanist("state", "export", "-d", "west", "--json").errors == ["INVALID_CONFIG"]
+    assert tanist("state", "restore", file, "-d", "east").errors == ["STATE_OF_ANOTHER_CLUSTER"]
+    assert tanist("state", "restore", file, "-d", "west", "--mirror", "unknown").errors == ["UNKNOWN_MIRROR"]
+    (same,) = tanist("state", "restore", file, "-d", "west", "--mirror", topic_name, "--json").items
+    assert same["changed"] is False

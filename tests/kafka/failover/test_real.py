@@ -291,14 +291,18 @@ def _from_an_old_state(pair: Pair) -> None:
 
 
 def test_a_deleted_state_topic_after_a_promotion_overwrites_nothing(pair: Pair) -> None:
-    """Without its memory no worker touches what was promoted, and neither may a new mirror.
+    """Without its memory no worker touches what was promoted, nor with an older one; neither may a new mirror.
 
     The worker that was there ends itself: it would hold its slices, and never hear of a mirror again.
     """
     worker = pair.worker()
     pair.mirror("forgotten", "forgotten")
+    file = str(pair.home / "before.jsonl")
+    pair.tanist("state", "export", "--file", file)
     pair.tanist("failover", "run", "forgotten", "--plan", pair.approved("forgotten"), *QUICK)
     assert pair.west.writes("forgotten", range(100, 110))
+    refused = pair.tanist("state", "restore", file, "--mirror", "forgotten", expected=1)
+    assert "STATE_IS_NEWER" in refused.err
     seen = pair.west.read("forgotten")
     client = AdminClient(pair.west.client("admin"))  # kept alive: it must outlive its futures
     client.delete_topics(["__mirror_state"])["__mirror_state"].result(20)
@@ -309,6 +313,10 @@ def test_a_deleted_state_topic_after_a_promotion_overwrites_nothing(pair: Pair) 
     again = pair.tanist("mirrors", "create", "forgotten", "--source", "east", "--topic", "forgotten", expected=1)
     assert "DESTINATION_TOPIC_NOT_EMPTY" in again.err
     assert REPLACED in again.err
+    for asked in (("--without-source", "--dry-run"), ()):
+        restored = pair.tanist("state", "restore", file, "--mirror", "forgotten", *asked, "--json")
+        assert (restored.item["promoted"], restored.item["topics"]) == (["forgotten"], [])
+        assert "forgotten was failed over since the export" in restored.err
     SystemClock().wait(2)
     assert pair.west.read("forgotten") == seen
     _old_epoch_is_refused(pair)

@@ -43,6 +43,7 @@ def test_numbers_of_rows_are_for_ever() -> None:
         302: (Finding.FENCED, Trigger.FENCED, S.STOPPED),
         304: (Finding.FENCED, Trigger.FENCED, S.STOPPED),
         306: (Finding.DELETED, Trigger.DELETED, S.STOPPED),
+        308: (Finding.RESTORED, Trigger.RESTORED, S.STOPPED),
         900: (Finding.BROKEN, Trigger.BROKEN, S.FAILED),
         902: (Finding.ACCEPTED, Trigger.ACCEPTED, S.PREPARING),
     }

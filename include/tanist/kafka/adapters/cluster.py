@@ -12,6 +12,7 @@ from tanist.kafka.adapters.compacted_topic import CompactedTopic, Shared, TopicL
 from tanist.kafka.adapters.configs import KafkaConfigs
 from tanist.kafka.adapters.divergent_tails import KafkaDivergentTails
 from tanist.kafka.adapters.fencing import KafkaFencing
+from tanist.kafka.adapters.log_inspection import KafkaLogInspection
 from tanist.kafka.adapters.log_prefixes import KafkaLogPrefixes
 from tanist.kafka.adapters.logs import KafkaLogs
 from tanist.kafka.adapters.opening import KafkaOpening
@@ -98,6 +99,10 @@ class KafkaCluster:
     def log_prefixes(self, destination: KafkaCluster) -> KafkaLogPrefixes:
         """Compares the logs of `destination` with those of this cluster, their source."""
         return KafkaLogPrefixes(self.router, destination.router)
+
+    def log_inspection(self) -> KafkaLogInspection:
+        """Reads who has written the logs of this cluster."""
+        return KafkaLogInspection(self.router)
 
     def open_store(
         self, topic: str, mirror: MirrorName | None, by: Deadline, *, create: bool = False

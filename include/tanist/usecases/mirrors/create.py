@@ -144,7 +144,7 @@ def examine(
     found.raise_all()
     by = context.by
     view = state_topics.read(destination, STATE_TOPIC, by)
-    spec = _spec(request, (source, destination), ids, context.clock)
+    spec = spec_of_request(request, (source, destination), ids, context.clock)
     if existing := view.mirror(spec.mirror):
         if request.merge_small_batches is None:
             spec = replace(spec, merge_small_batches=existing.merge_small_batches)
@@ -152,7 +152,7 @@ def examine(
             spec = replace(spec, holes=existing.holes)
         if request.on_loss is None:
             spec = replace(spec, on_loss=existing.on_loss)
-        return Draft(spec=_same(existing, spec), exists=True, view=view)
+        return Draft(spec=same_settings(existing, spec), exists=True, view=view)
     new_state = found.attempt(lambda: state_topics.missing_state_topics(destination, by)) or ()
     found.problems += found.attempt(lambda: take.rehearse(destination, new_state, by)) or ()
     found.attempt(lambda: state_topics.read(destination, OFFSETS_TOPIC, by))
@@ -170,7 +170,10 @@ def examine(
     return Draft(spec=spec, exists=False, view=view, plans=plans, generations=entered, desired=request.desired)
 
 
-def _spec(request: CreateRequest, pair: tuple[Cluster, Cluster], ids: tuple[str, str], clock: Clock) -> MirrorSpec:
+def spec_of_request(
+    request: CreateRequest, pair: tuple[Cluster, Cluster], ids: tuple[str, str], clock: Clock
+) -> MirrorSpec:
+    """The spec that a request leads to, without ids; `pair` and `ids`: of source and destination."""
     return MirrorSpec(
         mirror=mirror_name(request.mirror),
         source=pair[0].name,
@@ -206,7 +209,7 @@ _ASKED: Final = (
 )
 
 
-def _same(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
+def same_settings(existing: MirrorSpec, wanted: MirrorSpec) -> MirrorSpec:
     """`existing`, if its settings are those of `wanted`."""
     for name in _ASKED:
         if (ours := getattr(wanted, name)) != (theirs := getattr(existing, name)):
@@ -257,7 +260,7 @@ def _apply(draft: Draft, destination: Cluster, context: CommandContext) -> Creat
     try:
         view = store.catch_up(by)
         if existing := view.mirror(draft.spec.mirror):  # somebody was faster
-            return Created(spec=_same(existing, draft.spec), topics=(), changed=False)
+            return Created(spec=same_settings(existing, draft.spec), topics=(), changed=False)
         must_be_free(view, draft.spec.mirror, (plan.name for plan in draft.plans))
         warnings = remember_longer(destination, by)
         data_id, filler_id, start_id = (destination.logs.new_producer_id(by) for _ in range(3))

@@ -78,7 +78,7 @@ def resumed(topic: TopicDesired) -> TopicDesired | TanistError:
     """`topic` with the desired state MIRRORING."""
     if topic.desired is not DesiredState.PAUSED:
         return MirrorTopicNotPaused(f"{topic.topic!r} of mirror {topic.mirror!r} is not paused")
-    return replace(topic, desired=DesiredState.MIRRORING)
+    return replace(topic, desired=DesiredState.MIRRORING, restored=False)
 
 
 def decide(

@@ -97,12 +97,13 @@ GOLDEN: tuple[tuple[StateRecord, str, str], ...] = (
             changed_at=EpochMs(5),
             copy_starts=(7, 0),
             denied=("User:app",),
+            restored=True,
         ),
         "topic/east.to-west_1/returned",
         (
             '{"v":1,"mirror":"east.to-west_1","topic":"returned","wish":"MIRRORING","source_topic_id":"id",'
             '"partitions":2,"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,'
-            '"copy_starts":[7,0],"denied":["User:app"]}'
+            '"copy_starts":[7,0],"denied":["User:app"],"restored":true}'
         ),
     ),
     (
@@ -408,12 +409,13 @@ WRITTEN: tuple[str, ...] = (
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","wish":"PAUSED","source_topic_id":"id","par'
         'titions":4,"offsets":"mapped","held_configs":[["min.insync.replicas","2"]],"held_rules":[{"principal'
-        '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":"","copy_starts":[],"denied":[]}'
+        '":"User:app","host":"*","allowed":true}],"generation":0,"changed_at":5,"mirror_id":"","copy_starts":[],"denied":[],'
+        '"restored":false}'
     ),
     (
         '{"v":1,"mirror":"east.to-west_1","topic":"returned","wish":"MIRRORING","source_topic_id":"id","parti'
         'tions":2,"offsets":"identical","held_configs":[],"held_rules":[],"generation":0,"changed_at":5,"mirr'
-        'or_id":"","copy_starts":[7,0],"denied":["User:app"]}'
+        'or_id":"","copy_starts":[7,0],"denied":["User:app"],"restored":true}'
     ),
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","count":2,"topic_id":"","mirror_id":""}',
     '{"v":1,"mirror":"east.to-west_1","topic":"orders.v1_a-b","copied":[7,-1],"topic_id":"","at":3,"mirror_id":"","reserve_to":[]}',

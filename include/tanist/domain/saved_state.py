@@ -1,0 +1,236 @@
+"""The state topics of a cluster as they were saved, and what becomes of the records when they are restored."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from tanist.domain.errors import CouldNotTell, Misconfigured, Refused, UnknownMirror
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF, FenceStatus
+from tanist.domain.names import MirrorName
+from tanist.domain.records import (
+    STATE_TOPIC,
+    Claim,
+    CopiedUpTo,
+    FailoverRun,
+    Fences,
+    MirrorLock,
+    MirrorSpec,
+    PartitionObserved,
+    PromotionEpoch,
+    RunStatus,
+    TopicDesired,
+    WorkerAlive,
+)
+from tanist.domain.state_record import mirror_of
+from tanist.domain.states import MIRROR_STATES, RESTORED_ROW, SOURCE_DELETED_ROW, DesiredState, MirrorState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from tanist.domain.names import EpochMs, TopicPartition
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
+
+FORMAT: Final = "tanist-state"
+VERSION: Final = 1
+"""Of the file. A reader refuses a newer one."""
+_REASON: Final = {row.number: row.reason for row in MIRROR_STATES}
+_PROMOTED_ROW: Final = 302
+_COMPARED: Final = (MirrorSpec, TopicDesired, PartitionObserved, PromotionEpoch, CopiedUpTo, Fences, FailoverRun)
+"""What only people and transitions change: the rest of a mirror's state moves while it is copied."""
+
+
+class StateFileInvalid(Misconfigured):
+    name = "STATE_FILE_INVALID"
+    operator_action = "give a complete file that `tanist state export` has written; nothing was changed"
+
+
+class StateOfAnotherCluster(Refused):
+    name = "STATE_OF_ANOTHER_CLUSTER"
+    operator_action = "restore it to the cluster that it was exported from; nothing was changed"
+
+
+class StateNewer(Refused):
+    name = "STATE_IS_NEWER"
+    operator_action = "what is there was written since the export, so it is kept; nothing was changed"
+
+
+class StateOutdated(Refused):
+    name = "STATE_OUTDATED"
+    operator_action = "another cluster holds the state of this mirror: see `tanist mirrors list`; nothing was changed"
+
+
+class SourceStateUnknown(CouldNotTell):
+    name = "SOURCE_STATE_UNKNOWN"
+    operator_action = (
+        "make the source answer, or give --without-source: workers then ask it before they copy; nothing was changed"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedState:
+    """The records of each state topic of a cluster, by topic, as they were at `exported_at`."""
+
+    cluster: str
+    cluster_id: str
+    exported_at: EpochMs
+    records: Mapping[str, tuple[StateRecord, ...]]
+
+    @property
+    def count(self) -> int:
+        """Of all records."""
+        return sum(map(len, self.records.values()))
+
+    def of_mirrors(self, topic: str) -> dict[MirrorName, tuple[StateRecord, ...]]:
+        """The records of one state topic that belong to mirrors, by mirror."""
+        found: defaultdict[MirrorName, list[StateRecord]] = defaultdict(list)
+        for record in self.records.get(topic, ()):
+            if (mirror := mirror_of(record.key)) is not None:
+                found[MirrorName(mirror)].append(record)
+        return {mirror: tuple(found[mirror]) for mirror in sorted(found)}
+
+    def only(self, mirrors: Collection[str]) -> Self:
+        """Without the records of other mirrors. Raises UnknownMirror: the file has none of that name."""
+        known = {mirror for topic in self.records for mirror in self.of_mirrors(topic)}
+        if unknown := sorted(set(mirrors) - known):
+            raise UnknownMirror(f"the file has no mirror {unknown[0]!r}; it has: {', '.join(sorted(known)) or 'none'}")
+        kept = {
+            topic: tuple(each for each in records if (of := mirror_of(each.key)) is None or of in mirrors)
+            for topic, records in self.records.items()
+        }
+        return replace(self, records=kept)
+
+    def claims(self) -> tuple[Claim, ...]:
+        """The last claims of the state partitions."""
+        return tuple(each for each in self.records.get(STATE_TOPIC, ()) if isinstance(each, Claim))
+
+
+class PromotedSince(NamedTuple):
+    """A topic that was failed over after its state was saved: its promotion epoch since then, and what shows it."""
+
+    promotion_epoch: int
+    why: str
+
+
+def is_saved(record: StateRecord) -> bool:
+    """Whether a record is exported: heartbeats of workers are not."""
+    return not isinstance(record, WorkerAlive)
+
+
+def compared(view: StateView, mirror: MirrorName) -> dict[str, StateRecord]:
+    """What a cluster has of a mirror, as far as only people and transitions change it."""
+    return {key: view[key] for key in view.keys_of(mirror) if isinstance(view[key], _COMPARED)}
+
+
+def conflict(
+    present: Mapping[str, StateRecord], saved: Iterable[StateRecord], restored: Mapping[str, StateRecord]
+) -> str | None:
+    """The first key at which a cluster has something else than what was saved of a mirror; None: it has the same.
+
+    `present`: what the cluster has, see `compared`; `restored`: the same records as they are restored.
+    """
+    before = {record.key: record for record in saved}
+    wanted = {key for key, record in {**before, **restored}.items() if isinstance(record, _COMPARED)}
+    for key in sorted(present.keys() | wanted):
+        found = present.get(key)
+        if found is None or found not in (before.get(key), restored.get(key)):
+            return key
+    return None
+
+
+def as_restored(
+    records: Iterable[StateRecord],
+    promoted: Mapping[str, PromotedSince],
+    lifted: Iterable[str],
+    exported_at: EpochMs,
+) -> dict[str, StateRecord]:
+    """What is written of one mirror, by key: its topics are STOPPED until a person resumes them.
+
+    `promoted`: by topic, those that were failed over since; they have left the mirror. `lifted`: topics whose recorded
+    source fence is not in force any more. Running it again on the same records gives the same.
+    """
+    taken = tuple(records)
+    gone = frozenset(lifted)
+    topics = {each.topic: each for each in taken if isinstance(each, TopicDesired)}
+    stopped = {
+        name for name, each in topics.items() if each.desired is not DesiredState.REMOVED and name not in promoted
+    }
+    found = {each.key: _restored(each, stopped, promoted, gone) for each in taken}
+    found |= {each.key: each for each in _observed(topics.values(), found, stopped, promoted, exported_at)}
+    for name, since in promoted.items():
+        topic = topics[name]
+        counted = PromotionEpoch(
+            mirror=topic.mirror, mirror_id=topic.mirror_id, topic=name, count=since.promotion_epoch
+        )
+        found[counted.key] = counted
+    return found
+
+
+def _restored(
+    record: StateRecord, stopped: set[str], promoted: Mapping[str, PromotedSince], lifted: frozenset[str]
+) -> StateRecord:
+    match record:
+        case TopicDesired() if record.topic in stopped:
+            return replace(record, desired=DesiredState.PAUSED, restored=True)
+        case TopicDesired() if record.topic in promoted:
+            return replace(record, desired=DesiredState.REMOVED, restored=False)
+        case MirrorLock():
+            return replace(record, holder="")
+        case FailoverRun(status=RunStatus.RUNNING):
+            return replace(record, runner="")
+        case Fences():
+            topics = (
+                replace(each, status=FenceStatus.LIFTED)
+                if each.topic in lifted and each.status in HOLDS_PRODUCERS_OFF
+                else each
+                for each in record.topics
+            )
+            return replace(record, topics=tuple(topics))
+        case _:
+            return record
+
+
+def _observed(
+    topics: Iterable[TopicDesired],
+    found: Mapping[str, StateRecord],
+    stopped: set[str],
+    promoted: Mapping[str, PromotedSince],
+    at: EpochMs,
+) -> Iterator[PartitionObserved]:
+    """The states of all partitions of the topics that are stopped, or promoted."""
+    for topic in topics:
+        since = promoted.get(topic.topic)
+        if topic.topic not in stopped and since is None:
+            continue
+        for partition in topic.all_partitions():
+            blank = stopped_partition(topic, partition, at)
+            if since is not None:
+                blank = replace(blank, row=_PROMOTED_ROW, reason=since.why, promotion_epoch=since.promotion_epoch)
+            held = found.get(blank.key)
+            if not isinstance(held, PartitionObserved) or held.mirror_id != topic.mirror_id:
+                yield blank
+            elif held.row != SOURCE_DELETED_ROW or since is not None:
+                yield replace(
+                    held,
+                    state=blank.state,
+                    row=blank.row,
+                    reason=blank.reason,
+                    error=None,
+                    promotion_epoch=blank.promotion_epoch,
+                )
+
+
+def stopped_partition(topic: TopicDesired, at: TopicPartition, now: EpochMs) -> PartitionObserved:
+    """A partition that waits for a person."""
+    return PartitionObserved(
+        mirror=topic.mirror,
+        mirror_id=topic.mirror_id,
+        partition=at,
+        state=MirrorState.STOPPED,
+        row=RESTORED_ROW,
+        reason=_REASON[RESTORED_ROW],
+        promotion_epoch=topic.promotion_epoch,
+        at=now,
+    )

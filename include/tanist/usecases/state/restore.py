@@ -1,0 +1,343 @@
+"""`tanist state restore`: the state of mirrors from a file, everything STOPPED until a person resumes it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tanist.domain.broker_errors import UnknownTopicOrPartition
+from tanist.domain.errors import TanistError
+from tanist.domain.fences import HOLDS_PRODUCERS_OFF
+from tanist.domain.problems import ProblemCollector
+from tanist.domain.records import GROUPS_TOPIC, OFFSETS_TOPIC, STATE_TOPIC, RunStatus, TopicDesired
+from tanist.domain.saved_state import (
+    PromotedSince,
+    SourceStateUnknown,
+    StateNewer,
+    StateOfAnotherCluster,
+    StateOutdated,
+    as_restored,
+    compared,
+    conflict,
+)
+from tanist.domain.state_record import MirrorRecord
+from tanist.domain.state_view import NOTHING_YET, fold
+from tanist.ports.producer_fencing import ProducerFence
+from tanist.usecases import cluster_ids, state_topics
+from tanist.usecases.mirrors.ownership import must_be_free, take_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from tanist.domain.names import MirrorName, TopicPartition
+    from tanist.domain.records import MirrorSpec
+    from tanist.domain.saved_state import SavedState
+    from tanist.domain.state_record import StateRecord
+    from tanist.domain.state_view import StateView
+    from tanist.ports.cluster import Cluster
+    from tanist.ports.log_writers import LogInspection
+    from tanist.ports.state import StateStore
+    from tanist.usecases.command import CommandContext
+
+
+def nowhere(_point: str) -> None:
+    """The default of `checkpoint`."""
+
+
+def silently(_text: str) -> None:
+    """The default of `say`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreTools:
+    """What a restoration uses besides the destination.
+
+    `source_of`: the source of a mirror. `ask_source`: False if its promotions need not be known. `say`: progress.
+    `checkpoint` is called between the steps.
+    """
+
+    source_of: Callable[[MirrorSpec], Cluster]
+    inspection: LogInspection
+    ask_source: bool = True
+    say: Callable[[str], None] = silently
+    checkpoint: Callable[[str], None] = nowhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredMirror:
+    """One mirror of the file. `spec`: None if only promotions, or its new destination, are recorded of it there.
+
+    `changed`: False if the cluster had all of it already. `records`: what is written to `__mirror_state`.
+    """
+
+    mirror: MirrorName
+    spec: MirrorSpec | None
+    records: Mapping[str, StateRecord]
+    promoted: Mapping[str, PromotedSince] = field(default_factory=dict)
+    changed: bool = True
+    warnings: tuple[str, ...] = ()
+
+    def topics(self) -> tuple[TopicDesired, ...]:
+        """All topics, by name."""
+        found = (each for each in self.records.values() if isinstance(each, TopicDesired))
+        return tuple(sorted(found, key=lambda each: each.topic))
+
+    def waiting(self) -> tuple[str, ...]:
+        """The topics that a person has to resume."""
+        return tuple(each.topic for each in self.topics() if each.restored)
+
+
+def restore(
+    saved: SavedState, destination: Cluster, tools: RestoreTools, context: CommandContext
+) -> tuple[RestoredMirror, ...]:
+    """Write the state of every mirror in `saved` that the destination lacks; after a crash the same call completes it.
+
+    Raises:
+        StateOfAnotherCluster. StateNewer: the destination has something else. StateOutdated: the mirror was reversed.
+        SourceStateUnknown: a source does not say what it knows of promotions. TopicAlreadyInMirror.
+        Problems: several of them; nothing was changed.
+    """
+    (cluster_id,) = cluster_ids.identify((destination,), context)
+    if cluster_id != saved.cluster_id:
+        raise StateOfAnotherCluster(
+            f"the file has the state of cluster {saved.cluster_id} ({saved.cluster}), {destination.name!r} leads to "
+            f"cluster {cluster_id}"
+        )
+    examination = _Examination(
+        saved,
+        destination,
+        tools,
+        context,
+        state_topics.read(destination, STATE_TOPIC, context.by),
+        state_topics.read(destination, OFFSETS_TOPIC, context.by),
+    )
+    found = ProblemCollector()
+    examined = []
+    for mirror, records in saved.of_mirrors(STATE_TOPIC).items():
+        if (each := found.attempt(partial(examination.of, mirror, records))) is not None:
+            examined.append(each)
+    found.raise_all()
+    context.announce([topic.topic for each in examined if each.changed for topic in each.topics()])
+    if not context.dry_run:
+        _write(saved, examined, destination, tools, context)
+    return tuple(examined)
+
+
+# ── examining ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Examination:
+    """What the mirrors of a file are compared with. `view`, `offsets`: the state topics of the destination."""
+
+    saved: SavedState
+    destination: Cluster
+    tools: RestoreTools
+    context: CommandContext
+    view: StateView
+    offsets: StateView
+
+    def of(self, mirror: MirrorName, records: Sequence[StateRecord]) -> RestoredMirror:
+        """One mirror as it will be, compared with what the destination has of it."""
+        self.tools.say(f"mirror {mirror}: comparing with {self.destination.name!r}")
+        before, present = fold(NOTHING_YET, records), compared(self.view, mirror)
+        spec = before.mirror(mirror)
+        if present and conflict(present, records, {}) is None:
+            return RestoredMirror(mirror=mirror, spec=spec, records=present, changed=False)
+        if spec is None:
+            written = {each.key: each for each in records}
+            self._must_be_the_same(mirror, present, records, written)
+            return RestoredMirror(mirror=mirror, spec=None, records=written, changed=not present)
+        return self._examined(spec, before, records, present)
+
+    def _examined(
+        self, spec: MirrorSpec, before: StateView, records: Sequence[StateRecord], present: Mapping[str, StateRecord]
+    ) -> RestoredMirror:
+        source, at_source = self._source(spec)
+        self._must_be_current(spec, at_source)
+        must_be_free(self.view, spec.mirror, (each.topic for each in before.mirrored(spec.mirror)))
+        fenced, missing = self._fenced(spec, before)
+        promoted = dict(_promoted(spec, before, at_source, fenced))
+        lifted = self._lifted(before, spec, source) if source else ()
+        written = as_restored(records, promoted, lifted, self.saved.exported_at)
+        written |= {each.key: each for each in _reported(spec, before, at_source, promoted)}
+        self._must_be_the_same(spec.mirror, present, records, written)
+        return RestoredMirror(
+            mirror=spec.mirror,
+            spec=spec,
+            records=written,
+            promoted=promoted,
+            changed=not present,
+            warnings=tuple(_warnings(spec, before, promoted, missing, source_read=source is not None)),
+        )
+
+    def _must_be_the_same(
+        self,
+        mirror: MirrorName,
+        present: Mapping[str, StateRecord],
+        records: Iterable[StateRecord],
+        written: Mapping[str, StateRecord],
+    ) -> None:
+        if present and (key := conflict(present, records, written)) is not None:
+            raise StateNewer(
+                f"mirror {mirror!r} is on {self.destination.name!r} with another record {key} than in the file"
+            )
+
+    def _must_be_current(self, spec: MirrorSpec, at_source: StateView) -> None:
+        """Raises StateOutdated, StateNewer."""
+        reversed_ = at_source.mirror(spec.mirror)
+        if reversed_ is not None and reversed_.id == spec.id:
+            raise StateOutdated(
+                f"mirror {spec.mirror!r} was reversed after the export: {spec.source!r} is its destination now"
+            )
+        for record in self.offsets.values():
+            if isinstance(record, MirrorRecord) and record.mirror == spec.mirror and record.mirror_id != spec.mirror_id:
+                raise StateNewer(
+                    f"mirror {spec.mirror!r}: {self.destination.name!r} has offsets of another mirror of that name"
+                )
+
+    def _source(self, spec: MirrorSpec) -> tuple[Cluster | None, StateView]:
+        if not self.tools.ask_source:
+            return None, NOTHING_YET
+        try:
+            source = self.tools.source_of(spec)
+            source.topics.cluster_id(self.context.first_contact())
+            return source, state_topics.read(source, STATE_TOPIC, self.context.by)
+        except TanistError as error:
+            raise SourceStateUnknown(
+                f"mirror {spec.mirror!r}: {spec.source!r} does not say whether another cluster took over from it since "
+                f"the export ({error.name}: {error.reason})"
+            ) from error
+
+    def _fenced(self, spec: MirrorSpec, before: StateView) -> tuple[dict[TopicPartition, str], tuple[str, ...]]:
+        """The partitions with a producer fence, and what shows it; and the topics that do not exist."""
+        partitions = [at for each in before.mirrored(spec.mirror) for at in each.all_partitions()]
+        ids = dict.fromkeys(partitions, spec.producer_ids)
+        proofs = self.destination.producer_fencing.proof(ids, self.context.by)
+        logs = self.tools.inspection.writers(partitions, self.context.by)
+        fenced: dict[TopicPartition, str] = {}
+        missing: set[str] = set()
+        found = ProblemCollector()
+        for at in partitions:
+            proof, log = proofs[at], logs[at]
+            if isinstance(log, UnknownTopicOrPartition):
+                missing.add(at.topic)
+            elif isinstance(log, TanistError):
+                found.problems.append(log)
+            elif why := log.fence(spec.data_id, spec.marker_id):
+                fenced[at] = f"{at}: {why}"
+            elif isinstance(proof, TanistError):
+                found.problems.append(proof)
+            elif proof is ProducerFence.FENCED:
+                fenced[at] = f"{at}: the producers of the mirror are fenced"
+        found.raise_all()
+        return fenced, tuple(sorted(missing))
+
+    def _lifted(self, before: StateView, spec: MirrorSpec, source: Cluster) -> tuple[str, ...]:
+        """Topics whose source fence was in force at the export, and is not any more."""
+        fences = before.source_fences(spec.mirror)
+        recorded = [each.before for each in fences if each.status in HOLDS_PRODUCERS_OFF and each.before is not None]
+        found = source.fencing.fence_status(recorded, self.context.by) if recorded else {}
+        return tuple(topic for topic, stands in found.items() if stands is False)
+
+
+def _promoted(
+    spec: MirrorSpec, before: StateView, at_source: StateView, fenced: Mapping[TopicPartition, str]
+) -> Iterator[tuple[str, PromotedSince]]:
+    """The topics that were failed over since the export."""
+    for topic in before.mirrored(spec.mirror):
+        counted = at_source.promotions(spec.mirror, topic.topic)
+        here = max(before.promotions(spec.mirror, topic.topic), topic.promotion_epoch)
+        why = next((fenced[at] for at in topic.all_partitions() if at in fenced), None)
+        if counted > here:
+            yield topic.topic, PromotedSince(counted, f"{spec.source!r} knows of promotion {counted}")
+        elif why is not None:
+            yield topic.topic, PromotedSince(here + 1, why)
+
+
+def _reported(
+    spec: MirrorSpec, before: StateView, at_source: StateView, promoted: Mapping[str, PromotedSince]
+) -> Iterator[StateRecord]:
+    """What the source has recorded of promotions since the export."""
+    for topic, since in promoted.items():
+        counted = at_source.promotion(spec.mirror, topic)
+        if counted is not None and counted.mirror_id == spec.mirror_id and counted.count == since.promotion_epoch:
+            yield counted
+    entries = (each for each in at_source.lineage(spec.mirror) if each.mirror_id == spec.mirror_id)
+    yield from (each for each in entries if each.key not in before)
+
+
+def _warnings(
+    spec: MirrorSpec,
+    before: StateView,
+    promoted: Mapping[str, PromotedSince],
+    missing: Iterable[str],
+    *,
+    source_read: bool,
+) -> Iterator[str]:
+    for topic, since in promoted.items():
+        yield f"{topic} was failed over since the export ({since.why}): it is not copied to again"
+    for topic in missing:
+        yield f"{topic} does not exist on {spec.destination!r}"
+    for run in before.failovers(spec.mirror):
+        if run.status is RunStatus.RUNNING:
+            yield f"failover {run.plan} was unfinished at the export: see `tanist failover status {spec.mirror}`"
+    if not source_read:
+        yield f"{spec.source!r} was not asked whether another cluster took over from it since the export"
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write(
+    saved: SavedState,
+    mirrors: Iterable[RestoredMirror],
+    destination: Cluster,
+    tools: RestoreTools,
+    context: CommandContext,
+) -> None:
+    """What `__mirror_state` refers to first; then of each mirror all records in one transaction."""
+    for topic in (STATE_TOPIC, OFFSETS_TOPIC, GROUPS_TOPIC):
+        if topic in saved.records:
+            destination.open_store(topic, None, context.by, create=True).close()
+    tools.checkpoint("topics")
+    for each in mirrors:
+        for topic in (OFFSETS_TOPIC, GROUPS_TOPIC) if each.changed else (OFFSETS_TOPIC,):
+            if count := _write_absent(saved, topic, each, destination, context):
+                tools.say(f"mirror {each.mirror}: {count} records written to {topic}")
+        tools.checkpoint("offsets")
+        if each.changed:
+            with closing(destination.open_store(STATE_TOPIC, each.mirror, context.by)) as store:
+                _write_state(saved, each, store, destination, context)
+            tools.say(f"mirror {each.mirror}: {len(each.records)} records written to {STATE_TOPIC}")
+        tools.checkpoint("state")
+
+
+def _write_absent(
+    saved: SavedState, topic: str, of: RestoredMirror, destination: Cluster, context: CommandContext
+) -> int:
+    """Write the records of a mirror whose keys the topic lacks; how many these were."""
+    wanted = saved.of_mirrors(topic).get(of.mirror, ())
+    if not wanted:
+        return 0
+    with closing(destination.open_store(topic, of.mirror, context.by)) as store:
+        view = store.catch_up(context.by)
+        if lacking := [each for each in wanted if each.key not in view]:
+            store.append(lacking, context.by)
+    return len(lacking)
+
+
+def _write_state(
+    saved: SavedState, of: RestoredMirror, store: StateStore, destination: Cluster, context: CommandContext
+) -> None:
+    view = store.catch_up(context.by)
+    if present := compared(view, of.mirror):  # somebody was faster
+        if (key := conflict(present, (), of.records)) is not None:
+            raise StateNewer(f"mirror {of.mirror!r} is on {destination.name!r} by now, with another record {key}")
+        return
+    claims = [
+        each for each in saved.claims() if (held := view.claim(each.state_partition)) is None or held.epoch < each.epoch
+    ]
+    take_in(lambda written: store.append(written, context.by), view, of.mirror, (*claims, *of.records.values()))

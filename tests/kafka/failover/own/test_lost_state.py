@@ -1,0 +1,166 @@
+"""All state topics of a destination are lost: its mirrors go on without copying anything again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tanist_testkit.sandbox import forks
+from tanist_testkit.sandbox.spec import ClusterSpec
+from tests.kafka.failover.conftest import COMMAND_SECONDS, Pair, running
+from tests.kafka.failover.killed_restore import POINTS, REBUILD_POINTS
+from tests.kafka.fetcher.rig import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tanist_testkit.sandbox.processes import Guardian
+    from tests.conftest import ClientConfig
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
+KILLED = "tests.kafka.failover.killed_restore:main"
+forks.preload("tests.kafka.failover.killed_restore")
+STATE_TOPICS = ("__mirror_state", "__mirror_offsets", "__mirror_groups")
+TOPICS = ("lost.compacted", "lost.plain")
+LAG = ("--for", "lag=0", "--timeout", "60s")
+REST_SECONDS = 3.0
+QUICK = ("--fence-proof", "1s", "--drain", "30s", "--budget", "2s")
+
+
+@pytest.fixture
+def own(guardian: Guardian, client_config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    home: Path = tmp_path_factory.mktemp("lost-state")
+    with running(guardian, client_config, home, source=ClusterSpec(name="east", heap_mb=384), authorizer=False) as pair:
+        yield pair
+
+
+def write(pair: Pair, values: range) -> None:
+    for topic in TOPICS:
+        assert pair.east.writes(topic, values)
+
+
+def working(pair: Pair) -> None:
+    """A mirror of both topics, with all of their records, and a group that has read some."""
+    pair.worker()
+    pair.east.topic(TOPICS[0], cleanup_policy="compact")
+    pair.east.topic(TOPICS[1])
+    write(pair, range(200))
+    pair.tanist("mirrors", "create", "dr", "--source", "east", "--topic", "lost.*")
+    pair.tanist("mirrors", "wait", "dr", *LAG)
+
+
+def lose(pair: Pair) -> None:
+    """Without a worker: delete every state topic."""
+    pair.dismiss()
+    client = AdminClient(pair.west.client("admin"))  # kept alive: it must outlive its futures
+    there = [topic for topic in STATE_TOPICS if topic in client.list_topics(timeout=10).topics]
+    for future in client.delete_topics(there).values():
+        future.result(20)
+    until(lambda: not set(STATE_TOPICS) & set(client.list_topics(timeout=10).topics), 20)
+
+
+def logs(pair: Pair) -> list[list[tuple[int, int, bytes | None]]]:
+    return [pair.west.read(topic) for topic in TOPICS]
+
+
+def identical(pair: Pair) -> None:
+    """Every record of the source, at its offset, once."""
+    for topic in TOPICS:
+        source, copy = pair.east.read(topic), pair.west.read(topic)
+        assert copy == source
+        assert len({(partition, offset) for partition, offset, _ in copy}) == len(copy)
+
+
+def states(pair: Pair) -> set[tuple[str, str, int | None]]:
+    rows = json.loads(pair.tanist("mirrors", "describe", "dr", "--json").out)["items"]
+    return {(row["state"], row["desired"], row["row"]) for row in rows}
+
+
+def nothing_is_copied_until_somebody_says_so(pair: Pair) -> None:
+    before = logs(pair)
+    write(pair, range(400, 500))
+    pair.worker("w2")
+    pair.clock.wait(REST_SECONDS)
+    assert states(pair) == {("STOPPED", "PAUSED", 308)}
+    assert logs(pair) == before
+
+
+def go(pair: Pair) -> None:
+    pair.tanist("mirrors", "resume", "dr", "--topic", "lost.*")
+    pair.tanist("mirrors", "wait", "dr", *LAG)
+    write(pair, range(500, 600))
+    pair.tanist("mirrors", "wait", "dr", *LAG)
+
+
+def test_a_mirror_whose_state_is_restored_goes_on_without_copying_anything_again(own: Pair) -> None:
+    """The restoration is killed between its steps, and run again; what was copied since the export stays."""
+    working(own)
+    file = str(own.home / "west.jsonl")
+    exported = own.tanist("state", "export", "--file", file, "--json").item
+    assert exported["mirrors"] == ["dr"]
+    assert own.tanist("state", "restore", file, "--json").item["changed"] is False
+    write(own, range(200, 300))
+    own.tanist("mirrors", "wait", "dr", *LAG)
+    lose(own)
+    write(own, range(300, 400))
+    before = logs(own)
+    rehearsed = own.tanist("state", "restore", file, "--dry-run", "--json").item
+    assert (rehearsed["changed"], rehearsed["topics"]) == (True, list(TOPICS))
+    assert "UNKNOWN_MIRROR" in own.tanist("mirrors", "describe", "dr", expected=1).err
+    for point in POINTS:
+        done = forks.Command(KILLED, (point, file), own.environment(), own.home).wait(COMMAND_SECONDS)
+        assert done.code == -9, (point, done.err)
+    again = own.tanist("state", "restore", file, "--json").item
+    assert (again["changed"], again["promoted"]) == (False, [])
+    assert states(own) == {("STOPPED", "PAUSED", 308)}
+    assert logs(own) == before
+    nothing_is_copied_until_somebody_says_so(own)
+    go(own)
+    identical(own)
+    assert "STATE_IS_NEWER" in own.tanist("state", "restore", file, expected=1).err
+
+
+def test_a_mirror_whose_state_is_rebuilt_from_its_logs_goes_on_without_copying_anything_again(own: Pair) -> None:
+    """Only its logs are left. The rebuild is killed between its steps, and run again."""
+    working(own)
+    own.east.topic("lost.new")
+    before = logs(own)
+    lose(own)
+    write(own, range(200, 300))
+    asked = ("state", "rebuild", "--source", "east", "--mirror", "dr", "--topic", "lost.*", "--json")
+    rehearsed = json.loads(own.tanist(*asked, "--dry-run").out)["items"]
+    assert [each["topic"] for each in rehearsed] == list(TOPICS)
+    assert "UNKNOWN_MIRROR" in own.tanist("mirrors", "describe", "dr", expected=1).err
+    for point in REBUILD_POINTS:
+        done = forks.Command(KILLED, (point, "dr", "lost.*"), own.environment(), own.home).wait(COMMAND_SECONDS)
+        assert done.code == -9, (point, done.err)
+    again = own.tanist(*asked)
+    assert "nothing was changed" in again.err
+    assert {each["state"] for each in json.loads(again.out)["items"]} == {"PAUSED"}
+    (spec,) = (each["value"] for each in dumped(own, "mirror/dr"))
+    assert spec["data_id"] == rehearsed[0]["producer_id"]
+    assert logs(own) == before
+    nothing_is_copied_until_somebody_says_so(own)
+    go(own)
+    identical(own)
+
+    plan = own.approved("dr", "--topic", TOPICS[1])
+    own.tanist("failover", "run", "dr", "--plan", plan, *QUICK)
+    assert own.west.writes(TOPICS[1], range(1000, 1010))
+    before = logs(own)
+    lose(own)
+    assert "MIRROR_TOPIC_PROMOTED" in own.tanist(*asked, expected=1).err
+    assert own.west.writes(TOPICS[0], range(2000, 2001))
+    refused = own.tanist(*asked, "--exclude", TOPICS[1], expected=1)
+    assert "DESTINATION_NOT_A_PREFIX" in refused.err
+    assert f"{TOPICS[0]}-0" in refused.err
+    own.clock.wait(1)
+    assert logs(own)[1] == before[1]
+
+
+def dumped(pair: Pair, prefix: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in pair.tanist("state", "dump", "--key", prefix).out.splitlines()]
