@@ -112,8 +112,7 @@ class TopicDesired(MirrorRecord):
     Empty: the mirror topic was empty."""
     denied: tuple[str, ...] = ()
     """Principals that were denied WRITE at the destination by name; a failover takes that back."""
-    restored: bool = False
-    """`tanist state` has written it, and nobody has resumed it since: workers do nothing with it."""
+    restored: bool = False  # by `tanist state`, and nobody has resumed it since: workers do nothing with it
 
     def all_partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(TopicPartition(self.topic, n) for n in range(self.partitions))
